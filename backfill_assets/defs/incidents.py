@@ -19,7 +19,7 @@ from backfill_assets.defs.own_lakehouse import lakehouse_job
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.start_here import keep_page
-from backfill_assets.lakehouse.records import Fact
+from backfill_assets.lakehouse.records import Detail
 from backfill_assets.report.answer import shown
 from backfill_assets.report.markdown import markdown
 from backfill_assets.text import escape_markdown, format_count
@@ -151,7 +151,7 @@ def _in_full(incident: Incident) -> Iterator[str]:
         yield f"and {format_count(more, 'more day')}"
 
 
-def _linked(fact: Fact) -> str:
+def _linked(fact: Detail) -> str:
     words = escape_markdown(fact.words)
     return f"[{words}]({fact.link})" if fact.link else words
 

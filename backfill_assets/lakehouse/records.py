@@ -107,7 +107,7 @@ class Provenance(Record):
     """The publication whose before-images this one puts back."""
 
 
-class Fact(Record):
+class Detail(Record):
     """One thing that a person is told beside a sentence: since when, what is affected, who owns it, who wrote."""
 
     label: str
@@ -136,7 +136,7 @@ class Notice(Record):
     """Whether it says that its incident is over."""
     to_do: str = ""
     """The one thing that a person does now: a command or a step; empty where nothing is to be done."""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Detail, ...] = ()
     """What is known beside the sentences, in the order in which it is read."""
 
 

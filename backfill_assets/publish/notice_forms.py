@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Any
 
-from backfill_assets.lakehouse.records import Fact, Notice
+from backfill_assets.lakehouse.records import Detail, Notice
 from backfill_assets.notice_routes import SEVERITIES, MailAddresses, Severity
 from backfill_assets.publish.due_notice import DueNotice
 
@@ -64,7 +64,7 @@ def _sentences(notice: Notice, recipients: Sequence[str]) -> Iterator[str]:
         yield f"Approved by {notice.approved_by}"
 
 
-def _fact_line(fact: Fact) -> str:
+def _fact_line(fact: Detail) -> str:
     words = f"{fact.words} ({fact.link})" if fact.words and fact.link else fact.words or fact.link
     return f"{fact.label}: {words}"
 
@@ -149,7 +149,7 @@ def _slack_part(part: DueNotice) -> str:
     return "\n".join([*lines, f"`{part.key}`"])
 
 
-def _slack_fact(fact: Fact) -> str:
+def _slack_fact(fact: Detail) -> str:
     label, words = _escaped(fact.label, _MOST_FIELD // 4), _escaped(fact.words, _MOST_FIELD // 4)
     return f"*{label}*\n{_slack_link(fact.link, words or 'more') if fact.link else words}"
 

@@ -13,7 +13,7 @@ from decimal import Context, Decimal
 
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse.foreign_commits import ForeignCommit
-from backfill_assets.lakehouse.records import TOTAL, DayContent, Fact, Notice
+from backfill_assets.lakehouse.records import TOTAL, DayContent, Detail, Notice
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, step_by_table, walk_downstream
 from backfill_assets.text import currency_of, format_count, measure_name, money
@@ -94,7 +94,7 @@ class Addresses:
 NO_ADDRESSES = Addresses()
 
 
-def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[Fact, ...]:
+def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[Detail, ...]:
     """What was seen of it: it stays as it is until other days or another cause are seen."""
     commits = around.commits(incident.table, incident.days) if incident.cause in _FOREIGN else ()
     below = _days_below(incident, around)
@@ -102,27 +102,27 @@ def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[F
     runs = dict.fromkeys(filter(None, (around.run_of(TableDay(incident.table, day)) for day in incident.days)))
     run = next(iter(runs), "") if incident.cause in _BY_A_RUN else ""
     found = (
-        Fact(label=SINCE, words=_moment(min([each.at for each in commits if each.at], default=incident.opened))),
-        Fact(label=AFFECTED, words=_affected(incident, around)),
-        Fact(label=REPORTS, words=_reports(below, around)),
-        Fact(label=OWNER, words=", ".join(at.owners(incident.table))),
-        Fact(label=DISAGREES, words=_some(sums, _MOST_SUMS)),
-        Fact(label=WRITTEN_BY, words=_written_by(commits) if incident.cause in _FOREIGN else ""),
-        Fact(label=RUN, words=run, link=run_page(run) if run else ""),
+        Detail(label=SINCE, words=_moment(min([each.at for each in commits if each.at], default=incident.opened))),
+        Detail(label=AFFECTED, words=_affected(incident, around)),
+        Detail(label=REPORTS, words=_reports(below, around)),
+        Detail(label=OWNER, words=", ".join(at.owners(incident.table))),
+        Detail(label=DISAGREES, words=_some(sums, _MOST_SUMS)),
+        Detail(label=WRITTEN_BY, words=_written_by(commits) if incident.cause in _FOREIGN else ""),
+        Detail(label=RUN, words=run, link=run_page(run) if run else ""),
     )
     return tuple(each for each in found if each.words)
 
 
-def standing_facts(incident: Incident, at: Addresses) -> tuple[Fact, ...]:
+def standing_facts(incident: Incident, at: Addresses) -> tuple[Detail, ...]:
     """What is being done about it, and the pages that show more: as it is at this moment."""
     last, plan = next(reversed(incident.attempts), None), incident.plan
     changes = at.difference(plan) if plan else ""
     found = (
-        Fact(label=DONE, words=_what_is_done(incident)),
-        Fact(label=LOOKED_AFTER, words=looked_after(incident)),
-        Fact(label=PAGE, words="incidents", link=asset_page("incidents")),
-        Fact(label=REPAIR, words=last.id if last else "", link=_repair_page(last) if last else ""),
-        Fact(label=PLAN, words=f"{plan}: {changes}" if changes else plan, link=at.plan_page(plan) if plan else ""),
+        Detail(label=DONE, words=_what_is_done(incident)),
+        Detail(label=LOOKED_AFTER, words=looked_after(incident)),
+        Detail(label=PAGE, words="incidents", link=asset_page("incidents")),
+        Detail(label=REPAIR, words=last.id if last else "", link=_repair_page(last) if last else ""),
+        Detail(label=PLAN, words=f"{plan}: {changes}" if changes else plan, link=at.plan_page(plan) if plan else ""),
     )
     return tuple(each for each in found if each.words)
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.document import Documents
-from backfill_assets.lakehouse.records import Fact, Notice, Record
+from backfill_assets.lakehouse.records import Detail, Notice, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.notice_routes import Severity
 from backfill_assets.publish.log import Entry, Head, PublicationLog
@@ -117,7 +117,7 @@ class Incident(Record):
     """Since when its own days are right, while what followed is looked at again."""
     again: int = 0
     """How often it is told once more: a person looked after it, and does not any more."""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Detail, ...] = ()
     """What a person is told beside the words: since when, what is affected, who owns it, who wrote."""
 
     @property

@@ -53,7 +53,7 @@ from backfill_assets.lakehouse.campaign_journal import (
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Notice
-from backfill_assets.lakehouse.records import Fact as Told
+from backfill_assets.lakehouse.records import Detail as Told
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import Step

@@ -19,15 +19,15 @@ from backfill_assets.defs.incidents import (
     launchpad,
     show_incidents,
 )
-from backfill_assets.lakehouse.records import Fact
+from backfill_assets.lakehouse.records import Detail
 from backfill_assets.upkeep.incidents import Happened, IncidentBook
 from backfill_assets_tests.defs.conftest import DagsterLake, shown_on
 from backfill_assets_tests.upkeep.incident import DAY, OPENED_AT, incident
 
 FACTS = (
-    Fact(label="affected", words="1 day of bronze_sales: 7 rows"),
-    Fact(label="page", words="incidents", link="/assets/incidents"),
-    Fact(label="repair", words="late_1", link="/runs/b/late_1"),
+    Detail(label="affected", words="1 day of bronze_sales: 7 rows"),
+    Detail(label="page", words="incidents", link="/assets/incidents"),
+    Detail(label="repair", words="late_1", link="/runs/b/late_1"),
 )
 OPEN = incident(
     words="rows came",
@@ -68,7 +68,7 @@ def test_an_entry_says_what_is_wrong_where_it_is_shown_and_all_of_it_beside() ->
 
 def test_what_is_too_long_to_be_shown_is_left_to_the_entry_in_full() -> None:
     """From the end: a link is never cut in two."""
-    long = OPEN.model_copy(update={"facts": (*FACTS, *(Fact(label=f"f{n}", words="x" * 300) for n in range(5)))})
+    long = OPEN.model_copy(update={"facts": (*FACTS, *(Detail(label=f"f{n}", words="x" * 300) for n in range(5)))})
     shown = incidents_metadata([long], [])
     text = str(shown[long.id].value)
     assert len(text) <= 1000 and text.startswith("**bronze_sales") and text.endswith("x" * 300)

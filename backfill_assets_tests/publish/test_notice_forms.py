@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.lakehouse.records import Fact, Notice
+from backfill_assets.lakehouse.records import Detail, Notice
 from backfill_assets.notice_routes import SEVERITIES, MailAddresses
 from backfill_assets.publish import notice_forms as forms
 from backfill_assets.publish.due_notice import DueNotice, in_one_message
@@ -27,10 +27,10 @@ BEGAN = DueNotice(
         incident=ID,
         to_do="backfill plan fact_daily_revenue --days 2017-03-04",
         facts=(
-            Fact(label="Since", words="2017-03-05 03:10 UTC"),
-            Fact(label="Affected", words="report_department_revenue, 1,234.50 EUR"),
-            Fact(label="Wrote", words="Spark <4.2>, WRITE at 03:09 UTC"),
-            Fact(label="Page", words="the incident", link=PAGE),
+            Detail(label="Since", words="2017-03-05 03:10 UTC"),
+            Detail(label="Affected", words="report_department_revenue, 1,234.50 EUR"),
+            Detail(label="Wrote", words="Spark <4.2>, WRITE at 03:09 UTC"),
+            Detail(label="Page", words="the incident", link=PAGE),
         ),
     ),
     with_publication=False,
@@ -175,7 +175,7 @@ _NOTICES = st.builds(
     dataset=st.just("sales"),
     to_do=_TEXT,
     undo=_TEXT,
-    facts=st.lists(st.builds(Fact, label=_TEXT, words=_TEXT, link=_LINKS), max_size=12).map(tuple),
+    facts=st.lists(st.builds(Detail, label=_TEXT, words=_TEXT, link=_LINKS), max_size=12).map(tuple),
 )
 
 

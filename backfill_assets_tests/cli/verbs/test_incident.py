@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.lakehouse.records import Fact
+from backfill_assets.lakehouse.records import Detail
 from backfill_assets.rebuild.outcome import os_person
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Happened, IncidentBook, RepairAttempt
@@ -64,8 +64,8 @@ def test_one_says_how_much_of_what_is_affected_and_where_to_look(
     backfill: Backfill, book: IncidentBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With whole addresses where it is known where the UI is."""
-    page = Fact(label="page", words="it", link="/assets/it")
-    facts = (Fact(label="affected", words="1 day: 7 rows; 1 row more"), page)
+    page = Detail(label="page", words="it", link="/assets/it")
+    facts = (Detail(label="affected", words="1 day: 7 rows; 1 row more"), page)
     book.write(UNUSUAL.model_copy(update={"facts": facts}))
     found = backfill.json("incident", "show", UNUSUAL.id)
     assert found["title"] == f"raw_sales {DAY}: unusual figures: late."
