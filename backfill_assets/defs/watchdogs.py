@@ -22,6 +22,7 @@ from backfill_assets.defs.checks import (
     LOST,
     PHYSICAL,
     PUBLICATION,
+    RULES,
     WATCHDOG,
     again,
     check_key,
@@ -176,7 +177,7 @@ def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> 
 def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluation:
     words = _BEHIND * day.is_behind + watchdogs.in_words(day.rules)
     about = {
-        "rules": rules_table(day.rules),
+        RULES: rules_table(day.rules),
         "rows": day.rows,
         PUBLICATION: day.publication,
         PHYSICAL: day.physical,

@@ -317,8 +317,6 @@ def notice_of(incident: Incident, stage: str) -> Notice:
         title, lines = f"Over: {title}", [incident.outcome, *_compared(incident)]
     elif stage == GIVEN_UP:
         title = f"Given up after {format_count(len(incident.attempts), 'attempt')}: {title}"
-    if incident.next_step and stage != OVER:
-        lines.append(f"To do: {incident.next_step}")
     return Notice(
         title=title,
         lines=(*lines, f"backfill incident show {incident.id}"),
@@ -326,6 +324,8 @@ def notice_of(incident: Incident, stage: str) -> Notice:
         dataset=incident.dataset,
         incident=incident.id,
         resolved=stage == OVER,
+        to_do="" if stage == OVER else incident.next_step,
+        facts=incident.facts,
     )
 
 

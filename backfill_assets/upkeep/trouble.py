@@ -23,7 +23,7 @@ from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
+from backfill_assets.upkeep.diagnosis import Diagnosis, Disagreement, Symptoms, diagnose
 from backfill_assets.upkeep.incidents import Closing, Incident
 
 
@@ -49,6 +49,8 @@ class FailedWatch:
     """The rules that failed."""
     lost: bool = False
     """Files of it are gone or damaged."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """What these rules expected and observed."""
     beside: str = ""
     """A digest of what its sums were compared with; empty where that is not known."""
 
@@ -284,6 +286,7 @@ class RepairContext:
             is_raw=step.source is not None,
             foreign=stale.reason is StaleReason.FOREIGN_WRITE,
             broken={rule for watch in watches for rule in watch.broken},
+            disagreements="; ".join(str(each) for watch in watches for each in watch.disagreements),
             lost=any(watch.lost for watch in watches),
             late=late,
             corrected=any(self._took_back(key) for key in from_raw),

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
+from backfill_assets.defs.campaigns.pages import Launchpads
 from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
@@ -27,6 +28,7 @@ from backfill_assets.defs.checks import (
     NOT_RUN,
     PHYSICAL,
     PUBLICATION,
+    RULES,
     WATCHDOG,
     check_key,
     gate_keys,
@@ -48,6 +50,8 @@ from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
+from backfill_assets.difference.find import last_difference
+from backfill_assets.difference.letter import headline
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
@@ -59,6 +63,8 @@ from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.diagnosis import Disagreement
+from backfill_assets.upkeep.effect import Addresses
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
@@ -77,7 +83,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
-        healed = heal(backfill.storage, hands, datetime.now(UTC))
+        healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables))
         lines = [*stopped, *healed.lines()]
         for line in lines:
             context.log.info(line)
@@ -122,6 +128,20 @@ def restore_sensor() -> dg.SensorDefinition:
         restore,
         job_name=RESTORE_JOB,
     )
+
+
+def _addresses(context: dg.SensorEvaluationContext, backfill: Backfill, tables: PartitionedTables) -> Addresses:
+    origin = context.code_location_origin
+    pads = Launchpads(origin.location_name) if origin else Launchpads()
+
+    def owners(table: str) -> tuple[str, ...]:
+        return tables.catalog.dataset_of(table).owners if table in tables.by_table else ()
+
+    def difference(plan: str) -> str:
+        found = last_difference(backfill.storage, plan)
+        return headline(found) if found else ""
+
+    return Addresses(backfill.settings.ui or "", pads.start, owners, difference)
 
 
 @dataclass(frozen=True)
@@ -280,7 +300,16 @@ def _failed_watch(of: TableDay, said: Said) -> FailedWatch:
     broken, lost = values.get(BROKEN), bool(values.get(LOST))
     more = {"broken": tuple(broken.split(","))} if broken else {}
     publication, physical, beside = (values.get(name, "") for name in (PUBLICATION, PHYSICAL, BESIDE))
-    return FailedWatch(of.table, of.day, publication, physical, lost=lost, beside=beside, **more)
+    apart = tuple(_disagreements(said.verdict))
+    return FailedWatch(of.table, of.day, publication, physical, lost=lost, beside=beside, disagreements=apart, **more)
+
+
+def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
+    """What the rules that failed expected and observed, as the watchdog's verdict has them."""
+    rules = said.metadata.get(RULES)
+    for record in rules.records if isinstance(rules, dg.TableMetadataValue) else ():
+        if not record.data["passed"]:
+            yield Disagreement(*(str(record.data[name]) for name in ("rule", "expected", "observed")))
 
 
 def _suspicions(instance: dg.DagsterInstance, tables: Iterable[str]) -> dict[TableDay, dict[str, str]]:
