@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -15,6 +15,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Step
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
+from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import Healed, heal
@@ -60,6 +61,19 @@ def _compared(step: Step) -> Step:
 
 COMPARED = tuple(map(_compared, STEPS))
 """Watchdogs of the reports compare them with the fact."""
+
+
+@dataclass(frozen=True)
+class Undone(Rollbacks):
+    """What people have put back; ``with_raw`` with rows of raw, before their inputs changed."""
+
+    with_raw: frozenset[str] = frozenset()
+
+    def has_changed(self, rollback: str, key: TableDay, observed: LogView) -> bool:
+        return rollback in self.with_raw
+
+    def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
+        return rollback in self.with_raw
 
 
 class Dies(BaseException):
@@ -110,6 +124,8 @@ class Life:
     gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
     rolled_back: set[str] = field(default_factory=set)
     """Publications that a person has put back."""
+    undone_with_raw: set[str] = field(default_factory=set)
+    """The same, which withdrew rows of raw, and inputs have changed since."""
     not_run: dict[TableDay, str] = field(default_factory=dict)
     """Days whose last run ended before their gates, with that run."""
     suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
@@ -176,7 +192,8 @@ class Life:
         return spent_since((*known, *self.closed()), self.now - timedelta(days=1))
 
     def _rollbacks(self) -> Rollbacks:
-        return Rollbacks({each: FileMove("rollback", self.now) for each in self.rolled_back})
+        moves = {each: FileMove("rollback", self.now) for each in self.rolled_back | self.undone_with_raw}
+        return Undone(moves, with_raw=frozenset(self.undone_with_raw))
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
         self._call()

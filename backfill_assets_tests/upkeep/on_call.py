@@ -146,8 +146,16 @@ def _rolled_back(life: Life, day: date) -> None:
     life.rolled_back.add(life.world.states[TableDay("fact", day)].publication)
 
 
+def _undone_with_raw(life: Life, day: date) -> None:
+    """It withdrew rows of raw as well, and its inputs have changed since."""
+    life.world.publish("bronze", day, checksum=str(life.world.sequence))
+    life.undone_with_raw.add(life.world.states[TableDay("fact", day)].publication)
+
+
 def _rolled_forward(life: Life, day: date) -> None:
-    life.rolled_back.discard(life.world.states[TableDay("fact", day)].publication)
+    publication = life.world.states[TableDay("fact", day)].publication
+    life.rolled_back.discard(publication)
+    life.undone_with_raw.discard(publication)
     _built_by_hand(life, day)
 
 
@@ -201,6 +209,11 @@ FAULTS: Mapping[str, Fault] = {
         ("delivery-incomplete-raw",),
         ends=_fine(),
     ),
+    "overdue": Fault(
+        _says("delivered_as_usual", "expected by DAY 04:00 UTC, observed nothing landed"),
+        ("delivery-overdue-raw",),
+        ends=_fine(),
+    ),
     "less than sent": Fault(
         _both(_says("as_sent", "expected rows 9, observed rows 8"), _says("as_usual", HALF)),
         ("delivery-incomplete-raw",),
@@ -223,6 +236,7 @@ FAULTS: Mapping[str, Fault] = {
     "fields changed for days": Fault(
         _both(*(_says("as_declared", TYPED, after=n) for n in range(3))), ("fields-changed-raw",), ends=_fine(3), days=3
     ),
+    "undone with raw": Fault(_undone_with_raw, ("undone-with-rows-of-raw-fact",), ends=_rolled_forward),
     "rolled back": Fault(_rolled_back, ends=_rolled_forward),
 }
 """By name. A first build is none either, and has a life of its own."""

@@ -97,6 +97,8 @@ class Placed:
 
     def meets(self, other: Placed) -> bool:
         """Would one be taken for the other? Of the same kind at about the same time, or about the same days."""
+        if {self.name, other.name} <= _NEVER_BUILT and abs((self.day - other.day).days) < 2:
+            return True  # A day that was built once is never again one that never was.
         if self.until + _APART < other.minute or other.until + _APART < self.minute:
             return False
         if set(self.fault.incidents) & set(other.fault.incidents):
@@ -107,6 +109,7 @@ class Placed:
 
 _APART, _DAYS_APART = 60, 4
 """Minutes from the end of one to the beginning of another of its kind, and days between two at one time."""
+_NEVER_BUILT = {"never built", "run died", "neighbours failed"}
 _OF_FILES = {"foreign write", "foreign write, and watchdogs read", "files lost", "content"}
 _OF_SOURCES = {"half a day", "nothing landed", "less than sent", "fields changed", "fields changed for days"}
 """These may come at once on one day: they are two causes wherever they meet."""
@@ -162,9 +165,6 @@ def test_a_week_on_call(weeks: Lakehouse, tmp_path: Path, minutes: int, count: i
 
 
 # ------------------------------------------------------------------ in any order
-
-
-_NEVER_BUILT = {"never built", "run died", "neighbours failed"}
 
 
 @dataclass
