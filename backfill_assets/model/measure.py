@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
+from backfill_assets.model.canonical import content_hash_as_before, content_hash_of_values, raw_content_hash
 from backfill_assets.model.checks import asked_of, regexp_full_match
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
@@ -251,13 +251,24 @@ class ContentHash(WrittenHash):
         return absent if self.form == "values" else absent & rows["arrival_day"].notnull()
 
     def column(self) -> Column:
-        whole, *earlier = (each.over_all_fields() for each in self.by_fields_known())
+        whole, *earlier = self.ever_carried()
         carried = F.col("content_hash")
         known = F.coalesce(*(F.when(each == carried, each) for each in (whole, *earlier)), whole) if earlier else whole
         return known if self.form == "values" else F.when(F.col("arrival_day").isNotNull(), known)
 
     def over_all_fields(self) -> Column:
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
+
+    def ever_carried(self) -> list[Column]:
+        """By all that may have been known when a row was landed: now, with fewer fields, and with one form of a moment."""
+        before = self.carried_before() if self.form == "text" else []
+        return [*(each.over_all_fields() for each in self.by_fields_known()), *before]
+
+    def carried_before(self) -> list[Column]:
+        """By landed text, as rows carry them that were landed when moments were read in one form."""
+        if "timestamp" not in map(self.source.type_of, self.source.columns):
+            return []
+        return [content_hash_as_before(each.source) for each in self.by_fields_known()]
 
     def by_fields_known(self) -> list[ContentHash]:
         """Over all fields, and then over ever fewer of those that were rescued."""
