@@ -12,7 +12,7 @@ from typing import Any
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_lines import format_place, place_values
+from backfill_assets.landing.landed_lines import event_place, format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.placement import IMPLAUSIBLE
@@ -99,7 +99,8 @@ def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Itera
         named = _DAY.search(group.example)
         if named and group.reason.endswith(IMPLAUSIBLE):
             source = sources[group.table]
-            why = source.why_on_arrival_day(date.fromisoformat(named[0]))
+            of_topic = event_place(group.file, group.line) is not None
+            why = source.why_on_arrival_day(date.fromisoformat(named[0]), of_topic=of_topic)
             yield Line(f"{group.table}: {source.event_day_field} {why}")
 
 

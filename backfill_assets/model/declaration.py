@@ -311,10 +311,17 @@ class Source:
         width = self.supersession_window_days
         return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
-    def why_on_arrival_day(self, named: date) -> str:
+    def why_on_arrival_day(self, named: date, *, of_topic: bool = False) -> str:
         """Why a row that names the day ``named`` is on the day it arrived, and what to declare if it is right."""
         earliest = self.placement.earliest_day
         if earliest is None or named >= earliest:
+            if of_topic:
+                return (
+                    f"{named} is more than {format_count(self.days_ahead, 'day')} after the time of its record in the "
+                    "topic. If the event is right, the clock of its producer was wrong: send it again with the right "
+                    f"time. If both are right, set a greater `days_ahead` of the source {self.name}, then "
+                    f"{self._put_anew}."
+                )
             return (
                 f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
                 f"right, set a greater `days_ahead` of the source {self.name}, then {self._put_anew}."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -49,10 +49,10 @@ class EventsSeen:
         return cls(int(observed.get(_TOMBSTONES) or 0), received)
 
 
-def seen_events() -> list[Column]:
+def seen_events(source: Source, today: date) -> list[Column]:
     """What Spark observes of a batch while it writes it."""
     return [
-        F.percentile_approx(F.unix_millis(_received()), list(SHARES), 10_000).alias(_TIMES),
+        F.percentile_approx(F.unix_millis(_received(source, today)), list(SHARES), 10_000).alias(_TIMES),
         F.count(F.lit(1)).alias(_EVENTS),
         F.count_if(is_tombstone()).alias(_TOMBSTONES),
     ]
@@ -63,29 +63,39 @@ def is_tombstone() -> Column:
     return F.col("value").isNull() & F.col("key").isNotNull()
 
 
-def _received() -> Column:
-    """The time of a record. Kafka keeps milliseconds; microseconds of a producer are read as such.
+def _received(source: Source, today: date) -> Column:
+    """The time of a record; null for one that no broker can have received. Of the producer, it may be any number.
 
-    No day after the year 9999 can be a day of a table, so that such an event would stop the stream for good.
+    Kafka keeps milliseconds; microseconds of a producer are read as such. A day after the year 9999 can be no day of a
+    table, so that such an event would stop the stream for good.
     """
     number = F.unix_millis("timestamp")
-    return F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
+    time = F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
+    latest = F.lit(today + timedelta(days=source.placement.days_ahead))
+    return F.when(F.to_date(time).between(F.lit(_FIRST_BROKER), latest), time)
 
 
-def event_rows(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
+def event_rows(
+    spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str, today: date
+) -> DataFrame:
     """One raw row for each of ``events``, which have the columns of Spark's Kafka source.
 
     ``source_file`` is ``kafka:<topic>/<partition>``, with ``topic`` as raw calls it, and ``source_line`` the offset.
-    ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A null value
-    is kept as the line ``null``, an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
+    ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A record of no
+    possible time arrived on the day that its event names, or else ``today``. A null value is kept as the line ``null``,
+    an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
     """
-    return rows_of_lines(spark, source, _lines(topic, events, _text(F.col("value"))), token_key_file)
+    lines = _lines(source, topic, events, _text(F.col("value")), today)
+    return rows_of_lines(spark, source, lines, token_key_file, today)
 
 
-def deleted_keys(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
+def deleted_keys(
+    spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str, today: date
+) -> DataFrame:
     """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.deletions.tombstones`."""
     keys = key_line(source, _text(F.col("key")))
-    return tombstones(spark, source, _lines(topic, events.where(is_tombstone()), keys), token_key_file)
+    lines = _lines(source, topic, events.where(is_tombstone()), keys, today)
+    return tombstones(spark, source, lines, token_key_file, today)
 
 
 def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
@@ -94,12 +104,12 @@ def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
 
 
-def _lines(topic: str, events: DataFrame, value: Column) -> DataFrame:
+def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:
     return events.select(
         value.alias("value"),
         _file(topic).alias("source_file"),
         F.col("offset").alias("source_line"),
-        F.to_date(_received()).alias("arrival_day"),
+        F.to_date(_received(source, today)).alias("arrival_day"),
     )
 
 
@@ -122,6 +132,8 @@ _READ_HERE = 500
 """A part of so many offsets that Spark cannot read is read by the client of this process."""
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds or nanoseconds."""
+_FIRST_BROKER = date(2011, 1, 1)
+"""Before Kafka's first release no broker received anything: such a time is 0, or of a wrong clock."""
 _COLUMNS = T.StructType(
     [
         T.StructField("key", T.BinaryType()),

@@ -77,6 +77,7 @@ class TopicReading(Reading):
 
     usual_most: ClassVar[int] = 100_000
     counts_events: ClassVar[bool] = True
+    of_topic: ClassVar[bool] = True
 
     topic: KafkaTopic = field(kw_only=True)
     properties: Mapping[str, str] = field(kw_only=True, repr=False)
@@ -161,7 +162,7 @@ class TopicReading(Reading):
 
     def _move(self, positions: tuple[Position, ...], reason: str) -> None:
         """Move positions without rows. Today is published as a day without rows, so that the history has the entry."""
-        change = RawChange(positions, empty=[self.lake.publisher.now().date()], reason=reason, read=self._events)
+        change = RawChange(positions, empty=[self._today], reason=reason, read=self._events)
         self.carry_out(lambda: change, most=1)
 
     def _passed(self, ranges: Iterable[OffsetRange]) -> tuple[Position, ...]:
@@ -218,12 +219,16 @@ class TopicReading(Reading):
 
     def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
         seen = Observation()
-        watched = events.observe(seen, *seen_events()).where(~is_tombstone())
+        watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
         stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
-        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file)
+        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file, self._today)
+
+    @property
+    def _today(self) -> date:
+        return self.lake.publisher.now().date()
 
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
         """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.
@@ -234,7 +239,7 @@ class TopicReading(Reading):
         spark, source, topic = self.lake.spark(), self.source, self.known.topic
         parts = [rows_of_files(spark, timeline, timeline.files())]
         read = self.pin_all().inputs[self.table.name]
-        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file).persist()
+        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file, self._today).persist()
         try:
             rows = rows_of_keys(source, self.rows(read, read.days), tombs)
             found = only(read, (row["day"] for row in rows.select("day").distinct().collect()), exact=True)

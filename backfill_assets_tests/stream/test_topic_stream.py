@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,21 @@ def test_a_time_in_another_unit_does_not_stop_the_stream(stream: SmallStream, ka
         assert stream.reports[-1].figures["events"] == 6
 
 
+def test_a_record_of_no_possible_time_decides_nothing_over_its_event(
+    stream: SmallStream, kafka_broker: Broker
+) -> None:
+    """1970 of a producer without a clock, or a year ahead: the event says its day, and one without a day is of today."""
+    topic = Topic(kafka_broker, kafka_broker.new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1)), 1)
+    stream.source = topic.source
+    for time in (1, int((datetime.now(UTC) + timedelta(days=365)).timestamp() * 1_000)):
+        topic.send([sale(1), sale(2, transaction_timestamp="soon")], time=time)
+    stream.run()
+    today, found = stream.lake.publisher.now().date(), Counter((row["day"], row["day_is_arrival"]) for row in stream.raw())
+    assert found == {(DAY.date(), False): 2, (today, True): 2}
+    assert all(row["arrival_day"] == row["day"] for row in stream.raw())
+    assert "after p50" not in stream.reports[-1].text, "it is not known how late they are"
+
+
 def test_events_whose_stored_bytes_are_damaged_are_named_and_do_not_stop_the_stream(
     stream: SmallStream, kafka_broker: Broker
 ) -> None:
@@ -133,11 +148,13 @@ def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     assert "unreadable" in set_apart[0]["rescued"] and "CAST_INVALID_INPUT" in set_apart[0]["rescued"]
 
 
-def stumbling_rows(spark: SparkSession, source: Source, topic: str, events: DataFrame, key: str) -> DataFrame:
+def stumbling_rows(
+    spark: SparkSession, source: Source, topic: str, events: DataFrame, key: str, today: date
+) -> DataFrame:
     """Raw rows; no row can be made of an event with the number of the beast."""
     is_the_one = F.contains(F.col("value").cast("string"), F.lit("666"))
     checked = F.when(is_the_one, F.lit("beast").cast("int").cast("string").cast("binary")).otherwise(F.col("value"))
-    return event_rows(spark, source, topic, events.withColumn("value", checked), key)
+    return event_rows(spark, source, topic, events.withColumn("value", checked), key, today)
 
 
 def test_events_of_a_transaction_that_was_aborted_are_not_read(
