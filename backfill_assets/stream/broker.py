@@ -99,6 +99,11 @@ class Broker:
             end = _by_partition(consumer.endOffsets(partitions))
         return TopicOffsets(oldest, end, self.ids())
 
+    def ends(self) -> Offsets:
+        """The offset after the last event of each partition, as of now; of those that count, by the properties."""
+        with self._client(self._new_consumer) as consumer:
+            return _by_partition(consumer.endOffsets(self._partitions(consumer)))
+
     def ids(self) -> TopicIds:
         """Which topic it is. A broker before Kafka 2.8 has no ids of topics: all have the same one there."""
         names = self._jvm.java.util.ArrayList()

@@ -186,12 +186,30 @@ class StreamLease:
                 raise self._lost
             self._renew_status(**changes)
             while (newest := self._claims.newest()) is None or newest.number != self.number:
-                if (found := _status(self._claims, newest)) and found.is_running(self.now()):
-                    raise refusal(found)
+                if refused := self._refusal(newest):
+                    raise refused
                 claimed = self._claims.claim(self.status, newest)
                 self.number = claimed.number if claimed else -1
             self._write()
             return self.status
+
+    def lost(self) -> AnotherStreamRuns | None:
+        """Why this stream has to end, if another one runs in its place."""
+        newest = self._claims.newest()
+        return None if newest is None or newest.number == self.number else self._refusal(newest)
+
+    def _refusal(self, newest: Numbered | None) -> AnotherStreamRuns | None:
+        found = _status(self._claims, newest)
+        if found is None or not found.is_running(self.now()):
+            return None
+        return refusal(found) if self.number < 0 else overtaken(self.status, found)
+
+    def note(self, **changes: Any) -> None:
+        """What the next beat writes; raises if another stream has taken the table."""
+        with self._lock:
+            if self._lost:
+                raise self._lost
+            self.status = self.status.model_copy(update=changes)
 
     def release(self, error: str = "") -> None:
         """The stream has ended: ``stopped``, or ``failed`` with an error. The lease of another stream is left alone."""
@@ -266,6 +284,16 @@ def refusal(running: StreamStatus) -> AnotherStreamRuns:
         f"A stream of {running.table} runs already: {holder}, from {running.source}, since {since}. "
         "This one has read nothing.",
         hint=f"Stop that one first ({stop}), or let it run.",
+    )
+
+
+def overtaken(status: StreamStatus, running: StreamStatus) -> AnotherStreamRuns:
+    """The error of a stream that was suspended for longer than its lease lasts, and finds another one in its place."""
+    kept = f"{format_count(status.events, 'event')} in {format_count(status.batches, 'batch')}"
+    return AnotherStreamRuns(
+        f"{running.holder} has streamed into {running.table} since {running.started:%Y-%m-%d %H:%M:%S}Z, while this"
+        f" process was suspended: this stream ends, and what it published stays ({kept}).",
+        hint="Nothing is lost: the other one reads on from where raw ends.",
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.errors import BackfillError
 from backfill_assets.stream.batches import BatchRead, Reading
 from backfill_assets.stream.delays import SHARES, Delays, Received, delays_of
 from backfill_assets.stream.follower import Follower
@@ -71,6 +72,14 @@ class StreamReporter:
         published = status.events + batch.events
         self._beat(events=published, batches=status.batches + 1, last=batch, note=batch.slowed_down)
         self.report(StreamEvent("batch", str(batch), batch.model_dump(mode="json")))
+
+    def looked(self) -> None:
+        """It is known anew what the source has."""
+        self.lease.note(positions=self.reading.positions)
+
+    def overtaken(self) -> BackfillError | None:
+        """Why this stream has to end, if another one runs in its place."""
+        return self.lease.lost()
 
     def followed(self) -> None:
         """Days that had been left have followed."""

@@ -114,10 +114,18 @@ class TopicReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
+        """A partition that was added since is read from its beginning."""
+        reached = {**dict.fromkeys(self._kept, 0), **self._end}
         return tuple(
             StreamPosition(partition=f"{self.topic.topic}/{number}", position=at, end=self._kept.get(number))
-            for number, at in sorted(self._end.items())
+            for number, at in sorted(reached.items())
         )
+
+    def look(self) -> None:
+        try:
+            self._kept = self.broker.ends()
+        except SourceUnreadable:
+            self._kept = {}  # Not known: the query says what is wrong, as soon as it needs what is not there.
 
     # ------------------------------------------------------------------ from where
 
@@ -171,10 +179,10 @@ class TopicReading(Reading):
 
     # ------------------------------------------------------------------ a batch
 
-    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int, ends: Offsets) -> BatchRead:
+    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
         end = checkpoint.topic_offsets(number, self.topic.topic)
         done = self.append(rows, planned_ranges(self._end, end))
-        self._end, self._kept = end, {**self._kept, **ends}
+        self._end = end
         return self.brought(done, self.seen.received if self.seen else None)
 
     def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:

@@ -12,7 +12,6 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Checkpoint
 from backfill_assets.stream.landed import LandingReading
-from backfill_assets.stream.live import latest_offsets
 from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -132,9 +131,3 @@ def test_a_batch_of_files_is_what_was_found_since_the_one_before(checkpoint: Che
     write(log / "10", entries[10])
     names = [path.name for path in checkpoint.landed_paths(1)]
     assert names == ["a 9.jsonl.gz", "a 10.jsonl.gz"]
-
-
-def test_what_a_topic_had_last_is_by_partition() -> None:
-    """Spark reports the number of a list for files, and nothing at all before the first batch."""
-    assert latest_offsets('{"sales":{"0":12,"10":7}}') == {0: 12, 10: 7}
-    assert latest_offsets('{"logOffset":3}') == latest_offsets("null") == latest_offsets(None) == {}
