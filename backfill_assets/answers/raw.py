@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
+from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
@@ -29,14 +30,15 @@ from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, G
 from backfill_assets.state.boundaries import DaysBoundary, RawBoundary, versions_text
 from backfill_assets.state.positions import is_raw, table_boundaries
 from backfill_assets.state.view import View, find_moment
+from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_first, format_range
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_ROWS, _MOST_NAMED = 10, 5
 _APART = ("source_file", "source_line", "reasons", "day", "arrival_day", "content_hash")
 _HINT = (
-    "Fix the contract in a new version of the step, or ask the source to land corrected rows as a new file. They are"
-    " ingested on the day they arrive, and the old lines stay in quarantine, accounted for."
+    "Fix the contract in a new version of the step, or ask the source to send corrected rows, in a new file or as"
+    " events. The old lines stay in quarantine, accounted for."
 )
 
 
@@ -53,17 +55,25 @@ def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange 
     A row with two reasons is counted in two lines.
     """
     found = groups(storage, rejects, days)
+    held = [*held_parts(_held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
     reasons = Grid("reasons", columns, [*map(_reason, found)], drop=("resolved", "at", "days"))
     if not found:
-        return Answer(parts=(reasons, _nothing_quarantined(days)))
-    parts: tuple[Part, ...] = (reasons, *_advice_on_days(rejects, found))
+        return Answer(parts=(reasons, *held, *([] if held else [_nothing_quarantined(days)])))
+    parts: tuple[Part, ...] = (reasons, *held, *_advice_on_days(rejects, found))
     if days is None:
         return Answer(parts=parts, next=(f"backfill raw quarantine {found[0].table} {found[0].days[0]}",))
     view = View.newest(storage)
     rows = [_row(row) for each in rejects for row in letters(view, each.table, days)]
     columns_of_rows = ("at", "day", "arrival day", "reasons", "landed")
     return Answer(parts=(*parts, Grid("rows", columns_of_rows, rows, most=_MOST_ROWS, one_by_one=True)))
+
+
+def _held_of(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
+    """Days whose rejected rows are in no quarantine yet, for they are so many that a gate holds the day back."""
+    tables = {name for each in rejects for name in (each.table, each.typed)}
+    held = find_held(storage) if anything_published(storage) else []
+    return [each for each in held if each.table in tables and (days is None or each.day in days)]
 
 
 def _nothing_quarantined(days: DayRange | None) -> Line:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
@@ -22,11 +23,12 @@ from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Pa
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.observed import LogView, gc_paused, observe
 from backfill_assets.state.status import Statuses, day_statuses
+from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
-DAMAGED = "damaged"
+DAMAGED, HELD_BACK = "damaged", "held back"
 _MOST_DAMAGED = 5
-_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, "missing": Tone.BAD}
+_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, HELD_BACK: Tone.BAD, "missing": Tone.BAD}
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,21 @@ class FoundStatus:
     """Days that were seen without their files, and these files: no log shows it."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
     """What published days lack, by source, and the commonest reason of the worst day."""
+    held: Sequence[HeldEvents] = ()
+    """Events of streams that a gate holds back."""
     drift: Sequence[tuple[str, Drift]] = ()
     """By raw table, the fields that land and are not as declared."""
 
     def status_of(self, table: str, day: date) -> str:
-        return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
+        if TableDay(table, day) in self.damaged:
+            return DAMAGED
+        is_held = any(day == held.day and table in self._behind(held.table) for held in self.held)
+        return HELD_BACK if is_held else self.statuses[table][day].value
+
+    def _behind(self, table: str) -> list[str]:
+        """The table that a gate is of, and those of days that are computed from it."""
+        daily = [step for step in self.steps if step.cadence is Cadence.DAILY]
+        return expand_tables(daily, [table], downstream=True)
 
     def by_status(self, table: str) -> dict[str, list[date]]:
         """Damaged days first."""
@@ -83,6 +95,7 @@ def look_at_main(
             (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
             for each in rejected
         ],
+        held=[each for each in _held(storage, declared, observed, chosen) if days is None or each.day in days],
         drift=list(_drift(declared, observed, chosen, days)),
     )
 
@@ -107,6 +120,12 @@ def _rejected(
         _with_origins(declared, tables),
         {key: state for key, state in observed.states.items() if days is None or key.day in days},
     )
+
+
+def _held(storage: Storage, declared: Sequence[Step], observed: LogView, tables: Sequence[str]) -> Iterator[HeldEvents]:
+    """What streams hold back of ``tables``, and of what they are made of."""
+    asked = {name for step in _with_origins(declared, tables) for name in step.table_names}
+    return (each for each in find_held(storage, observed.states) if each.table in asked)
 
 
 def _drift(
@@ -144,7 +163,7 @@ def status_answer(found: FoundStatus) -> Answer:
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
-    parts = (*_before(found), _summary(found), *_damaged(found), *lacks)
+    parts = (*_before(found), _summary(found), *_damaged(found), *held_parts(found.held), *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
 

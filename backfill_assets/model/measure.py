@@ -260,7 +260,7 @@ class ContentHash(WrittenHash):
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
     def ever_carried(self) -> list[Column]:
-        """By all that may have been known when a row was landed: now, with fewer fields, and with one form of a moment."""
+        """By what may have been known when a row was landed: all, fewer fields, one form of a moment."""
         before = self.carried_before() if self.form == "text" else []
         return [*(each.over_all_fields() for each in self.by_fields_known()), *before]
 

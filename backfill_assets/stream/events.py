@@ -1,20 +1,22 @@
 """From the events of a topic to raw rows: every event, as text, on the day it belongs to; null values delete keys.
 
 Spark turns the time of each event into microseconds before the event can be looked at, so one that is out of all range
-ends the whole batch. Then the batch is halved until each such event stands alone, and it is kept with its reason. A
-small part that Spark cannot read is read by the client of this process, event by event.
+ends the whole batch. Then the client of this process looks at all times, and reads what Spark cannot. Where Spark fails
+on something else, the batch is halved until each such event stands alone, and it is kept with its reason. A small part
+that Spark cannot read is read by the client, event by event.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -26,7 +28,7 @@ from backfill_assets.stream.delays import SHARES, Received
 from backfill_assets.stream.sources import OffsetRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
@@ -130,6 +132,8 @@ def _text(value: Column) -> Column:
 
 _READ_HERE = 500
 """A part of so many offsets that Spark cannot read is read by the client of this process."""
+_NEAR = 100
+"""So many events between two odd ones are read by the client, too: another read of Spark takes longer."""
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds or nanoseconds."""
 _FIRST_BROKER = date(2011, 1, 1)
@@ -166,6 +170,36 @@ def set_apart(
     return sound, others
 
 
+def around(
+    ranges: Iterable[OffsetRange], odd: Collection[tuple[int, int]], near: int
+) -> tuple[list[OffsetRange], list[OffsetRange]]:
+    """Those parts of ``ranges`` that have no ``odd`` event (partition and offset), and the others.
+
+    Between two odd events that are ``near`` each other is no part of its own.
+    """
+    sound: list[OffsetRange] = []
+    others: list[OffsetRange] = []
+    for each in ranges:
+        at = each.first
+        within_it = sorted(offset for of, offset in odd if of == each.partition and each.first <= offset < each.end)
+        for first, end in _clusters(within_it, near):
+            sound += [replace(each, first=at, end=first)] if at < first else []
+            others.append(replace(each, first=first, end=end))
+            at = end
+        sound += [replace(each, first=at)] if at < each.end else []
+    return sound, others
+
+
+def _clusters(offsets: Sequence[int], near: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for offset in offsets:
+        if found and offset - found[-1][1] < near:
+            found[-1] = (found[-1][0], offset + 1)
+        else:
+            found.append((offset, offset + 1))
+    return found
+
+
 def event_time(sent: int | None, otherwise: datetime) -> datetime:
     """The time of a record: Kafka's are in milliseconds, others are read as micro- or nanoseconds."""
     if sent is None or sent < 0:
@@ -184,21 +218,34 @@ class EachEvent:
     now: datetime
     """The time of an event that has none."""
 
+    def with_odd_times(self, ranges: Sequence[OffsetRange]) -> DataFrame:
+        """All events of ``ranges``, of which Spark fails on nothing but the times of some.
+
+        To find them by halves would take Spark two looks for each halving of each of them.
+        """
+        odd = {(each.partition, each.offset) for part in ranges for each in self.broker.times(part) if _is_odd(each)}
+        sound, others = around(ranges, odd, _NEAR)
+        parts = [*map(self._by_spark, sound), *(self._here(self._readable(part)) for part in others)]
+        return reduce(DataFrame.unionByName, parts)
+
+    def _readable(self, part: OffsetRange) -> list[KafkaRecord]:
+        records = self.broker.records(part)
+        return [_with_reason(each, each.reason) if each.reason else each for each in records]
+
     def events(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         """All events of ``ranges``; one that cannot be read has ``{"unreadable": reason}`` as its value."""
         sound, others = set_apart(ranges, lambda part: self._fails(self._by_spark(part)) is None, _READ_HERE)
         parts = [
             *map(self._by_spark, sound),
-            *(self._here(self._alone(list(self.broker.records(part)))) for part in others),
+            *(self._here(self._alone(self._readable(part))) for part in others),
         ]
-        return reduce(lambda one, other: one.unionByName(other), parts)
+        return reduce(DataFrame.unionByName, parts)
 
     def _by_spark(self, part: OffsetRange) -> DataFrame:
         return self.broker.read(part).select(*_COLUMNS.names)
 
-    def _alone(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
-        """``records``, each of them readable: the value of one that is not is replaced by the reason."""
-        kept = [_with_reason(each, each.reason) if each.reason else each for each in records]
+    def _alone(self, kept: Sequence[KafkaRecord]) -> list[KafkaRecord]:
+        """``kept``, so that a row can be made of each: the value of one of which none can is replaced by the reason."""
         why: dict[int, str] = {}
 
         def is_sound(part: OffsetRange) -> bool:
@@ -227,6 +274,10 @@ class EachEvent:
                 raise
             return error
         return None
+
+
+def _is_odd(record: KafkaRecord) -> bool:
+    return record.reason != "" or abs(record.time or 0) > _LAST_MS
 
 
 def _with_reason(record: KafkaRecord, reason: str) -> KafkaRecord:

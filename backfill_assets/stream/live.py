@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -35,6 +35,11 @@ STREAM_SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """Settings of Spark for the process of a stream."""
+_MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
+_HEAP = "2g"
+"""A micro-batch is small, and Java would take what it may have: a quarter of the machine for hours, for nothing."""
+_GIVES_BACK = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+"""The collector that gives memory back after a large batch. The profile's is for runs, which end."""
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 """For so long a stream that is to end by itself waits for a broker that is away."""
@@ -45,6 +50,16 @@ _SEE_SOURCE = timedelta(seconds=5)
 _FOLLOW_AGAIN = timedelta(seconds=60)
 """So long after a batch, days that it left are tried again, if no other batch comes."""
 OnBatch = Callable[["DataFrame", int], None]
+
+
+def stream_settings(profile: Mapping[str, str], usual_memory: str) -> dict[str, str]:
+    """Settings of Spark for the process of a stream, over those of ``profile``: what that says of memory stays.
+
+    ``usual_memory`` is what a run would get on this machine, which may be less.
+    """
+    java = profile.get(_JAVA, "").replace("-XX:+UseParallelGC", _GIVES_BACK)
+    heap = profile.get(_MEMORY) or min(_HEAP, usual_memory, key=lambda size: int(size.removesuffix("g")))
+    return {**STREAM_SETTINGS, _JAVA: java, _MEMORY: heap}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial, reduce
@@ -211,19 +211,30 @@ class TopicReading(Reading):
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
         """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
-        wanted = events.where(within(ranges))
-        try:
-            seen = self._stage_rows(wanted, timeline)
-        except Exception as error:
-            if not is_about_an_event(error):
-                raise
-            each = EachEvent(self.broker, partial(self._rows, self.lake.spark()), self.lake.publisher.now())
-            wanted = each.events(ranges)
-            seen = self._stage_rows(wanted, timeline)
+        each = EachEvent(self.broker, partial(self._rows, self.lake.spark()), self.lake.publisher.now())
+        attempts = (
+            lambda: events.where(within(ranges)),
+            partial(each.with_odd_times, ranges),
+            partial(each.events, ranges),
+        )
+        wanted, seen = self._stage_first_of(attempts, timeline)
         deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
         self.require_same_topic()
         self.seen = seen
         return [deleted] if deleted else []
+
+    def _stage_first_of(
+        self, attempts: Sequence[Callable[[], DataFrame]], timeline: Timeline
+    ) -> tuple[DataFrame, EventsSeen]:
+        """Of ways to read the same events, the first that Spark does not stumble over; the last is for all events."""
+        for read in attempts[:-1]:
+            try:
+                return (wanted := read()), self._stage_rows(wanted, timeline)
+            except Exception as error:
+                if not is_about_an_event(error):
+                    raise
+        wanted = attempts[-1]()
+        return wanted, self._stage_rows(wanted, timeline)
 
     def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
         seen = Observation()
