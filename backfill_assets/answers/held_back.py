@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import Rejects
 from backfill_assets.landing.release import Release, write_release
-from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -29,6 +29,13 @@ def find_held(storage: Storage, states: Mapping[TableDay, DayState] | None = Non
         log = PublicationLog(storage)
         states = log.day_states(log.head())
     return held_back(storage, states)
+
+
+def held_of(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
+    """Days of which so many rows are rejected that a gate holds them back: these rows are in no quarantine yet."""
+    tables = {name for each in rejects for name in (each.table, each.typed)}
+    held = find_held(storage) if anything_published(storage) else []
+    return [each for each in held if each.table in tables and (days is None or each.day in days)]
 
 
 def held_parts(found: Sequence[HeldEvents]) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
-from backfill_assets.answers.held_back import find_held, held_parts
+from backfill_assets.answers.held_back import held_of, held_parts
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
@@ -55,7 +55,7 @@ def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange 
     A row with two reasons is counted in two lines.
     """
     found = groups(storage, rejects, days)
-    held = [*held_parts(_held_of(storage, rejects, days))]
+    held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
     reasons = Grid("reasons", columns, [*map(_reason, found)], drop=("resolved", "at", "days"))
     if not found:
@@ -67,13 +67,6 @@ def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange 
     rows = [_row(row) for each in rejects for row in letters(view, each.table, days)]
     columns_of_rows = ("at", "day", "arrival day", "reasons", "landed")
     return Answer(parts=(*parts, Grid("rows", columns_of_rows, rows, most=_MOST_ROWS, one_by_one=True)))
-
-
-def _held_of(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Days whose rejected rows are in no quarantine yet, for they are so many that a gate holds the day back."""
-    tables = {name for each in rejects for name in (each.table, each.typed)}
-    held = find_held(storage) if anything_published(storage) else []
-    return [each for each in held if each.table in tables and (days is None or each.day in days)]
 
 
 def _nothing_quarantined(days: DayRange | None) -> Line:
@@ -123,6 +116,8 @@ class FoundReplay:
 
     days: DayRange | None
     judged: Sequence[Judged]
+    held: Sequence[HeldEvents] = ()
+    """Days that a gate holds back from a stream, and that another version of the logic is there for now."""
     built: Sequence[tuple[str, BuildResult]] = ()
 
     @property
@@ -145,15 +140,23 @@ def replay(
     """Judge the rejected rows of ``days`` again. With a ``run``, build the days with accepted rows, and readers."""
     asked = rejects if anything_published(builder.lake.storage) else ()
     judged = [each for one in asked for each in judge_again(builder.lake, one, days, progress)]
-    found = FoundReplay(days, judged)
+    found = FoundReplay(days, judged, _held_by_another_version(builder, asked, days))
     freed: dict[str, list[date]] = {}
-    steps = {one.table: one.step.name for one in asked}
-    for each in found.totals:
-        if each.freed:
-            freed.setdefault(steps[each.table], []).append(each.day)
+    steps = {name: one.step.name for one in asked for name in one.step.table_names}
+    for each in (*(total for total in found.totals if total.freed), *found.held):
+        known = freed.setdefault(steps[each.table], [])
+        known += [] if each.day in known else [each.day]
     if run is None or not freed:
         return found
     return replace(found, built=[(step.name, result) for step, result in rebuild(builder, freed, run, progress)])
+
+
+def _held_by_another_version(builder: Builder, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
+    """Their gates decide again when they are built: their rows are in no quarantine that could be judged."""
+    steps = builder.lake.with_current([each.step for each in rejects])
+    current = {name: step.current for step in steps for name in step.table_names}
+    held = held_of(builder.lake.storage, rejects, days)
+    return [each for each in held if each.version not in ("", current.get(each.table))]
 
 
 def replay_answer(found: FoundReplay) -> Answer:
@@ -162,9 +165,10 @@ def replay_answer(found: FoundReplay) -> Answer:
         "judged", ("table", "day", "freed", "still bad", "of which"), [_judged(each, found) for each in found.totals]
     )
     built = Grid("built", ("step", "days", "rows", "publications"), [_built(*each) for each in found.built])
-    nothing = [] if found.judged else [_nothing_quarantined(found.days)]
+    nothing = [] if found.judged or found.held else [_nothing_quarantined(found.days)]
     totals = (Fact("freed", found.freed), Fact("still bad", found.still_bad))
-    return Answer(parts=(judged, *nothing, *totals, built))
+    held = [Line(f"{each}: built by the version of now, its gates decide.") for each in found.held]
+    return Answer(parts=(judged, *nothing, *held, *totals, built))
 
 
 def _judged(total: Judged, found: FoundReplay) -> Sequence[object]:
@@ -185,7 +189,7 @@ def _built(step: str, result: BuildResult) -> Sequence[object]:
 
 def require_one_freed(found: FoundReplay) -> None:
     """Raises :class:`StillBad` with what is wrong, if no quarantined row would be accepted."""
-    if found.freed or not found.still_bad:
+    if found.freed or found.held or not found.still_bad:
         return
     reasons: Counter[str] = Counter()
     for each in found.judged:

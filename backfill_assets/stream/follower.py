@@ -158,8 +158,15 @@ class Follower:
         by_gates = {each.day: each for each in held_back if each.rules and not each.error}
         for day, each in by_gates.items():
             began = since.get((each.table, day), self.lake.publisher.now())
-            self.held[day] = _held_events(self.lake.storage, each, began)
+            self.held[day] = _held_events(self.lake.storage, each, began, self._version_tried(each))
         self.see_held()
+
+    def _version_tried(self, held: HeldBack) -> str:
+        """That of the published day, or else the current one."""
+        (step,) = (step for step in self.steps if held.table in step.table_names)
+        log = self.lake.publisher.log
+        content = content_in(log.day_states(log.head(), {held.table}), TableDay(held.table, held.day))
+        return content.code_version if content else step.current
 
     def see_held(self) -> None:
         """Count again what is held back: a day may have grown, or another command may have published it."""
@@ -179,7 +186,7 @@ class Follower:
             self.report(f"{format_ranges(days)} will follow later: {reason}")
 
 
-def _held_events(storage: Storage, held: HeldBack, since: datetime) -> HeldEvents:
+def _held_events(storage: Storage, held: HeldBack, since: datetime, version: str) -> HeldEvents:
     return HeldEvents(
         table=held.table,
         day=held.day,
@@ -187,6 +194,7 @@ def _held_events(storage: Storage, held: HeldBack, since: datetime) -> HeldEvent
         why=held.why,
         events=0,
         since=since,
+        version=version,
         rejected=sum(file.rows for file in held.rejects),
         reasons=dict(count_reasons(storage, [file.path for file in held.rejects]).most_common()),
         do=release_command(held.table, held.day, held.rules),

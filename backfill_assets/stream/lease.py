@@ -104,6 +104,8 @@ class HeldEvents(AuditRecord):
     events: int
     """That raw has, and what is published of the table was not built from."""
     since: datetime
+    version: str = ""
+    """Of the logic that was tried: another one may let the day through."""
     rejected: int = 0
     """Rows that would be in quarantine, of a table that rejects rows."""
     reasons: dict[str, int] = {}  # noqa: RUF012 - a field of pydantic, which copies it

@@ -131,3 +131,11 @@ def test_a_batch_of_files_is_what_was_found_since_the_one_before(checkpoint: Che
     write(log / "10", entries[10])
     names = [path.name for path in checkpoint.landed_paths(1)]
     assert names == ["a 9.jsonl.gz", "a 10.jsonl.gz"]
+
+
+def test_files_that_wait_are_counted_also_in_a_folder_of_which_none_was_read(landed: Landed) -> None:
+    landed.land("2017-03-01/late.jsonl.gz")
+    landed.land("2017-03-02/new.jsonl.gz")
+    landed.reading.look()
+    waiting = {each.partition: (each.position, each.end, each.lag) for each in landed.reading.positions}
+    assert waiting == {"2017-03-01": (0, 2, 2), "2017-03-02": (0, 1, 1)}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import functions as F
 
 from backfill_assets.campaign.rollback import roll_back
@@ -30,7 +31,7 @@ from backfill_assets.stream.events import event_rows
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
-from backfill_assets.stream.topic import TopicReading
+from backfill_assets.stream.topic import StartRequest, TopicReading
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
@@ -281,6 +282,26 @@ def unleased(stream: SmallStream) -> Callable[..., StreamLease]:
         return acquire_stream(stream.storage, "raw_other", "test", stream.lake.publisher.now)
 
     return acquire
+
+
+def test_what_waits_is_shown_as_the_topic_is_now_also_of_a_partition_that_is_new(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker
+) -> None:
+    topic.send(sales(range(4)))
+    stream.run()
+    asked = StartRequest()
+    reading = TopicReading(
+        stream.lake, CATALOG.step("raw_sales"), RUN, print, topic=topic.source, properties={}, asked=asked
+    )
+    reading.open(100)
+    topic.send(sales(range(4, 10)), partition=1)
+    AdminClient(kafka_broker.client_options()).create_partitions([NewPartitions(topic.name, 3)])[topic.name].result()
+    topic.send([sale(11)], partition=2)
+    reading.look()
+    waiting = {each.partition: (each.position, each.end, each.lag) for each in reading.positions}
+    assert waiting == {f"{topic.name}/{n}": each for n, each in enumerate([(2, 2, 0), (2, 8, 6), (0, 1, 1)])}
+    stream.run()
+    assert stream.read() == topic.sent
 
 
 def test_a_stream_begins_with_what_comes_unless_history_is_asked_for(stream: SmallStream, topic: Topic) -> None:
