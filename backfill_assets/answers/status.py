@@ -60,9 +60,10 @@ class FoundStatus:
         return HELD_BACK if is_held else self.statuses[table][day].value
 
     def _behind(self, table: str) -> list[str]:
-        """The table that a gate is of, and those of days that are computed from it."""
+        """The tables that are built together with the one that a gate is of, and those of days that are made of them."""
         daily = [step for step in self.steps if step.cadence is Cadence.DAILY]
-        return expand_tables(daily, [table], downstream=True)
+        together = next((step.table_names for step in daily if table in step.table_names), ())
+        return expand_tables(daily, together, downstream=True)
 
     def by_status(self, table: str) -> dict[str, list[date]]:
         """Damaged days first."""

@@ -256,19 +256,18 @@ class ContentHash(WrittenHash):
         known = F.coalesce(*(F.when(each == carried, each) for each in (whole, *earlier)), whole) if earlier else whole
         return known if self.form == "values" else F.when(F.col("arrival_day").isNotNull(), known)
 
-    def over_all_fields(self) -> Column:
-        return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
+    def over_all_fields(self, well_written: Column | None = None) -> Column:
+        """``well_written`` says of landed text that no field is to be looked at once more."""
+        if self.form == "values":
+            return content_hash_of_values(self.source)
+        return raw_content_hash(self.source, well_written)
 
     def ever_carried(self) -> list[Column]:
         """By what may have been known when a row was landed: all, fewer fields, one form of a moment."""
-        before = self.carried_before() if self.form == "text" else []
-        return [*(each.over_all_fields() for each in self.by_fields_known()), *before]
-
-    def carried_before(self) -> list[Column]:
-        """By landed text, as rows carry them that were landed when moments were read in one form."""
-        if "timestamp" not in map(self.source.type_of, self.source.columns):
-            return []
-        return [content_hash_as_before(each.source) for each in self.by_fields_known()]
+        known = self.by_fields_known()
+        has_moments = self.form == "text" and "timestamp" in map(self.source.type_of, self.source.columns)
+        before = [content_hash_as_before(each.source) for each in known] if has_moments else []
+        return [*(each.over_all_fields() for each in known), *before]
 
     def by_fields_known(self) -> list[ContentHash]:
         """Over all fields, and then over ever fewer of those that were rescued."""

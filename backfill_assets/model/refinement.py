@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
@@ -18,7 +16,6 @@ from backfill_assets.model.canonical import (
     joined_key,
     low_half,
     parsed,
-    raw_content_hash,
     whole_hash,
 )
 from backfill_assets.model.checks import as_declared, sound, struct_type, violations
@@ -217,9 +214,10 @@ def _is_hashed_before(source: Source) -> Column:
 
     Its values have another hash, so that it would be accounted for nowhere.
     """
-    carried = [F.col("content_hash") == each for each in ContentHash(source, "text").carried_before()]
-    before = F.when(in_newer_form(source), reduce(or_, carried, F.lit(False))).otherwise(F.lit(False))
-    return F.coalesce(before & (F.col("content_hash") != raw_content_hash(source)), F.lit(False))
+    if "timestamp" not in map(source.type_of, source.columns):
+        return F.lit(False)
+    as_read_now = [each.over_all_fields(F.col(_WELL_WRITTEN)) for each in ContentHash(source, "text").by_fields_known()]
+    return F.when(in_newer_form(source), ~F.col("content_hash").isin(*as_read_now)).otherwise(F.lit(False))
 
 
 def _implausible(refinement: Refinement) -> Column:

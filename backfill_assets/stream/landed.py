@@ -41,6 +41,8 @@ class LandingReading(Reading):
     """How many landed files raw has read, by the folder of their arrival day."""
     _landed_files: dict[str, int] = field(default_factory=dict)
     """How many there were in the newest folders, when they were last read from."""
+    _counted_at: dict[Path, int] = field(default_factory=dict)
+    """When the newest folders had changed last as they were counted."""
     _live_since: datetime | None = None
 
     @property
@@ -76,7 +78,11 @@ class LandingReading(Reading):
         return self.take_in(checkpoint.landed_paths(number))
 
     def look(self) -> None:
-        self._count_landed(sorted(path.name for path in self.folder.iterdir() if path.is_dir())[-_SHOWN_FOLDERS:])
+        """A folder that nothing landed in since is not counted again: one of a day may have 86,400 files."""
+        newest = sorted(path for path in self.folder.iterdir() if path.is_dir())[-_SHOWN_FOLDERS:]
+        changed = {path: stamp[0] for path in newest if (stamp := file_stamp(path))}
+        self._count_landed(path.name for path, at in changed.items() if self._counted_at.get(path) != at)
+        self._counted_at = changed
 
     def read_again(self) -> BatchRead | None:
         again = self._landed_again()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,6 +32,7 @@ from backfill_assets.stream.events import event_rows
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
+from backfill_assets.stream.throttle import ReadLimit
 from backfill_assets.stream.topic import StartRequest, TopicReading
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
@@ -295,7 +297,8 @@ def test_what_waits_is_shown_as_the_topic_is_now_also_of_a_partition_that_is_new
     )
     reading.open(100)
     topic.send(sales(range(4, 10)), partition=1)
-    AdminClient(kafka_broker.client_options()).create_partitions([NewPartitions(topic.name, 3)])[topic.name].result()
+    admin = AdminClient(kafka_broker.client_options())
+    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result()
     topic.send([sale(11)], partition=2)
     reading.look()
     waiting = {each.partition: (each.position, each.end, each.lag) for each in reading.positions}
@@ -452,6 +455,24 @@ def test_another_topic_into_the_table_is_read_beside_the_first(
     stream.source = other.source
     stream.run()
     assert stream.read() == topic.sent + other.sent
+
+
+def test_a_stream_whose_checkpoint_is_deleted_reads_on(
+    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whom cleans a temporary folder: it is a cache, and whether Spark itself misses it does not matter."""
+    topic.send(sales(range(12)))
+    publish, deleted = live.LiveStream._publish, list[Path]()
+
+    def publish_and_delete(self: live.LiveStream, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
+        publish(self, rows, checkpoint, number)
+        if not deleted:
+            deleted.append(checkpoint.folder)
+            shutil.rmtree(checkpoint.folder)
+
+    monkeypatch.setattr(live.LiveStream, "_publish", publish_and_delete)
+    stream.run(limit=ReadLimit.parse((), 4))
+    assert deleted and stream.read() == topic.sent
 
 
 STEPS: dict[str, str | CrashPoint] = {
