@@ -60,7 +60,7 @@ class FoundStatus:
         return HELD_BACK if is_held else self.statuses[table][day].value
 
     def _behind(self, table: str) -> list[str]:
-        """The tables that are built together with the one that a gate is of, and those of days that are made of them."""
+        """The tables that are built together with the one that a gate is of, and those made of them."""
         daily = [step for step in self.steps if step.cadence is Cadence.DAILY]
         together = next((step.table_names for step in daily if table in step.table_names), ())
         return expand_tables(daily, together, downstream=True)
