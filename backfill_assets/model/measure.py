@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import content_hash_as_before, content_hash_of_values, raw_content_hash
+from backfill_assets.model.canonical import (
+    content_hash_as_before,
+    content_hash_of_values,
+    in_newer_form,
+    raw_content_hash,
+)
 from backfill_assets.model.checks import asked_of, regexp_full_match
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
@@ -251,10 +256,15 @@ class ContentHash(WrittenHash):
         return absent if self.form == "values" else absent & rows["arrival_day"].notnull()
 
     def column(self) -> Column:
-        whole, *earlier = self.ever_carried()
-        carried = F.col("content_hash")
-        known = F.coalesce(*(F.when(each == carried, each) for each in (whole, *earlier)), whole) if earlier else whole
-        return known if self.form == "values" else F.when(F.col("arrival_day").isNotNull(), known)
+        whole, *earlier = (each.over_all_fields() for each in self.by_fields_known())
+        known = F.coalesce(*map(_if_carried, (whole, *earlier)), whole) if earlier else whole
+        if self.form == "values":
+            return known
+        if "timestamp" in map(self.source.type_of, self.source.columns):
+            # Only such a row may carry a hash of when moments were read in one form.
+            before = (content_hash_as_before(each.source) for each in self.by_fields_known())
+            known = F.when(in_newer_form(self.source), F.coalesce(*map(_if_carried, before), known)).otherwise(known)
+        return F.when(F.col("arrival_day").isNotNull(), known)
 
     def over_all_fields(self, well_written: Column | None = None) -> Column:
         """``well_written`` says of landed text that no field is to be looked at once more."""
@@ -262,17 +272,14 @@ class ContentHash(WrittenHash):
             return content_hash_of_values(self.source)
         return raw_content_hash(self.source, well_written)
 
-    def ever_carried(self) -> list[Column]:
-        """By what may have been known when a row was landed: all, fewer fields, one form of a moment."""
-        known = self.by_fields_known()
-        has_moments = self.form == "text" and "timestamp" in map(self.source.type_of, self.source.columns)
-        before = [content_hash_as_before(each.source) for each in known] if has_moments else []
-        return [*(each.over_all_fields() for each in known), *before]
-
     def by_fields_known(self) -> list[ContentHash]:
         """Over all fields, and then over ever fewer of those that were rescued."""
         rescued = self.source.rescued_fields
         return [replace(self, source=_without(self.source, rescued[count:])) for count in range(len(rescued), -1, -1)]
+
+
+def _if_carried(computed: Column) -> Column:
+    return F.when(computed == F.col("content_hash"), computed)
 
 
 def _without(source: Source, fields: Collection[str]) -> Source:
