@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.answers.held_back import held_of, held_parts
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, place_values
@@ -143,9 +143,9 @@ def replay(
     found = FoundReplay(days, judged, _held_by_another_version(builder, asked, days))
     freed: dict[str, list[date]] = {}
     steps = {name: one.step.name for one in asked for name in one.step.table_names}
-    for each in (*(total for total in found.totals if total.freed), *found.held):
-        known = freed.setdefault(steps[each.table], [])
-        known += [] if each.day in known else [each.day]
+    due = [TableDay(each.table, each.day) for each in found.totals if each.freed]
+    for table, day in dict.fromkeys([*due, *(TableDay(each.table, each.day) for each in found.held)]):
+        freed.setdefault(steps[table], []).append(day)
     if run is None or not freed:
         return found
     return replace(found, built=[(step.name, result) for step, result in rebuild(builder, freed, run, progress)])

@@ -97,6 +97,16 @@ def raw_content_hash(source: Source, well_written: Column | None = None) -> Colu
     return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(content_hash_of_text(source, well_written))
 
 
+def content_hash_of_read(source: Source, value: Callable[[str], Column]) -> Column:
+    """:func:`content_hash_of_text` of a row whose ``value`` by field was read before, null where the text is none."""
+
+    def text(name: str) -> Column:
+        kind = source.type_of(name)
+        return F.col(name) if kind == "string" else F.coalesce(canonical(value(name), kind), F.col(name))
+
+    return _content_hash(source, text)
+
+
 def content_hash_as_before(source: Source) -> Column:
     """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
 

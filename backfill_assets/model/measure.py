@@ -266,11 +266,8 @@ class ContentHash(WrittenHash):
             known = F.when(in_newer_form(self.source), F.coalesce(*map(_if_carried, before), known)).otherwise(known)
         return F.when(F.col("arrival_day").isNotNull(), known)
 
-    def over_all_fields(self, well_written: Column | None = None) -> Column:
-        """``well_written`` says of landed text that no field is to be looked at once more."""
-        if self.form == "values":
-            return content_hash_of_values(self.source)
-        return raw_content_hash(self.source, well_written)
+    def over_all_fields(self) -> Column:
+        return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
     def by_fields_known(self) -> list[ContentHash]:
         """Over all fields, and then over ever fewer of those that were rescued."""

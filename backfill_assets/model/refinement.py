@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import (
     all_well_written,
+    content_hash_of_read,
     high_half,
     in_newer_form,
     joined_key,
@@ -152,11 +153,9 @@ def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
         **{name: parsed(F.col(name), source.type_of(name), F.col(_WELL_WRITTEN)) for name in source.parsed_columns},
         **{name: joined_key(source, parts) for name, parts in refinement.derived.items()},
     }
-    looked_at = landed.withColumn(_WELL_WRITTEN, all_well_written(source)).withColumn(
-        _HASHED_BEFORE, _is_hashed_before(source)
-    )
+    looked_at = landed.withColumn(_WELL_WRITTEN, all_well_written(source))
     typed = looked_at.select("*", *(column.alias(_beside(name)) for name, column in values.items()))
-    return typed.withColumn(_SOUND, _sound(refinement))
+    return typed.withColumn(_HASHED_BEFORE, _is_hashed_before(refinement)).withColumn(_SOUND, _sound(refinement))
 
 
 def _with_rescued(raw: DataFrame, source: Source) -> DataFrame:
@@ -209,14 +208,16 @@ def _unparsed() -> Column:
     return F.col("unparsed_line").isNotNull()
 
 
-def _is_hashed_before(source: Source) -> Column:
+def _is_hashed_before(refinement: Refinement) -> Column:
     """Whether a row was landed when its moments were text to the ingestion, which its hash and its day are by.
 
     Its values have another hash, so that it would be accounted for nowhere.
     """
+    source = refinement.source
     if "timestamp" not in map(source.type_of, source.columns):
         return F.lit(False)
-    as_read_now = [each.over_all_fields(F.col(_WELL_WRITTEN)) for each in ContentHash(source, "text").by_fields_known()]
+    known = (each.source for each in ContentHash(source, "text").by_fields_known())
+    as_read_now = [content_hash_of_read(each, refinement.value) for each in known]
     return F.when(in_newer_form(source), ~F.col("content_hash").isin(*as_read_now)).otherwise(F.lit(False))
 
 
