@@ -119,6 +119,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,
     "backfill raw refresh raw_sales 2017-03-04 --dry-run": _REFRESH,
     "backfill raw refresh raw_sales 2017-03-04": _REFRESH,
+    'backfill raw release bronze_sales 2026-03-02 "a till sent broken lines; the shop knows"': (
+        "backfill_assets_tests/cli/verbs/test_raw_release.py::"
+        "test_a_day_that_a_gate_holds_back_is_told_everywhere_until_a_person_releases_it"
+    ),
     "backfill raw positions raw_sales": f"{_POSITIONS}test_positions_of_raw_and_of_what_is_computed_from_it",
     f"backfill raw positions raw_sales --at {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
     "backfill lab all": "backfill_assets_tests/examples/commands/test_lab.py::test_all_of_them_as_json_in_order",

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
-from backfill_assets.days import DayRange
+from backfill_assets.answers.held_back import held_of, held_parts
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_lines import format_place, place_values
+from backfill_assets.landing.landed_lines import event_place, format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.placement import IMPLAUSIBLE
@@ -29,14 +30,15 @@ from backfill_assets.report.answer import NOT_DONE, Answer, Datum, Days, Fact, G
 from backfill_assets.state.boundaries import DaysBoundary, RawBoundary, versions_text
 from backfill_assets.state.positions import is_raw, table_boundaries
 from backfill_assets.state.view import View, find_moment
+from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_first, format_range
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_ROWS, _MOST_NAMED = 10, 5
 _APART = ("source_file", "source_line", "reasons", "day", "arrival_day", "content_hash")
 _HINT = (
-    "Fix the contract in a new version of the step, or ask the source to land corrected rows as a new file. They are"
-    " ingested on the day they arrive, and the old lines stay in quarantine, accounted for."
+    "Fix the contract in a new version of the step, or ask the source to send corrected rows, in a new file or as"
+    " events. The old lines stay in quarantine, accounted for."
 )
 
 
@@ -53,11 +55,12 @@ def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange 
     A row with two reasons is counted in two lines.
     """
     found = groups(storage, rejects, days)
+    held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
     reasons = Grid("reasons", columns, [*map(_reason, found)], drop=("resolved", "at", "days"))
     if not found:
-        return Answer(parts=(reasons, _nothing_quarantined(days)))
-    parts: tuple[Part, ...] = (reasons, *_advice_on_days(rejects, found))
+        return Answer(parts=(reasons, *held, *([] if held else [_nothing_quarantined(days)])))
+    parts: tuple[Part, ...] = (reasons, *held, *_advice_on_days(rejects, found))
     if days is None:
         return Answer(parts=parts, next=(f"backfill raw quarantine {found[0].table} {found[0].days[0]}",))
     view = View.newest(storage)
@@ -99,7 +102,8 @@ def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Itera
         named = _DAY.search(group.example)
         if named and group.reason.endswith(IMPLAUSIBLE):
             source = sources[group.table]
-            why = source.why_on_arrival_day(date.fromisoformat(named[0]))
+            of_topic = event_place(group.file, group.line) is not None
+            why = source.why_on_arrival_day(date.fromisoformat(named[0]), of_topic=of_topic)
             yield Line(f"{group.table}: {source.event_day_field} {why}")
 
 
@@ -112,6 +116,8 @@ class FoundReplay:
 
     days: DayRange | None
     judged: Sequence[Judged]
+    held: Sequence[HeldEvents] = ()
+    """Days that a gate holds back from a stream, and that another version of the logic is there for now."""
     built: Sequence[tuple[str, BuildResult]] = ()
 
     @property
@@ -134,15 +140,23 @@ def replay(
     """Judge the rejected rows of ``days`` again. With a ``run``, build the days with accepted rows, and readers."""
     asked = rejects if anything_published(builder.lake.storage) else ()
     judged = [each for one in asked for each in judge_again(builder.lake, one, days, progress)]
-    found = FoundReplay(days, judged)
+    found = FoundReplay(days, judged, _held_by_another_version(builder, asked, days))
     freed: dict[str, list[date]] = {}
-    steps = {one.table: one.step.name for one in asked}
-    for each in found.totals:
-        if each.freed:
-            freed.setdefault(steps[each.table], []).append(each.day)
+    steps = {name: one.step.name for one in asked for name in one.step.table_names}
+    due = [TableDay(each.table, each.day) for each in found.totals if each.freed]
+    for table, day in dict.fromkeys([*due, *(TableDay(each.table, each.day) for each in found.held)]):
+        freed.setdefault(steps[table], []).append(day)
     if run is None or not freed:
         return found
     return replace(found, built=[(step.name, result) for step, result in rebuild(builder, freed, run, progress)])
+
+
+def _held_by_another_version(builder: Builder, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
+    """Their gates decide again when they are built: their rows are in no quarantine that could be judged."""
+    steps = builder.lake.with_current([each.step for each in rejects])
+    current = {name: step.current for step in steps for name in step.table_names}
+    held = held_of(builder.lake.storage, rejects, days)
+    return [each for each in held if each.version not in ("", current.get(each.table))]
 
 
 def replay_answer(found: FoundReplay) -> Answer:
@@ -151,9 +165,10 @@ def replay_answer(found: FoundReplay) -> Answer:
         "judged", ("table", "day", "freed", "still bad", "of which"), [_judged(each, found) for each in found.totals]
     )
     built = Grid("built", ("step", "days", "rows", "publications"), [_built(*each) for each in found.built])
-    nothing = [] if found.judged else [_nothing_quarantined(found.days)]
+    nothing = [] if found.judged or found.held else [_nothing_quarantined(found.days)]
     totals = (Fact("freed", found.freed), Fact("still bad", found.still_bad))
-    return Answer(parts=(judged, *nothing, *totals, built))
+    held = [Line(f"{each}: built by the version of now, its gates decide.") for each in found.held]
+    return Answer(parts=(judged, *nothing, *held, *totals, built))
 
 
 def _judged(total: Judged, found: FoundReplay) -> Sequence[object]:
@@ -174,7 +189,7 @@ def _built(step: str, result: BuildResult) -> Sequence[object]:
 
 def require_one_freed(found: FoundReplay) -> None:
     """Raises :class:`StillBad` with what is wrong, if no quarantined row would be accepted."""
-    if found.freed or not found.still_bad:
+    if found.freed or found.held or not found.still_bad:
         return
     reasons: Counter[str] = Counter()
     for each in found.judged:

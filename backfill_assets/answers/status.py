@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
@@ -25,14 +26,15 @@ from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.observed import LogView, gc_paused, observe
 from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, day_statuses
+from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_count
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
-DAMAGED = "damaged"
+DAMAGED, HELD_BACK = "damaged", "held back"
 _MOST_DAMAGED = 5
 _LATELY, _SHORT = 7, 0.1
 """Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
-_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, "missing": Tone.BAD}
+_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, HELD_BACK: Tone.BAD, "missing": Tone.BAD}
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class FoundStatus:
     """Days that were seen without their files, and these files: no log shows it."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
     """What published days lack, by source, and the commonest reason of the worst day."""
+    held: Sequence[HeldEvents] = ()
+    """Events of streams that a gate holds back."""
     drift: Sequence[tuple[str, Drift]] = ()
     """By raw table, the fields that land and are not as declared."""
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
@@ -62,7 +66,16 @@ class FoundStatus:
     """Newest days of sources that have fewer rows than usual, in words."""
 
     def status_of(self, table: str, day: date) -> str:
-        return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
+        if TableDay(table, day) in self.damaged:
+            return DAMAGED
+        is_held = any(day == held.day and table in self._behind(held.table) for held in self.held)
+        return HELD_BACK if is_held else self.statuses[table][day].value
+
+    def _behind(self, table: str) -> list[str]:
+        """The tables that are built together with the one that a gate is of, and those made of them."""
+        daily = [step for step in self.steps if step.cadence is Cadence.DAILY]
+        together = next((step.table_names for step in daily if table in step.table_names), ())
+        return expand_tables(daily, together, downstream=True)
 
     def by_status(self, table: str) -> dict[str, list[date]]:
         """Damaged days first."""
@@ -101,6 +114,7 @@ def look_at_main(
             (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
             for each in rejected
         ],
+        held=[each for each in _held(storage, declared, observed, chosen) if days is None or each.day in days],
         drift=list(_drift(declared, observed, chosen, days)),
         landed={
             step.name: landed_source(zone, storage, step.source.name, step.name)
@@ -169,6 +183,12 @@ def _rejected(
     )
 
 
+def _held(storage: Storage, declared: Sequence[Step], observed: LogView, tables: Sequence[str]) -> Iterator[HeldEvents]:
+    """What streams hold back of ``tables``, and of what they are made of."""
+    asked = {name for step in _with_origins(declared, tables) for name in step.table_names}
+    return (each for each in find_held(storage, observed.states) if each.table in asked)
+
+
 def _drift(
     declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
 ) -> Iterator[tuple[str, Drift]]:
@@ -204,7 +224,8 @@ def status_answer(found: FoundStatus) -> Answer:
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
-    parts = (*_before(found), _summary(found), *_damaged(found), *_undone_days(found), *_short_days(found), *lacks)
+    needs = (*_damaged(found), *held_parts(found.held), *_undone_days(found), *_short_days(found))
+    parts = (*_before(found), _summary(found), *needs, *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
 

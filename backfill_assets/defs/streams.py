@@ -29,7 +29,7 @@ from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.spark.connect_server import ENDED_WITH_ITS_STARTER
 from backfill_assets.stream.delays import Delays
-from backfill_assets.stream.lease import RUN_VARIABLE, StreamPosition, StreamStatus, read_stream, refusal
+from backfill_assets.stream.lease import RUN_VARIABLE, HeldEvents, StreamPosition, StreamStatus, read_stream, refusal
 from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision, decide_restart
 
 SENSOR = "streams"
@@ -167,10 +167,12 @@ class _Watch:
     def _look(self) -> None:
         """A line of the log and a point in the plots of the asset's page, while the run goes on."""
         status = None if time.monotonic() < self._due else self._status()
-        if status is None or not (status.batches or status.positions):
+        if status is None:
             return
         self._due = time.monotonic() + self.every_seconds
         self.context.log.info(stream_line(status))
+        if status.state == "starting":
+            return
         self.context.log_event(dg.AssetMaterialization(self.streamed.asset, metadata=self._metadata(status)))
 
     def _metadata(self, status: StreamStatus | None) -> dict[str, Any]:
@@ -259,8 +261,13 @@ def _pass_on(pipe: IO[str], kept: deque[str], write: Callable[[str], object]) ->
 _POSITION_COLUMNS = dict.fromkeys(("partition", "position", "end", "lag"), "string")
 
 
+_HELD_COLUMNS = dict.fromkeys(("table", "day", "events", "since", "gate", "what helps"), "string")
+
+
 def stream_line(status: StreamStatus) -> str:
     """``live: 412 events/s, in raw_sales after p50 1.9 s, p99 4.2 s, 0 behind, batch 118 in 2.0 s; at sales/0 47``."""
+    if status.state == "starting":
+        return f"starting for {(status.beat - status.started).total_seconds():.0f} s: {status.note or 'Spark starts'}"
     at = ", ".join(f"{each.partition} {each.position:,}" for each in status.positions) or "the beginning"
     answer = status.last.answer_seconds if status.last else None
     parts = [
@@ -270,7 +277,8 @@ def stream_line(status: StreamStatus) -> str:
         f"batch {status.batches:,} in {status.last.seconds if status.last else 0:.1f} s",
         *([f"source answered in {answer:.1f} s"] if answer is not None else []),
     ]
-    extra = [text for text in (status.note, status.error and f"last error: {status.error}") if text]
+    held = map(str, status.held_back)
+    extra = [text for text in (*held, status.note, status.error and f"last error: {status.error}") if text]
     return "; ".join([f"{status.state}: {', '.join(parts)}", f"at {at}", *extra])
 
 
@@ -299,6 +307,12 @@ def stream_metadata(status: StreamStatus) -> dict[str, Any]:
         "source": status.source,
         **{name: round(seconds, 3) for name, seconds in late.items()},
         **({} if status.lag is None else {"behind": status.lag}),
+        "held_back": sum(each.events for each in status.held_back),
+        **(
+            {"held back by": metadata_table(_HELD_COLUMNS, map(_held_record, status.held_back))}
+            if status.held_back
+            else {}
+        ),
         "pace": round(last.pace, 3) if last else 1.0,
         "events_per_second": status.events_per_second,
         "events": status.events,
@@ -307,6 +321,12 @@ def stream_metadata(status: StreamStatus) -> dict[str, Any]:
         "positions": metadata_table(_POSITION_COLUMNS, map(_position_record, status.positions)),
         **{name: text for name, text in words.items() if text},
     }
+
+
+def _held_record(held: HeldEvents) -> dict[str, str]:
+    gate = f"{held.rule}: {held.why}"
+    since = f"{held.since:%Y-%m-%d %H:%M:%S}Z"
+    return dict(zip(_HELD_COLUMNS, (held.table, str(held.day), f"{held.events:,}", since, gate, held.do), strict=True))
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:

@@ -92,13 +92,15 @@ def key_line(source: Source, key: Column) -> Column:
     return F.when(F.startswith(F.ltrim(key), F.lit("{")), key).otherwise(F.to_json(F.struct(key.alias(name))))
 
 
-def tombstones(spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str) -> DataFrame:
+def tombstones(
+    spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str, today: date | None = None
+) -> DataFrame:
     """The key that each of ``lines`` deletes, and the event that does; null for a key that cannot be read.
 
     ``lines`` are those of :func:`~backfill_assets.landing.raw_rows.rows_of_lines`, with :func:`key_line` as values. A
     key that names the day of the event, too, is that of a row on that day.
     """
-    rows = rows_of_lines(spark, source, lines, token_key_file)
+    rows = rows_of_lines(spark, source, lines, token_key_file, today)
     readable = reduce(and_, (F.length(name) > 0 for name in source.key_columns))
     return rows.select(
         F.when(readable, _key(source)).alias(_KEY),

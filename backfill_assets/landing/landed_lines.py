@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Source
+from backfill_assets.model.declaration import Source, landed_pattern
 
 _EVENTS = "kafka:"
+_LINE_END = re.compile(r"(\r\n|[\r\n])\Z")
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def comparable(value: object, spark_type: str) -> object:
         return value
     try:
         return _read(value, spark_type)
-    except (ValueError, InvalidOperation):
+    except ValueError:
         return value
 
 
@@ -125,14 +127,14 @@ def overtakes(source: Source, raw: Mapping[str, Any], winner: Mapping[str, Any])
 
 
 def _read(text: str, spark_type: str) -> object:
+    """As ``parsed`` of ``model/canonical.py`` has Spark read it, which cuts one end of a line off."""
+    text = _LINE_END.sub("", text)
+    if not re.fullmatch(landed_pattern(spark_type), text):
+        raise ValueError
     if spark_type == "bigint":
         return int(text)
     if spark_type == "date":
         return date.fromisoformat(text)
     if spark_type == "timestamp":
-        moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    number = Decimal(text)
-    if not number.is_finite():  # NaN is not compared with a number, and one kind of it is no key of a dictionary.
-        raise InvalidOperation
-    return number
+        return datetime.fromisoformat(text).astimezone(UTC)
+    return Decimal(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -251,7 +252,7 @@ def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) ->
     for step in steps:
         for table in (each.name for each in step.tables if each.layer == "quarantine"):
             days = {day: state.content for (name, day), state in states.items() if name == table and state.content}
-            received = {day: _received(content) for day, content in days.items()}
+            received = {day: received_when_built(content) for day, content in days.items()}
             again = {day: _corrected(content_in(states, TableDay(step.name, day))) for day in days}
             rejected = {day: content.rows - again[day] for day, content in days.items() if content.rows > again[day]}
             if rejected:
@@ -265,23 +266,40 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
 
     ``version`` is that of the quarantine ``table``. Empty if it cannot be read.
     """
-    counts: Counter[str] = Counter()
     try:
-        for path in sorted(read_log(storage, table, version).by_day().get(day, ())):
-            batches = storage.parquet_batches(f"{table}/{path}", _AT_ONCE, ("reasons",))
-            for batch in islice(batches, _MOST_BATCHES):
-                for reasons in batch.to_pydict().get("reasons", ()):
-                    counts.update(set(map(general, reasons)))
+        paths = sorted(read_log(storage, table, version).by_day().get(day, ()))
     except (BackfillError, OSError):
         return ""
+    counts = count_reasons(storage, [f"{table}/{path}" for path in paths])
     return min(counts, key=lambda reason: (-counts[reason], reason), default="")
+
+
+def count_reasons(storage: Storage, files: Iterable[str]) -> Counter[str]:
+    """How many rejected rows of ``files`` have a reason, in its general form; of each file the first 10,000 rows.
+
+    Nothing of a file that cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    for path in files:
+        with suppress(BackfillError, OSError):
+            for batch in islice(storage.parquet_batches(path, _AT_ONCE, ("reasons",)), _MOST_BATCHES):
+                for reasons in batch.to_pydict().get("reasons", ()):
+                    counts.update(set(map(general, reasons)))
+    return counts
 
 
 def _corrected(accepted: DayContent | None) -> int:
     return int(accepted.metrics.get(CORRECTED) or 0) if accepted else 0
 
 
-def _received(content: DayContent) -> int:
+def rows_not_built(states: Mapping[TableDay, DayState], raw: str, table: str, day: date) -> int:
+    """How many received rows of a day of ``raw`` are in nothing that is published of ``table``."""
+    landed, built = (content_in(states, TableDay(name, day)) for name in (raw, table))
+    received = int(landed.metrics.get("received") or 0) if landed else 0
+    return max(0, received - (received_when_built(built) if built else 0))
+
+
+def received_when_built(content: DayContent) -> int:
     """What raw had received when the day was built."""
     of_raw = (name for name in content.metrics if name.startswith("from.raw_") and name.endswith(".received"))
     return int(content.metrics.get(next(of_raw, "")) or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -52,10 +53,13 @@ def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_ke
     return rows_of_lines(spark, source, _lines(spark, files), token_key_file)
 
 
-def rows_of_lines(spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str) -> DataFrame:
+def rows_of_lines(
+    spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str, today: date | None = None
+) -> DataFrame:
     """One row in :func:`raw_schema` for each of ``lines``, which are never null.
 
-    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``.
+    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``. With ``today``, an arrival day may be
+    null: it is the day of the event if that is possible today, or else today.
     """
     located = _fields(lines, source)
     keyed = located
@@ -65,6 +69,7 @@ def rows_of_lines(spark: SparkSession, source: Source, lines: DataFrame, token_k
         keyed.select(*_landed_columns(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
         .withColumn(_WELL_WRITTEN, all_well_written(source))
         .withColumn(_EVENT, _event_day(source, F.col(_WELL_WRITTEN)))
+        .withColumn("arrival_day", _arrival_day(source, F.col(_EVENT), today))
         .withColumns(_placed(source, F.col(_EVENT)))
         .withColumn("content_hash", raw_content_hash(source, F.col(_WELL_WRITTEN)))
         .withColumn("record_kind", F.lit("received"))
@@ -193,11 +198,21 @@ def _event_day(source: Source, well_written: Column | None = None) -> Column:
     return parsed(F.col(field), source.type_of(field), well_written).cast("date")
 
 
-def _placed(source: Source, day: Column) -> dict[str, Column]:
+def _arrival_day(source: Source, event: Column, today: date | None) -> Column:
+    known = F.col("arrival_day")
+    if today is None:
+        return known
+    return F.coalesce(known, F.when(_is_plausible(source, event, F.lit(today)), event), F.lit(today))
+
+
+def _is_plausible(source: Source, day: Column, arrival: Column) -> Column:
     placement = source.placement
-    latest = F.date_add("arrival_day", placement.days_ahead)
     earliest = day if placement.earliest_day is None else F.lit(placement.earliest_day)
-    plausible = day.between(earliest, latest)
+    return day.between(earliest, F.date_add(arrival, placement.days_ahead))
+
+
+def _placed(source: Source, day: Column) -> dict[str, Column]:
+    plausible = _is_plausible(source, day, F.col("arrival_day"))
     return {
         "day_is_arrival": ~F.coalesce(plausible, F.lit(False)),
         "day": F.when(plausible, day).otherwise(F.col("arrival_day")),

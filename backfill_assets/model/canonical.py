@@ -14,10 +14,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.checks import all_of
-from backfill_assets.model.declaration import Source, landed_pattern
+from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_pattern
 
 _BETWEEN = "\u001f"
 """Separates fields; no typed value has it."""
+_BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000Z")
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
@@ -94,6 +95,40 @@ def raw_content_hash(source: Source, well_written: Column | None = None) -> Colu
     """
     unparsed = F.col("unparsed_line")
     return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(content_hash_of_text(source, well_written))
+
+
+def content_hash_of_read(source: Source, value: Callable[[str], Column]) -> Column:
+    """:func:`content_hash_of_text` of a row whose ``value`` by field was read before, null where the text is none."""
+
+    def text(name: str) -> Column:
+        kind = source.type_of(name)
+        return F.col(name) if kind == "string" else F.coalesce(canonical(value(name), kind), F.col(name))
+
+    return _content_hash(source, text)
+
+
+def content_hash_as_before(source: Source) -> Column:
+    """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
+
+    def text(name: str) -> Column:
+        landed, kind = F.col(name), source.type_of(name)
+        read = canonical_text(landed, kind)
+        return F.when(landed.rlike(_BEFORE), read).otherwise(landed) if kind == "timestamp" else read
+
+    unparsed = F.col("unparsed_line")
+    return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(_content_hash(source, text))
+
+
+def in_newer_form(source: Source) -> Column:
+    """Whether a moment of a landed row is written in a form that was not always read."""
+    moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
+    return ~all_of(_as_before(F.col(name)) for name in moments)
+
+
+def _as_before(text: Column) -> Column:
+    """Nearly every row has this answer by its last sign, without a pattern."""
+    plainly = F.endswith(text, F.lit("Z")) & (F.length(text) <= _LONGEST_BEFORE)
+    return F.coalesce(plainly | text.rlike(_BEFORE), F.lit(True))
 
 
 def sum_of_hashes(hashes: Column) -> Column:

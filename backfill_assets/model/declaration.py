@@ -311,10 +311,17 @@ class Source:
         width = self.supersession_window_days
         return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
-    def why_on_arrival_day(self, named: date) -> str:
+    def why_on_arrival_day(self, named: date, *, of_topic: bool = False) -> str:
         """Why a row that names the day ``named`` is on the day it arrived, and what to declare if it is right."""
         earliest = self.placement.earliest_day
         if earliest is None or named >= earliest:
+            if of_topic:
+                return (
+                    f"{named} is more than {format_count(self.days_ahead, 'day')} after the time of its record in the "
+                    "topic. If the event is right, the clock of its producer was wrong: send it again with the right "
+                    f"time. If both are right, set a greater `days_ahead` of the source {self.name}, then "
+                    f"{self._put_anew}."
+                )
             return (
                 f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
                 f"right, set a greater `days_ahead` of the source {self.name}, then {self._put_anew}."
@@ -400,11 +407,21 @@ class Step:
 # ------------------------------------------------------------------ how landed text is written
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_OF_YEAR = "-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
+_FRACTION = "([.][0-9]{1,9})?"
+_UTC, _ANY_YEAR = "(Z|[+-]00(:?00)?)", "[0-9]{4}"
+_AWAY = "[+-]((0[0-9]|1[0-7])(:?[0-5][0-9])?|18(:?00)?)"
+"""As far as any clock is from UTC, and as far as Spark reads."""
+_YEARS_BETWEEN = "([1-8][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[2-9]|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
+"""In UTC a moment of these years has four digits, and is no year before the first."""
+MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
+"""The one form of a moment that was read before others were: hashes of raw rows that landed then are by it."""
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "[+-]?[0-9]{1,18}",
         "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
-        "timestamp": "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z",
+        # Cut to microseconds, in UTC or as far from it as the text says.
+        "timestamp": f"({_ANY_YEAR}{_OF_YEAR}{_FRACTION}{_UTC}|{_YEARS_BETWEEN}{_OF_YEAR}{_FRACTION}{_AWAY})",
     }
 )
 

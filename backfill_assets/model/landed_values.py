@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _HOUR, _SECONDS = 11, 19
 """Where the hour of a moment begins in its text, and where its seconds end."""
+_OFFSET = "([+-])([0-9]{2}):?([0-9]{2})?$"
 _LINE_END = r"(\r\n|[\r\n])?"
 """A pattern of Java's that ends in ``$`` allows one behind the text, and a cast of Spark's cuts it off."""
 
@@ -46,6 +47,22 @@ def _exists(moment: ir.StringColumn) -> ir.BooleanValue:
 
 
 def _micros(moment: ir.StringColumn) -> ir.StringValue:
-    """The point and six digits behind the seconds, whether or not a fraction was written."""
-    fraction = moment.rstrip().replace("Z", "").substr(_SECONDS + 1) + "000000"
-    return moment.left(_SECONDS) + "." + fraction.left(6) + "Z"
+    """In UTC: the point and six digits behind the seconds, whether or not a fraction was written."""
+    behind = moment.rstrip().substr(_SECONDS)
+    fraction = behind.re_extract("^[.]([0-9]+)", 1) + "000000"
+    away = behind.re_extract(_OFFSET, 0)
+    in_utc = _is_utc(away).ifelse(moment.left(_SECONDS), _moved(moment.left(_SECONDS), away))
+    return in_utc + "." + fraction.left(6) + "Z"
+
+
+def _is_utc(away: ir.StringValue) -> ir.BooleanValue:
+    """Such a moment stays text as it is, whatever its year."""
+    return away.re_replace("[^1-9]", "") == ""
+
+
+def _moved(local: ir.StringValue, away: ir.StringValue) -> ir.StringValue:
+    """The seconds in UTC of a time on a clock that is so far ``away``."""
+    hours, minutes = (away.re_extract(_OFFSET, part).nullif("").try_cast("int64").fill_null(0) for part in (2, 3))
+    behind = (away.left(1) == "-").ifelse(1, -1) * (60 * hours + minutes)
+    moved = local.try_cast("timestamp") + behind.as_interval("m")
+    return moved.strftime("%Y-%m-%dT%H:%M:%S")

@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash
+from backfill_assets.model.canonical import (
+    content_hash_as_before,
+    content_hash_of_values,
+    in_newer_form,
+    raw_content_hash,
+)
 from backfill_assets.model.checks import asked_of, regexp_full_match
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
@@ -252,9 +257,14 @@ class ContentHash(WrittenHash):
 
     def column(self) -> Column:
         whole, *earlier = (each.over_all_fields() for each in self.by_fields_known())
-        carried = F.col("content_hash")
-        known = F.coalesce(*(F.when(each == carried, each) for each in (whole, *earlier)), whole) if earlier else whole
-        return known if self.form == "values" else F.when(F.col("arrival_day").isNotNull(), known)
+        known = F.coalesce(*map(_if_carried, (whole, *earlier)), whole) if earlier else whole
+        if self.form == "values":
+            return known
+        if "timestamp" in map(self.source.type_of, self.source.columns):
+            # Only such a row may carry a hash of when moments were read in one form.
+            before = (content_hash_as_before(each.source) for each in self.by_fields_known())
+            known = F.when(in_newer_form(self.source), F.coalesce(*map(_if_carried, before), known)).otherwise(known)
+        return F.when(F.col("arrival_day").isNotNull(), known)
 
     def over_all_fields(self) -> Column:
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
@@ -263,6 +273,10 @@ class ContentHash(WrittenHash):
         """Over all fields, and then over ever fewer of those that were rescued."""
         rescued = self.source.rescued_fields
         return [replace(self, source=_without(self.source, rescued[count:])) for count in range(len(rescued), -1, -1)]
+
+
+def _if_carried(computed: Column) -> Column:
+    return F.when(computed == F.col("content_hash"), computed)
 
 
 def _without(source: Source, fields: Collection[str]) -> Source:

@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import all_well_written, high_half, joined_key, low_half, parsed, whole_hash
+from backfill_assets.model.canonical import (
+    all_well_written,
+    content_hash_of_read,
+    high_half,
+    in_newer_form,
+    joined_key,
+    low_half,
+    parsed,
+    whole_hash,
+)
 from backfill_assets.model.checks import as_declared, sound, struct_type, violations
 from backfill_assets.model.dataset import require_sound_refinement
 from backfill_assets.model.declaration import OCCURRENCE, Source
 from backfill_assets.model.landed import quarantine_contract
+from backfill_assets.model.measure import ContentHash
 from backfill_assets.model.placement import IMPLAUSIBLE
 
 if TYPE_CHECKING:
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
 _PROVENANCE = ("content_hash", "source_file", "source_line", "arrival_day")
 _WELL_WRITTEN = "is_well_written"
 _SOUND = "is_sound"
+_HASHED_BEFORE = "is_hashed_before"
 _PARSED = "parsed"
 _NEWEST = "newest"
 SET_ASIDE = "set-aside"
@@ -144,7 +155,7 @@ def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
     }
     looked_at = landed.withColumn(_WELL_WRITTEN, all_well_written(source))
     typed = looked_at.select("*", *(column.alias(_beside(name)) for name, column in values.items()))
-    return typed.withColumn(_SOUND, _sound(refinement))
+    return typed.withColumn(_HASHED_BEFORE, _is_hashed_before(refinement)).withColumn(_SOUND, _sound(refinement))
 
 
 def _with_rescued(raw: DataFrame, source: Source) -> DataFrame:
@@ -165,7 +176,8 @@ def _beside(name: str) -> str:
 
 def _sound(refinement: Refinement) -> Column:
     """Whether a row is sound. Reasons, which cost more, are computed only for the few rows that are not."""
-    late, is_sound = refinement.is_late, ~_unparsed() & ~_implausible(refinement) & _by_contract(sound, refinement)
+    fulfils = _by_contract(sound, refinement) & ~F.col(_HASHED_BEFORE)
+    late, is_sound = refinement.is_late, ~_unparsed() & ~_implausible(refinement) & fulfils
     return is_sound if late is None else is_sound & ~late
 
 
@@ -175,7 +187,11 @@ def _reasons(refinement: Refinement) -> Column:
     nothing = F.array().cast("array<string>")
     implausible = F.when(_implausible(refinement), F.array(absurd)).otherwise(nothing)
     not_an_object = F.array(F.lit("line: is not one JSON object with distinct fields"))
-    reasons = [_by_contract(violations, refinement), implausible]
+    before = F.array(F.lit("line: has a form of a moment that was not read when it was landed; land it again"))
+    reasons = [
+        _by_contract(violations, refinement),
+        F.when(F.col(_HASHED_BEFORE), before).otherwise(implausible),
+    ]
     if (is_late := refinement.is_late) is not None:
         takes = f"late: {refinement.source.name} takes rows up to {refinement.takes_days} days after their day (was "
         late = F.array(F.concat(F.lit(takes), F.datediff("arrival_day", "day"), F.lit(")")))
@@ -190,6 +206,19 @@ def _by_contract(judge: Callable[..., Column], refinement: Refinement) -> Column
 
 def _unparsed() -> Column:
     return F.col("unparsed_line").isNotNull()
+
+
+def _is_hashed_before(refinement: Refinement) -> Column:
+    """Whether a row was landed when its moments were text to the ingestion, which its hash and its day are by.
+
+    Its values have another hash, so that it would be accounted for nowhere.
+    """
+    source = refinement.source
+    if "timestamp" not in map(source.type_of, source.columns):
+        return F.lit(False)
+    known = (each.source for each in ContentHash(source, "text").by_fields_known())
+    as_read_now = [content_hash_of_read(each, refinement.value) for each in known]
+    return F.when(in_newer_form(source), ~F.col("content_hash").isin(*as_read_now)).otherwise(F.lit(False))
 
 
 def _implausible(refinement: Refinement) -> Column:

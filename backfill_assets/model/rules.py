@@ -275,8 +275,9 @@ class FewRejected(FewOfReceived):
             observed=f"{rejected} of {received} rows quarantined{facts.example('rejected', self.quarantine)}{again}",
             expected=f"at most {most}",
             next_step=(
-                f"{self._unbelieved(facts)}Ask the source to land corrected rows as a new file, "
-                "then build this day again."
+                f"{self._unbelieved(facts)}Ask the source to send corrected rows, in a new file or as events, then "
+                "build this day again. To publish the day without these rows: backfill raw release "
+                f'{self.quarantine} DAY "REASON"'
             ),
         )
 

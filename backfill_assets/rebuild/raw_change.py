@@ -14,7 +14,7 @@ from datetime import date
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
@@ -127,6 +127,9 @@ class RawWriter:
     progress: Progress
     name: str = ""
     """What its publications are named after; empty for the step."""
+    of_topic: ClassVar[bool] = False
+    """Whether its rows are events of a topic, whose records have a time of their own."""
+
     transaction: str = ""
     """The transaction that its publications share; empty if each has its own."""
     hold_seconds: float = LONGEST_WAIT_SECONDS
@@ -353,7 +356,7 @@ class RawWriter:
             example = date.fromisoformat(str(measured[min(counts)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))
             self.progress(
                 f"{self.table.name}: {format_are(sum(counts.values()), 'row')} on the day of arrival and not on the "
-                f"day named: {self.source.why_on_arrival_day(example)}"
+                f"day named: {self.source.why_on_arrival_day(example, of_topic=self.of_topic)}"
             )
 
     # ------------------------------------------------------------------ publish

@@ -22,6 +22,7 @@ from backfill_assets.lakehouse.rows import nullable_schema, rows_of_files, rows_
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import rows_that_stand
+from backfill_assets.landing.release import with_releases
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
@@ -288,8 +289,12 @@ def staged_files(timeline: Timeline, days: Sequence[date]) -> DayFiles:
 def judge(
     storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Callable[[], DayFiles]
 ) -> dict[date, tuple[RuleOutcome, ...]]:
-    """What every gate of ``table`` says of each day; with what pandera says of the rows, where they are wrong."""
-    return with_reports(storage, table, {day: gates.judge(table, each) for day, each in facts.items()}, files)
+    """What every gate of ``table`` says of each day; with what pandera says of the rows, where they are wrong.
+
+    A gate that a person has released the day from warns.
+    """
+    judged = {day: gates.judge(table, each) for day, each in facts.items()}
+    return with_reports(storage, table, with_releases(storage, table.name, judged), files)
 
 
 def facts_of(

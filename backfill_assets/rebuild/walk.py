@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, Publication, logical_of
 from backfill_assets.lakehouse.storage import Storage
@@ -48,6 +49,8 @@ class HeldBack:
     rules: tuple[RuleOutcome, ...] = ()
     because_of: str = ""
     error: str = ""
+    rejects: tuple[AddedFile, ...] = ()
+    """The files of rejected rows that were staged with the day, of a step that rejects rows."""
 
     @property
     def why(self) -> str:
@@ -147,7 +150,7 @@ class Walk:
         failed = _failed_days(build)
         good = replace(build, staged={day: held for day, held in build.staged.items() if day not in failed})
         if self.watch:
-            self.watch([*self.done, StepBuilt.of(good, tuple(_hold_back_failed(failed)), seconds=0.0)])
+            self.watch([*self.done, StepBuilt.of(good, tuple(_hold_back_failed(build, failed)), seconds=0.0)])
 
     def forget(self, days: Collection[date]) -> None:
         """Take ``days`` out of all steps that were walked through: they stay as they were."""
@@ -182,7 +185,7 @@ class Walk:
         if self.growing:
             self.growing.pause(asked.step, {day: held[0].seconds for day, held in failed.items() if day in build.whole})
         return (
-            *_hold_back_failed(failed),
+            *_hold_back_failed(build, failed),
             *(HeldBack(asked.step.name, day, because_of=why) for day, why in paused.items()),
             *(HeldBack(asked.step.name, day, error=first_line(error)) for day, error in broken.items()),
             *_hold_back_blocked(asked, blocked, self.out),
@@ -347,10 +350,13 @@ def _failed_days(build: StepBuild) -> dict[date, list[StagedTableDay]]:
     return {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
 
 
-def _hold_back_failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:
-    for staged in (each for held in failed.values() for each in held):
-        if broken := tuple(rule for rule in staged.rules if rule.holds_back):
-            yield HeldBack(staged.table, staged.day, broken)
+def _hold_back_failed(build: StepBuild, failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:
+    quarantines = {table.name for table in build.asked.step.tables if table.layer == "quarantine"}
+    for held in failed.values():
+        rejects = tuple(file.below(each.table) for each in held if each.table in quarantines for file in each.files)
+        for staged in held:
+            if broken := tuple(rule for rule in staged.rules if rule.holds_back):
+                yield HeldBack(staged.table, staged.day, broken, rejects=rejects)
 
 
 def _hold_back_blocked(

@@ -49,15 +49,25 @@ class BatchRead:
         return self.received.delays(self.at) if self.received and self.at else None
 
 
+class CheckpointGone(Exception):
+    """What Spark had planned cannot be read: the folder was emptied, or is gone."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """The folder in which Spark plans the micro-batches of one query, before each of them runs.
 
-    It begins empty: a query starts where raw ends. The files are read as they are in Spark 4.2: a line with the version
-    of the format, then JSON.
+    It begins empty: a query starts where raw ends. It is a cache, and a query that has lost it is started again. The
+    files are read as they are in Spark 4.2: a line with the version of the format, then JSON. What is not there raises
+    :class:`CheckpointGone`.
     """
 
     folder: Path
+
+    @property
+    def is_there(self) -> bool:
+        """Spark writes its metadata first, and deletes them never."""
+        return (self.folder / "metadata").exists()
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
         """By partition, the offset after the last event of ``batch``."""
@@ -73,15 +83,22 @@ class Checkpoint:
         for number in range(before + 1, last + 1):
             name = log / str(number)
             # Every tenth file of Spark's log holds all before it too.
-            lines = (name if name.exists() else name.with_name(f"{number}.compact")).read_text().splitlines()[1:]
+            lines = _text(name if name.exists() else name.with_name(f"{number}.compact")).splitlines()[1:]
             entries = (json.loads(line) for line in lines)
             found |= {entry["path"]: number for entry in entries if before < entry["batchId"] <= last}
         return [Path(unquote(urlsplit(path).path)) for path in found]
 
     def _source_offset(self, batch: int) -> dict[str, Any]:
-        lines = (self.folder / "offsets" / str(batch)).read_text().splitlines()
+        lines = _text(self.folder / "offsets" / str(batch)).splitlines()
         offset: dict[str, Any] = json.loads(lines[-1])
         return offset
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError as error:
+        raise CheckpointGone(f"{file} is gone") from error
 
 
 @dataclass
@@ -128,8 +145,11 @@ class Reading(RawWriter, ABC):
         """
 
     @abstractmethod
-    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int, ends: Offsets) -> BatchRead:
-        """Publish micro-batch ``number`` of the query. ``ends`` is what the source is known to have."""
+    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
+        """Publish micro-batch ``number`` of the query."""
+
+    def look(self) -> None:
+        """See what the source has by now, which :attr:`positions` then say. Called every few seconds."""
 
     def read_again(self) -> BatchRead | None:
         """Read what could not be read before, and may be by now; None if there is none. Called each idle minute."""

@@ -31,6 +31,8 @@ _OF_AN_EVENT = re.compile(
     r"|Received exception when fetching the next record|\[(?:[A-Z_]+_OVERFLOW|CAST_INVALID_INPUT)[\].]"
 )
 """Of Spark, which turns the time of each event into microseconds before the event can be looked at, and of Kafka."""
+_TIME = re.compile(r"ConsumerRecord\(topic = [^,]*, partition = \d+,[^)]*? offset = (\d+), \w+ = (-?\d+),")
+"""Of the text of Kafka's records."""
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
@@ -99,6 +101,11 @@ class Broker:
             end = _by_partition(consumer.endOffsets(partitions))
         return TopicOffsets(oldest, end, self.ids())
 
+    def ends(self) -> Offsets:
+        """The offset after the last event of each partition, as of now; of those that count, by the properties."""
+        with self._client(self._new_consumer) as consumer:
+            return _by_partition(consumer.endOffsets(self._partitions(consumer)))
+
     def ids(self) -> TopicIds:
         """Which topic it is. A broker before Kafka 2.8 has no ids of topics: all have the same one there."""
         names = self._jvm.java.util.ArrayList()
@@ -123,6 +130,30 @@ class Broker:
 
     def records(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
         """The events of ``wanted``, one by one, also those that Spark cannot read; one that Kafka cannot: why."""
+        for polled in self._polled(wanted):
+            if isinstance(polled, KafkaRecord):
+                yield polled
+                continue
+            for each in polled:
+                if each.offset() < wanted.end:
+                    yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
+
+    def times(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
+        """The times of the events of ``wanted`` without anything else of them; of one that Kafka cannot read: why.
+
+        Each question to the JVM costs as much as an event has time for: of what was polled the text is asked for once.
+        It has no value and no key in it.
+        """
+        for polled in self._polled(wanted):
+            if isinstance(polled, KafkaRecord):
+                yield polled
+                continue
+            for offset, sent in _TIME.findall(polled.toString()):
+                if int(offset) < wanted.end:
+                    yield KafkaRecord(wanted.partition, int(offset), time=int(sent))
+
+    def _polled(self, wanted: OffsetRange) -> Iterator[Any]:
+        """Lists of Java's records, as they come; a :class:`KafkaRecord` with a reason for one that cannot be read."""
         partition = self._jvm.org.apache.kafka.common.TopicPartition(self.source.topic, wanted.partition)
         partitions = self._jvm.java.util.ArrayList()
         partitions.add(partition)
@@ -140,9 +171,7 @@ class Broker:
                     continue
                 if polled.isEmpty() and consumer.position(partition) == at:
                     raise BrokerAway(f"No Kafka broker at {self.source.servers} has sent offset {at:,}.")
-                for each in polled.records(partition):
-                    if each.offset() < wanted.end:
-                        yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
+                yield polled.records(partition)
 
     @property
     def _jvm(self) -> Any:

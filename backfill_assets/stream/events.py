@@ -1,20 +1,22 @@
 """From the events of a topic to raw rows: every event, as text, on the day it belongs to; null values delete keys.
 
 Spark turns the time of each event into microseconds before the event can be looked at, so one that is out of all range
-ends the whole batch. Then the batch is halved until each such event stands alone, and it is kept with its reason. A
-small part that Spark cannot read is read by the client of this process, event by event.
+ends the whole batch. Then the client of this process looks at all times, and reads what Spark cannot. Where Spark fails
+on something else, the batch is halved until each such event stands alone, and it is kept with its reason. A small part
+that Spark cannot read is read by the client, event by event.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -26,7 +28,7 @@ from backfill_assets.stream.delays import SHARES, Received
 from backfill_assets.stream.sources import OffsetRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
@@ -49,10 +51,10 @@ class EventsSeen:
         return cls(int(observed.get(_TOMBSTONES) or 0), received)
 
 
-def seen_events() -> list[Column]:
+def seen_events(source: Source, today: date) -> list[Column]:
     """What Spark observes of a batch while it writes it."""
     return [
-        F.percentile_approx(F.unix_millis(_received()), list(SHARES), 10_000).alias(_TIMES),
+        F.percentile_approx(F.unix_millis(_received(source, today)), list(SHARES), 10_000).alias(_TIMES),
         F.count(F.lit(1)).alias(_EVENTS),
         F.count_if(is_tombstone()).alias(_TOMBSTONES),
     ]
@@ -63,29 +65,39 @@ def is_tombstone() -> Column:
     return F.col("value").isNull() & F.col("key").isNotNull()
 
 
-def _received() -> Column:
-    """The time of a record. Kafka keeps milliseconds; microseconds of a producer are read as such.
+def _received(source: Source, today: date) -> Column:
+    """The time of a record; null for one that no broker can have received. Of the producer, it may be any number.
 
-    No day after the year 9999 can be a day of a table, so that such an event would stop the stream for good.
+    Kafka keeps milliseconds; microseconds of a producer are read as such. A day after the year 9999 can be no day of a
+    table, so that such an event would stop the stream for good.
     """
     number = F.unix_millis("timestamp")
-    return F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
+    time = F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
+    latest = F.lit(today + timedelta(days=source.placement.days_ahead))
+    return F.when(F.to_date(time).between(F.lit(_FIRST_BROKER), latest), time)
 
 
-def event_rows(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
+def event_rows(
+    spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str, today: date
+) -> DataFrame:
     """One raw row for each of ``events``, which have the columns of Spark's Kafka source.
 
     ``source_file`` is ``kafka:<topic>/<partition>``, with ``topic`` as raw calls it, and ``source_line`` the offset.
-    ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A null value
-    is kept as the line ``null``, an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
+    ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A record of no
+    possible time arrived on the day that its event names, or else ``today``. A null value is kept as the line ``null``,
+    an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
     """
-    return rows_of_lines(spark, source, _lines(topic, events, _text(F.col("value"))), token_key_file)
+    lines = _lines(source, topic, events, _text(F.col("value")), today)
+    return rows_of_lines(spark, source, lines, token_key_file, today)
 
 
-def deleted_keys(spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str) -> DataFrame:
+def deleted_keys(
+    spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str, today: date
+) -> DataFrame:
     """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.deletions.tombstones`."""
     keys = key_line(source, _text(F.col("key")))
-    return tombstones(spark, source, _lines(topic, events.where(is_tombstone()), keys), token_key_file)
+    lines = _lines(source, topic, events.where(is_tombstone()), keys, today)
+    return tombstones(spark, source, lines, token_key_file, today)
 
 
 def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
@@ -94,12 +106,12 @@ def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
 
 
-def _lines(topic: str, events: DataFrame, value: Column) -> DataFrame:
+def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:
     return events.select(
         value.alias("value"),
         _file(topic).alias("source_file"),
         F.col("offset").alias("source_line"),
-        F.to_date(_received()).alias("arrival_day"),
+        F.to_date(_received(source, today)).alias("arrival_day"),
     )
 
 
@@ -120,8 +132,12 @@ def _text(value: Column) -> Column:
 
 _READ_HERE = 500
 """A part of so many offsets that Spark cannot read is read by the client of this process."""
+_NEAR = 100
+"""So many events between two odd ones are read by the client, too: another read of Spark takes longer."""
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds or nanoseconds."""
+_FIRST_BROKER = date(2011, 1, 1)
+"""Before Kafka's first release no broker received anything: such a time is 0, or of a wrong clock."""
 _COLUMNS = T.StructType(
     [
         T.StructField("key", T.BinaryType()),
@@ -154,6 +170,36 @@ def set_apart(
     return sound, others
 
 
+def around(
+    ranges: Iterable[OffsetRange], odd: Collection[tuple[int, int]], near: int
+) -> tuple[list[OffsetRange], list[OffsetRange]]:
+    """Those parts of ``ranges`` that have no ``odd`` event (partition and offset), and the others.
+
+    Between two odd events that are ``near`` each other is no part of its own.
+    """
+    sound: list[OffsetRange] = []
+    others: list[OffsetRange] = []
+    for each in ranges:
+        at = each.first
+        within_it = sorted(offset for of, offset in odd if of == each.partition and each.first <= offset < each.end)
+        for first, end in _clusters(within_it, near):
+            sound += [replace(each, first=at, end=first)] if at < first else []
+            others.append(replace(each, first=first, end=end))
+            at = end
+        sound += [replace(each, first=at)] if at < each.end else []
+    return sound, others
+
+
+def _clusters(offsets: Sequence[int], near: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for offset in offsets:
+        if found and offset - found[-1][1] < near:
+            found[-1] = (found[-1][0], offset + 1)
+        else:
+            found.append((offset, offset + 1))
+    return found
+
+
 def event_time(sent: int | None, otherwise: datetime) -> datetime:
     """The time of a record: Kafka's are in milliseconds, others are read as micro- or nanoseconds."""
     if sent is None or sent < 0:
@@ -172,21 +218,34 @@ class EachEvent:
     now: datetime
     """The time of an event that has none."""
 
+    def with_odd_times(self, ranges: Sequence[OffsetRange]) -> DataFrame:
+        """All events of ``ranges``, of which Spark fails on nothing but the times of some.
+
+        To find them by halves would take Spark two looks for each halving of each of them.
+        """
+        odd = {(each.partition, each.offset) for part in ranges for each in self.broker.times(part) if _is_odd(each)}
+        sound, others = around(ranges, odd, _NEAR)
+        parts = [*map(self._by_spark, sound), *(self._here(self._readable(part)) for part in others)]
+        return reduce(DataFrame.unionByName, parts)
+
+    def _readable(self, part: OffsetRange) -> list[KafkaRecord]:
+        records = self.broker.records(part)
+        return [_with_reason(each, each.reason) if each.reason else each for each in records]
+
     def events(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         """All events of ``ranges``; one that cannot be read has ``{"unreadable": reason}`` as its value."""
         sound, others = set_apart(ranges, lambda part: self._fails(self._by_spark(part)) is None, _READ_HERE)
         parts = [
             *map(self._by_spark, sound),
-            *(self._here(self._alone(list(self.broker.records(part)))) for part in others),
+            *(self._here(self._alone(self._readable(part))) for part in others),
         ]
-        return reduce(lambda one, other: one.unionByName(other), parts)
+        return reduce(DataFrame.unionByName, parts)
 
     def _by_spark(self, part: OffsetRange) -> DataFrame:
         return self.broker.read(part).select(*_COLUMNS.names)
 
-    def _alone(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
-        """``records``, each of them readable: the value of one that is not is replaced by the reason."""
-        kept = [_with_reason(each, each.reason) if each.reason else each for each in records]
+    def _alone(self, kept: Sequence[KafkaRecord]) -> list[KafkaRecord]:
+        """``kept``, so that a row can be made of each: the value of one of which none can is replaced by the reason."""
         why: dict[int, str] = {}
 
         def is_sound(part: OffsetRange) -> bool:
@@ -215,6 +274,10 @@ class EachEvent:
                 raise
             return error
         return None
+
+
+def _is_odd(record: KafkaRecord) -> bool:
+    return record.reason != "" or abs(record.time or 0) > _LAST_MS
 
 
 def _with_reason(record: KafkaRecord, reason: str) -> KafkaRecord:

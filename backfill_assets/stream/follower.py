@@ -9,6 +9,9 @@ from datetime import date, datetime, timedelta
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import DayState, content_in, is_of_stream
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.quarantine import count_reasons
+from backfill_assets.landing.release import release_command
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild import decide
@@ -19,10 +22,11 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.rebuild.walk import first_line, is_day_failure
+from backfill_assets.rebuild.walk import HeldBack, first_line, is_day_failure
 from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
-from backfill_assets.text import format_ranges
+from backfill_assets.stream.lease import HeldEvents, still_held
+from backfill_assets.text import format_count, format_ranges
 
 _PAUSE = timedelta(seconds=60)
 """A day that cannot be computed is tried again after it."""
@@ -57,6 +61,10 @@ class Follower:
     _asked: dict[date, str] = field(default_factory=dict)
     """Days that are left to people, and why."""
     _supplied: dict[date, int] = field(default_factory=dict)
+    held: dict[date, HeldEvents] = field(default_factory=dict)
+    """What gates hold back. Such a day is tried again when it gains rows."""
+    held_before: Sequence[HeldEvents] = ()
+    """What the stream before this one had held back when it ended."""
 
     @property
     def steps(self) -> list[Step]:
@@ -65,8 +73,10 @@ class Follower:
     def catch_up(self) -> None:
         """Bring up to date what a stream that was killed has left behind."""
         steps = self.steps
-        if steps:
-            self.follow(find_days_behind(self.lake.publisher.log, self.raw.name, steps[0]))
+        days = find_days_behind(self.lake.publisher.log, self.raw.name, steps[0]) if steps else set()
+        if days:
+            self.progress(f"{format_count(len(days), 'day')} that fell behind: built first")
+        self.follow(days)
 
     def follow(self, days: Collection[date]) -> None:
         """Let ``days`` grow, and those that are pending. What keeps a day from it is reported, once for each reason.
@@ -130,14 +140,41 @@ class Follower:
 
     def _settle(self, due: Sequence[date], done: Followed, broken: Mapping[date, str], now: datetime) -> None:
         # In build order: what is held back because of another day is told by that one.
-        held = {each.day: f"{each.table} is held back: {each.why}" for each in reversed(done.held_back)}
+        held = {each.day: _why_held(each) for each in reversed(done.held_back)}
         waiting = {day: each for day, each in self._broken.items() if day not in due}
         waiting |= {day: _Broken(now + _PAUSE, f"it cannot be computed: {why}") for day, why in broken.items()}
         if broken:
             self.forget()
         self._broken = waiting
         self.pending = {*done.left, *waiting}
+        self._note_held(set(due) - self.pending - held.keys(), done.held_back)
         self._report({**held, **done.left, **{day: each.why for day, each in waiting.items()}})
+
+    # ------------------------------------------------------------------ what gates hold back
+
+    def _note_held(self, followed: Collection[date], held_back: Iterable[HeldBack]) -> None:
+        self.held = {day: held for day, held in self.held.items() if day not in followed}
+        since = {(each.table, each.day): each.since for each in (*self.held_before, *self.held.values())}
+        by_gates = {each.day: each for each in held_back if each.rules and not each.error}
+        for day, each in by_gates.items():
+            began = since.get((each.table, day), self.lake.publisher.now())
+            self.held[day] = _held_events(self.lake.storage, each, began, self._version_tried(each))
+        self.see_held()
+
+    def _version_tried(self, held: HeldBack) -> str:
+        """That of the published day, or else the current one."""
+        (step,) = (step for step in self.steps if held.table in step.table_names)
+        log = self.lake.publisher.log
+        content = content_in(log.day_states(log.head(), {held.table}), TableDay(held.table, held.day))
+        return content.code_version if content else step.current
+
+    def see_held(self) -> None:
+        """Count again what is held back: a day may have grown, or another command may have published it."""
+        if self.held:
+            log = self.lake.publisher.log
+            states = log.day_states(log.head(), {self.raw.name, *(held.table for held in self.held.values())})
+            held = still_held(self.held.values(), self.raw.name, states)
+            self.held = {each.day: each for each in held}
 
     def _report(self, reasons: dict[date, str]) -> None:
         news: dict[str, list[date]] = {}
@@ -147,6 +184,26 @@ class Follower:
         self._reported = reasons
         for reason, days in news.items():
             self.report(f"{format_ranges(days)} will follow later: {reason}")
+
+
+def _held_events(storage: Storage, held: HeldBack, since: datetime, version: str) -> HeldEvents:
+    return HeldEvents(
+        table=held.table,
+        day=held.day,
+        rule=", ".join(rule.rule for rule in held.rules),
+        why=held.why,
+        events=0,
+        since=since,
+        version=version,
+        rejected=sum(file.rows for file in held.rejects),
+        reasons=dict(count_reasons(storage, [file.path for file in held.rejects]).most_common()),
+        do=release_command(held.table, held.day, held.rules),
+    )
+
+
+def _why_held(held: HeldBack) -> str:
+    command = release_command(held.table, held.day, held.rules)
+    return f"{held.table} is held back: {held.why}" + (f". To publish it without them: {command}" if command else "")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from backfill_assets.rebuild.raw_change import RawChange
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
 from backfill_assets.stream.delays import Received
 from backfill_assets.stream.lease import StreamPosition
-from backfill_assets.stream.sources import Offsets
 from backfill_assets.stream.throttle import LIVE_BELOW_SECONDS
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ class LandingReading(Reading):
     """How many landed files raw has read, by the folder of their arrival day."""
     _landed_files: dict[str, int] = field(default_factory=dict)
     """How many there were in the newest folders, when they were last read from."""
+    _counted_at: dict[Path, int] = field(default_factory=dict)
+    """When the newest folders had changed last as they were counted."""
     _live_since: datetime | None = None
 
     @property
@@ -58,9 +59,10 @@ class LandingReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
-        newest = sorted(self._read_files.items())[-_SHOWN_FOLDERS:]
+        newest = sorted({**self._landed_files, **self._read_files})[-_SHOWN_FOLDERS:]
         return tuple(
-            StreamPosition(partition=day, position=count, end=self._landed_files.get(day)) for day, count in newest
+            StreamPosition(partition=day, position=self._read_files[day], end=self._landed_files.get(day))
+            for day in newest
         )
 
     def open(self, most: int) -> DataFrame:
@@ -72,8 +74,15 @@ class LandingReading(Reading):
         files = self.lake.spark().readStream.format("text").schema("value string")
         return files.options(maxFilesPerTrigger=most, maxFileAge="36500d").load(f"{self.folder}/*/*{SUFFIX}")
 
-    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int, ends: Offsets) -> BatchRead:
+    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
         return self.take_in(checkpoint.landed_paths(number))
+
+    def look(self) -> None:
+        """A folder that nothing landed in since is not counted again: one of a day may have 86,400 files."""
+        newest = sorted(path for path in self.folder.iterdir() if path.is_dir())[-_SHOWN_FOLDERS:]
+        changed = {path: stamp[0] for path in newest if (stamp := file_stamp(path))}
+        self._count_landed(path.name for path, at in changed.items() if self._counted_at.get(path) != at)
+        self._counted_at = changed
 
     def read_again(self) -> BatchRead | None:
         again = self._landed_again()

@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -20,10 +20,12 @@ from typing import Any, Literal
 
 import psutil
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import AnotherStreamRuns, BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.document import Numbered, Series
-from backfill_assets.lakehouse.records import AuditRecord
+from backfill_assets.lakehouse.records import AuditRecord, DayState
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.quarantine import rows_not_built
 from backfill_assets.stream.delays import Delays
 from backfill_assets.text import format_count
 
@@ -90,6 +92,32 @@ class StreamHolder(AuditRecord):
         return f"process {self.pid} on {self.host}" + (f", run {self.run}" if self.run else "")
 
 
+class HeldEvents(AuditRecord):
+    """Events that are in raw and that a gate keeps from the tables that follow: those of one day."""
+
+    table: str
+    day: date
+    rule: str
+    """The gate."""
+    why: str
+    """What it saw, and what it expects."""
+    events: int
+    """That raw has, and what is published of the table was not built from."""
+    since: datetime
+    version: str = ""
+    """Of the logic that was tried: another one may let the day through."""
+    rejected: int = 0
+    """Rows that would be in quarantine, of a table that rejects rows."""
+    reasons: dict[str, int] = {}  # noqa: RUF012 - a field of pydantic, which copies it
+    """Why, in general form; of each file the first 10,000 rows are counted."""
+    do: str = ""
+    """The command that publishes the day all the same; empty if the gate has none."""
+
+    def __str__(self) -> str:
+        events, since = format_count(self.events, "event"), f"{self.since:%Y-%m-%d %H:%M:%S}Z"
+        return f"{events} of {self.day} held back by {self.rule} of {self.table} since {since}"
+
+
 class StreamBatch(AuditRecord):
     """One micro-batch that was published, as it is reported and as the status has it."""
 
@@ -109,11 +137,14 @@ class StreamBatch(AuditRecord):
     days: tuple[date, ...] = ()
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """Of its events, by table in which readers have them."""
+    held_back: str = ""
+    """What gates keep from the tables that follow, in words."""
 
     def __str__(self) -> str:
+        held = f"; {self.held_back}" if self.held_back else ""
         late = "".join(f"; in {table} after {each}" for table, each in self.delays.items())
         slow = f"; slowed down: {self.slowed_down}" if self.slowed_down else ""
-        return f"batch {self.batch}: {format_count(self.events, 'event')} in {self.seconds:.1f} s{late}{slow}"
+        return f"batch {self.batch}: {format_count(self.events, 'event')} in {self.seconds:.1f} s{late}{held}{slow}"
 
 
 class StreamStatus(AuditRecord):
@@ -138,8 +169,10 @@ class StreamStatus(AuditRecord):
     there."""
     boundary: str = ""
     """Where history ended and live reading began, in words; empty while it is not reached."""
+    held_back: tuple[HeldEvents, ...] = ()
+    """What gates keep from the tables that follow."""
     note: str = ""
-    """What slows the stream down, with the figures; empty if nothing does."""
+    """What slows the stream down, or what a start is doing, with the figures; empty if nothing does."""
     error: str = ""
     """The last error; it stays until a batch is published."""
 
@@ -186,12 +219,30 @@ class StreamLease:
                 raise self._lost
             self._renew_status(**changes)
             while (newest := self._claims.newest()) is None or newest.number != self.number:
-                if (found := _status(self._claims, newest)) and found.is_running(self.now()):
-                    raise refusal(found)
+                if refused := self._refusal(newest):
+                    raise refused
                 claimed = self._claims.claim(self.status, newest)
                 self.number = claimed.number if claimed else -1
             self._write()
             return self.status
+
+    def lost(self) -> AnotherStreamRuns | None:
+        """Why this stream has to end, if another one runs in its place."""
+        newest = self._claims.newest()
+        return None if newest is None or newest.number == self.number else self._refusal(newest)
+
+    def _refusal(self, newest: Numbered | None) -> AnotherStreamRuns | None:
+        found = _status(self._claims, newest)
+        if found is None or not found.is_running(self.now()):
+            return None
+        return refusal(found) if self.number < 0 else overtaken(self.status, found)
+
+    def note(self, **changes: Any) -> None:
+        """What the next beat writes; raises if another stream has taken the table."""
+        with self._lock:
+            if self._lost:
+                raise self._lost
+            self.status = self.status.model_copy(update=changes)
 
     def release(self, error: str = "") -> None:
         """The stream has ended: ``stopped``, or ``failed`` with an error. The lease of another stream is left alone."""
@@ -269,10 +320,31 @@ def refusal(running: StreamStatus) -> AnotherStreamRuns:
     )
 
 
+def overtaken(status: StreamStatus, running: StreamStatus) -> AnotherStreamRuns:
+    """The error of a stream that was suspended for longer than its lease lasts, and finds another one in its place."""
+    kept = f"{format_count(status.events, 'event')} in {format_count(status.batches, 'batch')}"
+    return AnotherStreamRuns(
+        f"{running.holder} has streamed into {running.table} since {running.started:%Y-%m-%d %H:%M:%S}Z, while this"
+        f" process was suspended: this stream ends, and what it published stays ({kept}).",
+        hint="Nothing is lost: the other one reads on from where raw ends.",
+    )
+
+
 def read_stream(storage: Storage, table: str) -> StreamStatus | None:
     """The status of the stream of a table; None if there was none, or if its file is damaged."""
     claims = _claims(storage, table)
     return _status(claims, claims.newest())
+
+
+def still_held(held: Iterable[HeldEvents], raw: str, states: Mapping[TableDay, DayState]) -> list[HeldEvents]:
+    """``held`` with as many events as there are by ``states``; without days that were published since."""
+    counted = ((each, rows_not_built(states, raw, each.table, each.day)) for each in held)
+    return [each.model_copy(update={"events": events}) for each, events in counted if events]
+
+
+def held_back(storage: Storage, states: Mapping[TableDay, DayState]) -> list[HeldEvents]:
+    """What gates keep from the tables that follow a stream, also one that has ended; ``states`` are those of now."""
+    return [each for status in read_streams(storage) for each in still_held(status.held_back, status.table, states)]
 
 
 def read_streams(storage: Storage) -> list[StreamStatus]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -13,13 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.disk import full_disk
-from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
+from backfill_assets.stream.batches import BatchRead, Checkpoint, CheckpointGone, Reading
 from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.reporter import StreamReporter
-from backfill_assets.stream.sources import Offsets
 from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
 
 if TYPE_CHECKING:
@@ -37,13 +35,31 @@ STREAM_SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """Settings of Spark for the process of a stream."""
+_MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
+_HEAP = "2g"
+"""A micro-batch is small, and Java would take what it may have: a quarter of the machine for hours, for nothing."""
+_GIVES_BACK = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+"""The collector that gives memory back after a large batch. The profile's is for runs, which end."""
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 """For so long a stream that is to end by itself waits for a broker that is away."""
+_MOST_LOST = 3
 _STOP_SECONDS = 60.0
+_SEE_SOURCE = timedelta(seconds=5)
+"""So often the source is asked what it has: as often as the status is written."""
 _FOLLOW_AGAIN = timedelta(seconds=60)
 """So long after a batch, days that it left are tried again, if no other batch comes."""
 OnBatch = Callable[["DataFrame", int], None]
+
+
+def stream_settings(profile: Mapping[str, str], usual_memory: str) -> dict[str, str]:
+    """Settings of Spark for the process of a stream, over those of ``profile``: what that says of memory stays.
+
+    ``usual_memory`` is what a run would get on this machine, which may be less.
+    """
+    java = profile.get(_JAVA, "").replace("-XX:+UseParallelGC", _GIVES_BACK)
+    heap = profile.get(_MEMORY) or min(_HEAP, usual_memory, key=lambda size: int(size.removesuffix("g")))
+    return {**STREAM_SETTINGS, _JAVA: java, _MEMORY: heap}
 
 
 @dataclass(frozen=True)
@@ -60,15 +76,6 @@ def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBat
     if trigger.available_now:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{trigger.every_seconds:g} seconds").start()
-
-
-def latest_offsets(text: str | None) -> Offsets:
-    """The newest offsets of the one topic that Spark reports as JSON; empty for files and before the first report."""
-    topics = json.loads(text) if text else None
-    if not isinstance(topics, dict) or len(topics) != 1:
-        return {}
-    (partitions,) = topics.values()
-    return {int(number): end for number, end in partitions.items()} if isinstance(partitions, dict) else {}
 
 
 @dataclass
@@ -93,8 +100,12 @@ class LiveStream:
     _query: StreamingQuery | None = None
     _most: int = 0
     """What a batch of the query that runs reads at most."""
+    _lost: int = 0
+    """How many queries in a row have lost their checkpoint before they had a batch."""
     _last: StreamBatch | None = None
     """The batch before, until it is known how long the source took for it."""
+    _seen: datetime | None = None
+    """When the source was asked last what it has."""
     _followed: datetime | None = None
     """When days followed last, or were tried again."""
 
@@ -130,10 +141,10 @@ class LiveStream:
         self._failure = self._last = None
         self.reporter.started()
         with TemporaryDirectory(prefix="backfill-stream-", ignore_cleanup_errors=True) as folder:
-            publish = self._on_batch(Checkpoint(Path(folder)))
-            self._query = query = start_query(rows, Path(folder), self.trigger, publish)
+            checkpoint = Checkpoint(Path(folder))
+            self._query = query = start_query(rows, Path(folder), self.trigger, self._on_batch(checkpoint))
             with self._stopped(query):
-                return self._wait(query)
+                return self._wait(query, checkpoint)
 
     def _most_wanted(self) -> int:
         """Of one batch of a topic: while history is read, what its rate lets pass in the time of a batch."""
@@ -161,10 +172,9 @@ class LiveStream:
     def _publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
         began = time.monotonic()
         progress = self._query.lastProgress if self._query else None
-        ends = latest_offsets(progress.sources[0].latestOffset if progress and progress.sources else None)
         answer = self._observe_answer(progress)
-        read = self.reading.publish(rows, checkpoint, number, ends)
-        self._last = self._done(number, read, began, answer)
+        read = self.reading.publish(rows, checkpoint, number)
+        self._last, self._lost = self._done(number, read, began, answer), 0
         self._wait_for_rate(read, time.monotonic() - began)
 
     def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> StreamBatch:
@@ -206,10 +216,11 @@ class LiveStream:
 
     # ------------------------------------------------------------------- wait
 
-    def _wait(self, query: StreamingQuery) -> bool:
+    def _wait(self, query: StreamingQuery, checkpoint: Checkpoint) -> bool:
         try:
             while query.isActive:
                 query.awaitTermination(_LOOK_SECONDS)
+                self._see_source(self.now())
                 self._look()
                 # Spark reads as much in a batch as it was started with: history ends, and rates change.
                 if not self.trigger.available_now and self._most_wanted() != self._most:
@@ -217,7 +228,22 @@ class LiveStream:
             query.awaitTermination(_LOOK_SECONDS)
             return True
         except Exception as error:
-            raise self._explained(error) from error
+            if self._goes_on_without(checkpoint, error):
+                return False
+            # Whatever failed, it may be for the other stream that took the table meanwhile.
+            raise self.reporter.overtaken() or self._explained(error) from error
+
+    def _goes_on_without(self, checkpoint: Checkpoint, error: Exception) -> bool:
+        """Whether the query ended for want of its checkpoint. One that is lost each time is lost for a reason."""
+        is_gone = isinstance(self._failure, CheckpointGone) or (self._failure is None and not checkpoint.is_there)
+        if isinstance(error, BackfillError) or not is_gone:
+            return False
+        if self._lost >= _MOST_LOST:
+            hint = "Nothing is lost. Set TMPDIR to a folder that nothing cleans while the stream runs."
+            raise LakehouseUnusable(f"{checkpoint.folder} was deleted before each batch.", hint=hint) from error
+        self._lost += 1
+        self.reporter.waiting("Spark's checkpoint is gone. It is a cache: reading goes on where raw ends.")
+        return True
 
     def _look(self) -> None:
         """About every second, between batches and while one runs."""
@@ -234,6 +260,13 @@ class LiveStream:
             finally:
                 self._followed = self.now()
                 self._busy.release()
+
+    def _see_source(self, now: datetime) -> None:
+        """What waits is shown while a batch runs, too: a slow one is when it grows."""
+        if self._seen is None or now - self._seen >= _SEE_SOURCE:
+            self._seen = now
+            self.reading.look()
+            self.reporter.looked()
 
     def _explained(self, error: Exception) -> BaseException:
         if isinstance(error, BackfillError):

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.errors import BackfillError
 from backfill_assets.stream.batches import BatchRead, Reading
 from backfill_assets.stream.delays import SHARES, Delays, Received, delays_of
 from backfill_assets.stream.follower import Follower
-from backfill_assets.stream.lease import StreamBatch, StreamLease
+from backfill_assets.stream.lease import HeldEvents, StreamBatch, StreamLease
 
 _REMEMBERED = 600 * (len(SHARES) - 1)
 """The delays of the last 600 batches, each at so many shares of its events."""
@@ -67,15 +68,27 @@ class StreamReporter:
                 self._not_followed.append((read.received, frozenset(read.days)))
                 followed = self._count_followed(table)
                 late |= {table: followed} if followed else {}
-        status, batch = self.lease.status, batch.model_copy(update={"delays": late})
+        told = {"delays": late, "held_back": "; ".join(map(str, self._held_back()))}
+        status, batch = self.lease.status, batch.model_copy(update=told)
         published = status.events + batch.events
         self._beat(events=published, batches=status.batches + 1, last=batch, note=batch.slowed_down)
         self.report(StreamEvent("batch", str(batch), batch.model_dump(mode="json")))
 
+    def looked(self) -> None:
+        """It is known anew what the source has."""
+        self.lease.note(positions=self.reading.positions)
+
+    def overtaken(self) -> BackfillError | None:
+        """Why this stream has to end, if another one runs in its place."""
+        return self.lease.lost()
+
     def followed(self) -> None:
         """Days that had been left have followed."""
-        if self._count_followed(self._last_table()):
-            self.lease.beat(delays=self._delays())
+        if self._count_followed(self._last_table()) or self._held_back() != self.lease.status.held_back:
+            self.lease.beat(delays=self._delays(), held_back=self._held_back())
+
+    def _held_back(self) -> tuple[HeldEvents, ...]:
+        return tuple(self.follower.held[day] for day in sorted(self.follower.held)) if self.follower else ()
 
     def _beat(self, **changes: Any) -> None:
         if not self._boundary and self.reading.is_live:
@@ -85,17 +98,24 @@ class StreamReporter:
             boundary=self._boundary,
             positions=self.reading.positions,
             delays=self._delays(),
+            held_back=self._held_back(),
             error="",
             **changes,
         )
 
     def _count_followed(self, table: str) -> Delays | None:
-        """Count the batches all of whose days have followed; the delays of the last one, None without any."""
-        pending = self.follower.pending if self.follower else set()
-        followed = [received for received, days in self._not_followed if not days & pending]
-        self._not_followed = [(received, days) for received, days in self._not_followed if days & pending]
+        """Count the batches all of whose days have followed; the delays of the last one, None without any.
+
+        Of a batch whose other days have followed, those that a gate holds back are told apart.
+        """
+        followed = [received for received, days in self._not_followed if not self._waits(days)]
+        self._not_followed = [each for each in self._not_followed if self._waits(each[1])][-_REMEMBERED:]
         counted = [self._count(table, received, self.lease.now()) for received in followed]
         return counted[-1] if counted else None
+
+    def _waits(self, days: frozenset[date]) -> bool:
+        follower = self.follower
+        return follower is not None and (bool(days & follower.pending) or days <= follower.held.keys())
 
     def _count(self, table: str, received: Received, at: datetime) -> Delays:
         self._recent.setdefault(table, deque(maxlen=_REMEMBERED)).extend(received.weighted(at))

@@ -21,7 +21,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Reading, stream_name
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.landed import LandingReading
-from backfill_assets.stream.lease import acquire_stream
+from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.live import LiveStream, Trigger
 from backfill_assets.stream.reporter import Report, StreamEvent, StreamReporter
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
@@ -55,8 +55,11 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     step = _streamed_step(lake.catalog, request.table)
     _require_possible(request)
     reading = _reading(lake, request, step, run, progress)
+    before = read_stream(lake.storage, request.table)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
-    follower = Follower(lake, step, run, progress, lambda text: report(StreamEvent("behind", text)))
+    told = partial(_tell, lease, progress)
+    follower = Follower(lake, step, run, told, lambda text: report(StreamEvent("behind", text)))
+    follower.held_before = before.held_back if before else ()
     reporter = StreamReporter(lease, reading, report, follower if request.follow else None)
     stream = LiveStream(
         reading=reading,
@@ -73,6 +76,13 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         if request.follow:
             follower.catch_up()
         stream.run()
+
+
+def _tell(lease: StreamLease, progress: Progress, text: str) -> None:
+    """A start may take minutes: its status says what it does."""
+    progress(text)
+    if lease.status.state == "starting":
+        lease.note(note=text)
 
 
 def _require_possible(request: StreamRequest) -> None:
@@ -131,9 +141,10 @@ def _after_batch(follower: Follower, follows: bool, days: Collection[date]) -> N
 
 def _follow_again(follower: Follower, followed: Callable[[], object]) -> None:
     """For days that were left because of a hold or an error, and that a source without news has no batch for."""
+    follower.see_held()
     if follower.pending:
         _after_batch(follower, True, sorted(follower.pending))
-        followed()
+    followed()
 
 
 def compact_days(follower: Follower, tables: Iterable[str], days: Collection[date]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial, reduce
@@ -77,6 +77,7 @@ class TopicReading(Reading):
 
     usual_most: ClassVar[int] = 100_000
     counts_events: ClassVar[bool] = True
+    of_topic: ClassVar[bool] = True
 
     topic: KafkaTopic = field(kw_only=True)
     properties: Mapping[str, str] = field(kw_only=True, repr=False)
@@ -113,10 +114,18 @@ class TopicReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
+        """A partition that was added since is read from its beginning."""
+        reached = {**dict.fromkeys(self._kept, 0), **self._end}
         return tuple(
             StreamPosition(partition=f"{self.topic.topic}/{number}", position=at, end=self._kept.get(number))
-            for number, at in sorted(self._end.items())
+            for number, at in sorted(reached.items())
         )
+
+    def look(self) -> None:
+        try:
+            self._kept = self.broker.ends()
+        except SourceUnreadable:
+            self._kept = {}  # Not known: the query says what is wrong, as soon as it needs what is not there.
 
     # ------------------------------------------------------------------ from where
 
@@ -161,7 +170,7 @@ class TopicReading(Reading):
 
     def _move(self, positions: tuple[Position, ...], reason: str) -> None:
         """Move positions without rows. Today is published as a day without rows, so that the history has the entry."""
-        change = RawChange(positions, empty=[self.lake.publisher.now().date()], reason=reason, read=self._events)
+        change = RawChange(positions, empty=[self._today], reason=reason, read=self._events)
         self.carry_out(lambda: change, most=1)
 
     def _passed(self, ranges: Iterable[OffsetRange]) -> tuple[Position, ...]:
@@ -170,10 +179,10 @@ class TopicReading(Reading):
 
     # ------------------------------------------------------------------ a batch
 
-    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int, ends: Offsets) -> BatchRead:
+    def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
         end = checkpoint.topic_offsets(number, self.topic.topic)
         done = self.append(rows, planned_ranges(self._end, end))
-        self._end, self._kept = end, {**self._kept, **ends}
+        self._end = end
         return self.brought(done, self.seen.received if self.seen else None)
 
     def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:
@@ -202,28 +211,43 @@ class TopicReading(Reading):
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
         """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
-        wanted = events.where(within(ranges))
-        try:
-            seen = self._stage_rows(wanted, timeline)
-        except Exception as error:
-            if not is_about_an_event(error):
-                raise
-            each = EachEvent(self.broker, partial(self._rows, self.lake.spark()), self.lake.publisher.now())
-            wanted = each.events(ranges)
-            seen = self._stage_rows(wanted, timeline)
+        each = EachEvent(self.broker, partial(self._rows, self.lake.spark()), self.lake.publisher.now())
+        attempts = (
+            lambda: events.where(within(ranges)),
+            partial(each.with_odd_times, ranges),
+            partial(each.events, ranges),
+        )
+        wanted, seen = self._stage_first_of(attempts, timeline)
         deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
         self.require_same_topic()
         self.seen = seen
         return [deleted] if deleted else []
 
+    def _stage_first_of(
+        self, attempts: Sequence[Callable[[], DataFrame]], timeline: Timeline
+    ) -> tuple[DataFrame, EventsSeen]:
+        """Of ways to read the same events, the first that Spark does not stumble over; the last is for all events."""
+        for read in attempts[:-1]:
+            try:
+                return (wanted := read()), self._stage_rows(wanted, timeline)
+            except Exception as error:
+                if not is_about_an_event(error):
+                    raise
+        wanted = attempts[-1]()
+        return wanted, self._stage_rows(wanted, timeline)
+
     def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
         seen = Observation()
-        watched = events.observe(seen, *seen_events()).where(~is_tombstone())
+        watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
         stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
-        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file)
+        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file, self._today)
+
+    @property
+    def _today(self) -> date:
+        return self.lake.publisher.now().date()
 
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
         """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.
@@ -234,7 +258,7 @@ class TopicReading(Reading):
         spark, source, topic = self.lake.spark(), self.source, self.known.topic
         parts = [rows_of_files(spark, timeline, timeline.files())]
         read = self.pin_all().inputs[self.table.name]
-        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file).persist()
+        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file, self._today).persist()
         try:
             rows = rows_of_keys(source, self.rows(read, read.days), tombs)
             found = only(read, (row["day"] for row in rows.select("day").distinct().collect()), exact=True)

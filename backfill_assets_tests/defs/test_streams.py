@@ -34,6 +34,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import (
+    HeldEvents,
     StreamBatch,
     StreamHolder,
     StreamPosition,
@@ -210,10 +211,38 @@ def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
     assert not [name for name in shown if name.endswith("_seconds") and name != "batch_seconds"]
     assert not {"behind", "last error"} & set(shown)
     assert str(shown["boundary"]).startswith("not reached")
-    assert stream_line(status()) == (
-        "starting: 0 events/s, in raw_sales after p50 unknown, p99 unknown, how far behind is unknown, "
+    assert stream_line(status(state="history")) == (
+        "history: 0 events/s, in raw_sales after p50 unknown, p99 unknown, how far behind is unknown, "
         "batch 0 in 0.0 s; at the beginning"
     )
+
+
+def test_a_start_says_what_it_does_and_for_how_long() -> None:
+    later = NOON + timedelta(seconds=95)
+    assert stream_line(status(beat=later)) == "starting for 95 s: Spark starts"
+    note = "12 days that an earlier stream left: bronze_sales: 7/12 days staged, ETA 40 s"
+    assert stream_line(status(beat=later, note=note)) == f"starting for 95 s: {note}"
+
+
+def test_what_a_gate_holds_back_is_in_the_line_and_on_the_page() -> None:
+    """The delay of what is published is a good one; it is not that of these events."""
+    held = HeldEvents(
+        table="bronze_sales",
+        day=NOON.date(),
+        rule="few_rejected",
+        why="few_rejected: 2152 of 2400 rows quarantined, expected at most 120",
+        events=2_376,
+        since=NOON,
+        do='backfill raw release bronze_sales 2017-03-10 "REASON"',
+    )
+    words = "2,376 events of 2017-03-10 held back by few_rejected of bronze_sales since 2017-03-10 12:00:00Z"
+    assert f"; {words}" in stream_line(status(state="live", held_back=(held,)))
+    shown = stream_metadata(status(state="live", held_back=(held,)))
+    (record,) = shown["held back by"].records
+    assert (
+        shown["held_back"] == 2_376 and record.data["what helps"] == held.do and "2152 of 2400" in record.data["gate"]
+    )
+    assert stream_metadata(status())["held_back"] == 0 and "held back by" not in stream_metadata(status())
 
 
 def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
@@ -232,7 +261,7 @@ def test_the_answer_of_the_source_and_the_share_of_the_rate_are_plotted() -> Non
     assert (shown["source_answer_seconds"], shown["pace"]) == (4.1, 0.5)
     assert shown["slowed down"] == "reading at 250 records/s"
     assert "source_answer_seconds" not in stream_metadata(status())
-    assert ", source answered in 4.1 s; at the beginning" in stream_line(status(last=slow))
+    assert ", source answered in 4.1 s; at the beginning" in stream_line(status(last=slow, state="live"))
 
 
 def test_what_slows_it_down_and_what_failed_are_in_the_line() -> None:

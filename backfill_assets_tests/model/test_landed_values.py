@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from pyspark.sql import functions as F
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.compare import value_text
 from backfill_assets.judge.engine import engine
+from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.canonical import key_value, landed_text, parsed
 from backfill_assets.model.declaration import landed_pattern
 from backfill_assets.model.landed_values import key_value as key_here
@@ -36,6 +39,46 @@ TIMES = [
     *("T10:00:00Z", "T10:00:00.5Z", "T10:00:00.500000Z", "T10:00:00.000Z", "T10:00:00.1234567Z", "T10:00:00.Z"),
     *("T23:59:59.999999Z", "T00:00:00Z", "T24:00:00Z", "T24:00:00.000001Z", "T23:60:00Z", "T23:59:60Z", "T25:00:00Z"),
     *("T10:00:00", "T10:00:00+00:00", "T10:00:00z", "t10:00:00Z", " 10:00:00Z", "T10:00Z", "T\uff110:00:00Z"),
+    *(
+        "T10:00:00.123456789Z",
+        "T10:00:00.999999999+00:00",
+        "T10:00:00.1234567890Z",
+        "T23:59:60+00:00",
+        "T24:00:00+02:00",
+    ),
+]
+OFFSETS = [
+    *(
+        "+00:00",
+        "-00:00",
+        "+00",
+        "+0000",
+        "+0530",
+        "-03:30",
+        "+02",
+        " +02",
+        "+2",
+        "+02:",
+        "+2:00",
+        "+02:60",
+        "+02:3",
+        "+",
+    ),
+    *(
+        "+17:59",
+        "-17:59",
+        "+18:00",
+        "-18",
+        "+18:01",
+        "-1801",
+        "+19",
+        "+24:00",
+        "+05:30:15",
+        "+00:30",
+        "-0030",
+        "\u221202:00",
+    ),
+    *("Z+02", "+02Z", "UTC", "+02:00[Europe/Berlin]", " Europe/Berlin", "CET"),
 ]
 TEXTS: Sequence[str | None] = [
     None,
@@ -47,6 +90,13 @@ TEXTS: Sequence[str | None] = [
     *NUMBERS,
     *DAYS,
     *(f"{day}{time}" for day in DAYS for time in TIMES),
+    *(f"2017-03-01T{time}{offset}" for time in ("01:20:03", "23:59:60", "20:20:03.12345678") for offset in OFFSETS),
+    *(f"{day}T12:00:00{offset}" for day in DAYS for offset in ("+14:00", "-18:00", "+0000")),
+    *(
+        f"{year}-{end}+00:01"
+        for year in ("0001", "0002", "9998", "9999")
+        for end in ("01-01T00:00:00", "12-31T23:59:59")
+    ),
 ]
 BESIDE = [" ", "\n", "\r", "\r\n", "\n\r", "\n\n", "\t", "\v", "\f", "\x00", "\x1f", "\x7f", "\x85", "\xa0", "\u2028"]
 """What may stand before or behind a text."""
@@ -79,11 +129,29 @@ def by_duckdb(texts: Sequence[str | None]) -> Values:
     return found
 
 
+def by_python(texts: Sequence[str | None], kind: str) -> Sequence[str | None]:
+    """As the commands compare values that are few."""
+    values = (comparable(text, kind) for text in texts)
+    return [None if kind != "string" and isinstance(each, str) else _written(each) for each in values]
+
+
+def _written(value: object) -> str | None:
+    return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}".rjust(27, "0") if isinstance(value, datetime) else value_text(value)
+
+
 def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
     here, there = by_duckdb(texts), by_spark(spark, texts)
     for kind in KINDS:
         of_kind = zip(texts, here[kind], there[kind], strict=True)
         assert [(text, ours) for text, ours, theirs in of_kind if ours != theirs] == [], kind
+        by_value = zip(texts, by_python(texts, kind), (value for value, _ in there[kind]), strict=True)
+        differ = [(text, ours, theirs) for text, ours, theirs in by_value if not _are_equal(ours, theirs, kind)]
+        assert [each for each in differ if not (each[0] or "").startswith("0000")] == [], kind
+
+
+def _are_equal(ours: str | None, theirs: str | None, kind: str) -> bool:
+    is_number = kind.startswith("decimal") and ours is not None and theirs is not None
+    return Decimal(str(ours)) == Decimal(str(theirs)) if is_number else ours == theirs
 
 
 def test_odd_texts_have_the_value_that_spark_gives_them(spark: SparkSession) -> None:

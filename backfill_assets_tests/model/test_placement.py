@@ -109,3 +109,6 @@ def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:
     ahead = _source(FIRST).why_on_arrival_day(date(2017, 3, 9))
     assert ahead.startswith("2017-03-09 is more than 1 day after the day it arrived. ")
     assert "`days_ahead` of the source sea_temperatures" in ahead
+    sent = _source(FIRST).why_on_arrival_day(date(2017, 3, 9), of_topic=True)
+    assert sent.startswith("2017-03-09 is more than 1 day after the time of its record in the topic. ")
+    assert "send it again with the right time" in sent and "`days_ahead`" in sent

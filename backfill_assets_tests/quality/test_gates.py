@@ -90,7 +90,11 @@ def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
     assert told.next_step.startswith("90 of them are on the day they arrived, for example 2016-11-03: before")
     for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "backfill raw refresh raw_sales"):
         assert name in told.next_step
-    assert told.next_step.endswith("Ask the source to land corrected rows as a new file, then build this day again.")
+    assert (
+        "Ask the source to send corrected rows, in a new file or as events, then build this day again."
+        in told.next_step
+    )
+    assert told.next_step.endswith('backfill raw release quarantine_sales DAY "REASON"')
 
 
 @pytest.mark.parametrize("table", sorted(OWN))

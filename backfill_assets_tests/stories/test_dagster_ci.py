@@ -78,7 +78,7 @@ def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: 
         "bronze_sales: 1 day did not pass the gates, nothing was published",
         "bronze_sales 2017-03-04 few_rejected: 30 of 40 rows quarantined, for example",
         "sales_value: '12,50' is not a decimal(18,2), expected at most 20",
-        "Ask the source to land corrected rows as a new file, then build this day again.",
+        "Ask the source to send corrected rows, in a new file or as events, then build this day again.",
     ):
         assert words in failed.stdout + failed.stderr
     assert _published(tmp_path) == before | {"raw_sales": [str(day) for day in DAYS]}

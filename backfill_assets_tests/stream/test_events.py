@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.stream.broker import BrokerAway, broker_away, is_about_an_event, reason_of
-from backfill_assets.stream.events import event_time, set_apart
+from backfill_assets.stream.events import around, event_time, set_apart
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 
 MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -38,6 +38,23 @@ def test_one_broken_event_costs_two_looks_each_time_that_its_part_is_halved() ->
 
     _, others = set_apart([OffsetRange(0, 0, 1024), OffsetRange(1, 5, 9)], is_sound, 1)
     assert others == [OffsetRange(0, 700, 701)] and len(looks) == 1 + 2 * 10 + 1
+
+
+@given(st.sets(st.tuples(st.integers(0, 1), st.integers(0, 70))), st.integers(0, 20))
+def test_every_offset_is_in_one_part_and_odd_ones_in_few_parts_of_their_own(
+    odd: set[tuple[int, int]], near: int
+) -> None:
+    ranges = [OffsetRange(0, 3, 50), OffsetRange(1, 0, 60)]
+    sound, others = around(ranges, odd, near)
+
+    def offsets(parts: list[OffsetRange]) -> list[tuple[int, int]]:
+        return [(part.partition, offset) for part in parts for offset in range(part.first, part.end)]
+
+    asked = offsets(ranges)
+    assert sorted([*offsets(sound), *offsets(others)]) == asked
+    assert odd.intersection(asked) <= set(offsets(others))
+    assert all((part.partition, end) in odd for part in others for end in (part.first, part.end - 1)) or near
+    assert all(part.offsets >= near for part in sound if part.first not in (0, 3) and part.end not in (50, 60))
 
 
 @pytest.mark.parametrize("unit", [1_000, 1_000_000, 1_000_000_000], ids=["milliseconds", "microseconds", "nanoseconds"])

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.model.lateness import Lateness
 from backfill_assets.rebuild.follow import Followed
 from backfill_assets.rebuild.outcome import RunInfo
@@ -37,6 +38,7 @@ class Growth:
 
     broken: set[date] = field(default_factory=set)
     error: Exception | None = None
+    gate: dict[date, HeldBack] = field(default_factory=dict)
     tried: list[list[date]] = field(default_factory=list)
     published: list[date] = field(default_factory=list)
 
@@ -51,6 +53,7 @@ class Growth:
         self.published += [day for day in sorted(days) if day not in broken]
         held = [HeldBack("bronze_sales", day, error=first_line(CAST)) for day in broken]
         held += [HeldBack("fact", each.day, because_of=f"{each.table} {each.day}") for each in held]
+        held += [each for day, each in self.gate.items() if day in days]
         step: Any = SimpleNamespace(held_back=tuple(held))
         return Followed("p", (step,))
 
@@ -133,6 +136,34 @@ def test_days_with_late_rows_are_left_to_a_person_where_that_is_declared(
     assert reports == [
         f"{FIRST} is left to a person: {late} rows landed more than 7 days after their day" for late in (2, 3)
     ]
+
+
+FEW = RuleOutcome("few_rejected", "validity", False, "90 of 100 rows quarantined", "at most 20")
+RELEASE = f'backfill raw release bronze_sales {FIRST} "REASON"'
+
+
+def test_what_a_gate_holds_back_is_counted_until_the_day_is_published(
+    follower: Follower, growth: Growth, small: SmallLakehouse, reports: list[str]
+) -> None:
+    """By whom does not matter. Since when stays over a restart, and the message says what publishes the day."""
+    small.metrics = {"raw_sales": {"received": 100}}
+    small.publish("raw", {"raw_sales": {FIRST: [1], DAYS[1]: [2]}})
+    small.metrics = {"bronze_sales": {"from.raw_sales.received": 30}}
+    small.publish("bronze", {"bronze_sales": {FIRST: [1]}})
+    growth.gate = {FIRST: HeldBack("bronze_sales", FIRST, (FEW,))}
+    began = small.publisher.now()
+    follower.follow(DAYS[:2])
+    (held,) = follower.held.values()
+    assert (held.events, held.since, held.rule, held.do) == (70, began, "few_rejected", RELEASE)
+    assert f"is held back: {held.why}. To publish it without them: {RELEASE}" in reports[-1]
+    again = Follower(follower.lake, follower.raw, follower.run, print, reports.append, held_before=(held,))
+    small.minutes += 5
+    again.follow([FIRST])
+    assert again.held[FIRST].since == began
+    small.metrics = {"bronze_sales": {"from.raw_sales.received": 100}}
+    small.publish("released", {"bronze_sales": {FIRST: [1, 2]}})
+    again.see_held()
+    assert again.held == {}
 
 
 def test_a_refused_publication_is_reported_as_before(follower: Follower, growth: Growth, reports: list[str]) -> None:

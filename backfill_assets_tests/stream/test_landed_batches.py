@@ -12,7 +12,6 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Checkpoint
 from backfill_assets.stream.landed import LandingReading
-from backfill_assets.stream.live import latest_offsets
 from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -134,7 +133,9 @@ def test_a_batch_of_files_is_what_was_found_since_the_one_before(checkpoint: Che
     assert names == ["a 9.jsonl.gz", "a 10.jsonl.gz"]
 
 
-def test_what_a_topic_had_last_is_by_partition() -> None:
-    """Spark reports the number of a list for files, and nothing at all before the first batch."""
-    assert latest_offsets('{"sales":{"0":12,"10":7}}') == {0: 12, 10: 7}
-    assert latest_offsets('{"logOffset":3}') == latest_offsets("null") == latest_offsets(None) == {}
+def test_files_that_wait_are_counted_also_in_a_folder_of_which_none_was_read(landed: Landed) -> None:
+    landed.land("2017-03-01/late.jsonl.gz")
+    landed.land("2017-03-02/new.jsonl.gz")
+    landed.reading.look()
+    waiting = {each.partition: (each.position, each.end, each.lag) for each in landed.reading.positions}
+    assert waiting == {"2017-03-01": (0, 2, 2), "2017-03-02": (0, 1, 1)}

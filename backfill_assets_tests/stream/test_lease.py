@@ -151,8 +151,15 @@ def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(st
     first = acquire(storage, clock)
     clock.pass_seconds(LEASE_SECONDS)
     second = acquire(storage, clock)
-    with pytest.raises(AnotherStreamRuns):
+    first.note(batches=3, events=1_200)
+    with pytest.raises(AnotherStreamRuns) as lost:
         first.beat(batches=7)
+    assert str(lost.value) == (
+        f"{second.status.holder} has streamed into raw_sales since 2017-03-10 12:00:30Z, while this process was"
+        " suspended: this stream ends, and what it published stays (1,200 events in 7 batches).\n"
+        "  -> Nothing is lost: the other one reads on from where raw ends."
+    )
+    assert str(first.lost()) == str(lost.value) and second.lost() is None
     first.release()
     assert read_stream(storage, TABLE) == second.status and second.beat(batches=1).batches == 1
     assert read_stream(storage, TABLE) == second.status

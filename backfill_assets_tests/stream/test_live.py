@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.errors import AnotherStreamRuns, LakehouseUnusable, SourceUnreadable
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import BatchRead, Checkpoint
 from backfill_assets.stream.broker import BrokerAway
@@ -39,6 +40,8 @@ class FakeSource:
     opened: list[int] = field(default_factory=list)
     left_out: int = 0
     """Events that can be read later."""
+    looks: int = 0
+    """How often it was asked what it has."""
 
     def read_again(self) -> BatchRead | None:
         events, self.left_out = self.left_out, 0
@@ -57,7 +60,10 @@ class FakeSource:
         self.opened.append(most)
         return self
 
-    def publish(self, rows: Any, checkpoint: Any, number: int, ends: Any) -> BatchRead:
+    def look(self) -> None:
+        self.looks += 1
+
+    def publish(self, rows: Any, checkpoint: Any, number: int) -> BatchRead:
         events = self.amounts[number]
         self.read.append(events)
         return BatchRead(events, None, 0, f"publication-{number}", (DAY,), NOW)
@@ -71,6 +77,8 @@ class FakeReporter:
     batches: list[StreamBatch] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)
     stops: list[str] = field(default_factory=list)
+    lost: AnotherStreamRuns | None = None
+    """Another stream has taken the table."""
 
     def started(self) -> None:
         pass
@@ -78,6 +86,12 @@ class FakeReporter:
     def published(self, read: BatchRead, batch: StreamBatch) -> None:
         self.batches.append(batch)
         self.on_batch(batch)
+
+    def looked(self) -> None:
+        pass
+
+    def overtaken(self) -> AnotherStreamRuns | None:
+        return self.lost
 
     def waiting(self, why: str) -> None:
         self.waits.append(why)
@@ -197,6 +211,79 @@ def test_each_query_plans_in_a_folder_of_its_own_that_goes_with_it(monkeypatch: 
     monkeypatch.setattr(live, "start_query", start)
     live_stream(source, Clock(), FakeReporter(), throttle=Throttle(ReadLimit.parse(["1000"]))).run()
     assert len(set(folders)) == 2 and not any(folder.exists() for folder in folders)
+
+
+@dataclass
+class CleanedQuery(FakeQuery):
+    """Someone deletes its checkpoint before some of its batches: Spark fails, or what it had planned is gone."""
+
+    folder: Path = Path()
+    deleted_before: Sequence[int] = ()
+    noticed_by: str = "spark"
+
+    def awaitTermination(self, seconds: float) -> None:  # noqa: N802
+        if (number := len(self.source.read)) in self.deleted_before:
+            shutil.rmtree(self.folder)
+            if self.noticed_by == "batch":
+                self.on_batch(None, number)
+            raise RuntimeError("[STREAM_FAILED] java.io.FileNotFoundException: offsets/7, and 115 lines more")
+        super().awaitTermination(seconds)
+
+
+def cleaned_stream(monkeypatch: pytest.MonkeyPatch, noticed_by: str, deleted: list[tuple[int, ...]]) -> LiveStream:
+    """Of each query in turn, before which batches its checkpoint is deleted; of those after them, never."""
+    source = FakeSource([10] * 6, live_from=0)
+
+    def start(rows: Any, folder: Path, trigger: Any, on_batch: Any) -> FakeQuery:
+        (folder / "metadata").touch()
+        before = deleted.pop(0) if deleted else ()
+        return CleanedQuery(source, on_batch, [0.1] * 6, None, folder, before, noticed_by)
+
+    def publish(rows: Any, checkpoint: Checkpoint, number: int) -> BatchRead:
+        if rows is None:
+            checkpoint.topic_offsets(number, "sales")
+        return FakeSource.publish(source, rows, checkpoint, number)
+
+    monkeypatch.setattr(live, "start_query", start)
+    monkeypatch.setattr(source, "publish", publish)
+    return live_stream(source, Clock(), FakeReporter())
+
+
+@pytest.mark.parametrize("noticed_by", ["spark", "batch"])
+def test_a_checkpoint_that_is_deleted_is_done_without(monkeypatch: pytest.MonkeyPatch, noticed_by: str) -> None:
+    """It is a cache: what was read is in raw, and the next query starts there."""
+    stream = cleaned_stream(monkeypatch, noticed_by, [(2,), (), (4,)])
+    stream.run()
+    assert isinstance(stream.reading, FakeSource) and isinstance(stream.reporter, FakeReporter)
+    assert stream.reading.read == [10] * 6 and len(stream.reading.opened) == 2
+    assert stream.reporter.waits == ["Spark's checkpoint is gone. It is a cache: reading goes on where raw ends."]
+
+
+def test_a_checkpoint_that_is_lost_before_each_batch_is_lost_for_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LakehouseUnusable, match="was deleted before each batch"):
+        cleaned_stream(monkeypatch, "spark", [(0,)] * 9).run()
+
+
+def test_one_that_was_suspended_says_who_streams_now_whatever_failed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its batch is refused by positions, or by the files of the other one: that is not what a person has to know."""
+    source, reporter = FakeSource([10, 10], live_from=0), FakeReporter()
+
+    def refuse(rows: Any, checkpoint: Any, number: int) -> BatchRead:
+        reporter.lost = AnotherStreamRuns("process 7 has streamed into raw_sales since noon")
+        raise SourceUnreadable("Raw has read partition 0 up to offset 7")
+
+    monkeypatch.setattr(source, "publish", refuse)
+    monkeypatch.setattr(live, "start_query", lambda rows, folder, trigger, on_batch: FakeQuery(source, on_batch, [0.1]))
+    with pytest.raises(AnotherStreamRuns, match="process 7"):
+        live_stream(source, Clock(), reporter).run()
+
+
+def test_the_source_is_asked_what_it_has_while_a_batch_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a slow batch shows that nothing waits, however much comes meanwhile."""
+    source = FakeSource([10, 10], live_from=0)
+    stream, _ = quiet_stream(monkeypatch, lambda clock: None, source)
+    stream.run()
+    assert source.looks >= 140 // 5
 
 
 def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.batches import BatchRead
 from backfill_assets.stream.delays import Delays, Received, delays_of
-from backfill_assets.stream.lease import StreamBatch, acquire_stream
+from backfill_assets.stream.lease import HeldEvents, StreamBatch, acquire_stream
 from backfill_assets.stream.reporter import StreamEvent, StreamReporter
 
 SENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -25,6 +25,7 @@ class Follows:
     """A follower whose days are ``pending`` as long as they are held."""
 
     pending: set[date] = field(default_factory=set)
+    held: dict[date, HeldEvents] = field(default_factory=dict)
     steps: tuple[Any, ...] = (SimpleNamespace(name="fact"), SimpleNamespace(name="fact_daily_revenue"))
 
 
@@ -78,6 +79,25 @@ def test_events_of_a_day_that_waits_count_when_it_has_followed(watching: Watchin
     watching.follows.pending, watching.seconds = set(), 70
     watching.watched.followed()
     assert watching.delays == {"raw_sales": Delays(3, 4), "fact_daily_revenue": Delays(10, 70)}
+
+
+def held(day: date) -> HeldEvents:
+    return HeldEvents(table="bronze_sales", day=day, rule="few_rejected", why="90 of 100", events=99, since=SENT)
+
+
+def test_events_that_a_gate_holds_back_are_told_and_are_in_no_delay_of_revenue(watching: Watching) -> None:
+    """What was published in time says nothing of them. They count once a person or the source has put it right."""
+    assert watching.follows is not None
+    watching.follows.held = {DAY: held(DAY)}
+    watching.publish(DAY, in_raw=3, followed=9)
+    words = "99 events of 2026-03-02 held back by few_rejected of bronze_sales since 2026-03-02 10:00:00Z"
+    assert watching.delays == {"raw_sales": Delays(3, 3)} and words in watching.reports[-1].text
+    assert watching.lease.status.held_back == (held(DAY),)
+    watching.publish(NEXT, in_raw=4, followed=10)
+    assert watching.delays["fact_daily_revenue"] == Delays(10, 10)
+    watching.follows.held, watching.seconds = {}, 70
+    watching.watched.followed()
+    assert watching.delays["fact_daily_revenue"].p99 == 70 and not watching.lease.status.held_back
 
 
 def test_a_stream_of_raw_alone_names_no_other_table(tmp_path: Path) -> None:

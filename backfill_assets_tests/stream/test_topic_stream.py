@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import functions as F
 
 from backfill_assets.campaign.rollback import roll_back
@@ -30,7 +32,8 @@ from backfill_assets.stream.events import event_rows
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
-from backfill_assets.stream.topic import TopicReading
+from backfill_assets.stream.throttle import ReadLimit
+from backfill_assets.stream.topic import StartRequest, TopicReading
 from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
@@ -80,9 +83,12 @@ def test_what_cannot_be_read_is_kept_with_topic_partition_and_offset(stream: Sma
     assert rows[5]["rescued"] == '{"loyalty":"gold"}'
 
 
-def test_a_time_in_another_unit_does_not_stop_the_stream(stream: SmallStream, kafka_broker: Broker) -> None:
+def test_a_time_in_another_unit_does_not_stop_the_stream(
+    stream: SmallStream, kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kafka takes any number for milliseconds. Of microseconds it makes the year 58136. On nanoseconds Spark fails
-    before the event can be looked at: the part that it is in is read by the client."""
+    before the event can be looked at: the part that it is in is read by the client, and is not looked for by halves."""
+    monkeypatch.setattr(stream_events.EachEvent, "_fails", die)
     name = kafka_broker.new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
     topic = Topic(kafka_broker, name, 1)
     stream.source = topic.source
@@ -94,6 +100,22 @@ def test_a_time_in_another_unit_does_not_stop_the_stream(stream: SmallStream, ka
         assert stream.read() == topic.sent
         assert {row["arrival_day"] for row in stream.raw()} == {row["day"] for row in stream.raw()} == {DAY.date()}
         assert stream.reports[-1].figures["events"] == 6
+
+
+def test_a_record_of_no_possible_time_decides_nothing_over_its_event(stream: SmallStream, kafka_broker: Broker) -> None:
+    """1970 of a producer without a clock, or a year ahead: the event says its day; one without a day is of today."""
+    topic = Topic(kafka_broker, kafka_broker.new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1)), 1)
+    stream.source = topic.source
+    for time in (1, int((datetime.now(UTC) + timedelta(days=365)).timestamp() * 1_000)):
+        topic.send([sale(1), sale(2, transaction_timestamp="soon")], time=time)
+    stream.run()
+    today, found = (
+        stream.lake.publisher.now().date(),
+        Counter((row["day"], row["day_is_arrival"]) for row in stream.raw()),
+    )
+    assert found == {(DAY.date(), False): 2, (today, True): 2}
+    assert all(row["arrival_day"] == row["day"] for row in stream.raw())
+    assert "after p50" not in stream.reports[-1].text, "it is not known how late they are"
 
 
 def test_events_whose_stored_bytes_are_damaged_are_named_and_do_not_stop_the_stream(
@@ -133,11 +155,13 @@ def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     assert "unreadable" in set_apart[0]["rescued"] and "CAST_INVALID_INPUT" in set_apart[0]["rescued"]
 
 
-def stumbling_rows(spark: SparkSession, source: Source, topic: str, events: DataFrame, key: str) -> DataFrame:
+def stumbling_rows(
+    spark: SparkSession, source: Source, topic: str, events: DataFrame, key: str, today: date
+) -> DataFrame:
     """Raw rows; no row can be made of an event with the number of the beast."""
     is_the_one = F.contains(F.col("value").cast("string"), F.lit("666"))
     checked = F.when(is_the_one, F.lit("beast").cast("int").cast("string").cast("binary")).otherwise(F.col("value"))
-    return event_rows(spark, source, topic, events.withColumn("value", checked), key)
+    return event_rows(spark, source, topic, events.withColumn("value", checked), key, today)
 
 
 def test_events_of_a_transaction_that_was_aborted_are_not_read(
@@ -260,6 +284,27 @@ def unleased(stream: SmallStream) -> Callable[..., StreamLease]:
         return acquire_stream(stream.storage, "raw_other", "test", stream.lake.publisher.now)
 
     return acquire
+
+
+def test_what_waits_is_shown_as_the_topic_is_now_also_of_a_partition_that_is_new(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker
+) -> None:
+    topic.send(sales(range(4)))
+    stream.run()
+    asked = StartRequest()
+    reading = TopicReading(
+        stream.lake, CATALOG.step("raw_sales"), RUN, print, topic=topic.source, properties={}, asked=asked
+    )
+    reading.open(100)
+    topic.send(sales(range(4, 10)), partition=1)
+    admin = AdminClient(kafka_broker.client_options())
+    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result()
+    topic.send([sale(11)], partition=2)
+    reading.look()
+    waiting = {each.partition: (each.position, each.end, each.lag) for each in reading.positions}
+    assert waiting == {f"{topic.name}/{n}": each for n, each in enumerate([(2, 2, 0), (2, 8, 6), (0, 1, 1)])}
+    stream.run()
+    assert stream.read() == topic.sent
 
 
 def test_a_stream_begins_with_what_comes_unless_history_is_asked_for(stream: SmallStream, topic: Topic) -> None:
@@ -410,6 +455,24 @@ def test_another_topic_into_the_table_is_read_beside_the_first(
     stream.source = other.source
     stream.run()
     assert stream.read() == topic.sent + other.sent
+
+
+def test_a_stream_whose_checkpoint_is_deleted_reads_on(
+    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whom cleans a temporary folder: it is a cache, and whether Spark itself misses it does not matter."""
+    topic.send(sales(range(12)))
+    publish, deleted = live.LiveStream._publish, list[Path]()
+
+    def publish_and_delete(self: live.LiveStream, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
+        publish(self, rows, checkpoint, number)
+        if not deleted:
+            deleted.append(checkpoint.folder)
+            shutil.rmtree(checkpoint.folder)
+
+    monkeypatch.setattr(live.LiveStream, "_publish", publish_and_delete)
+    stream.run(limit=ReadLimit.parse((), 4))
+    assert deleted and stream.read() == topic.sent
 
 
 STEPS: dict[str, str | CrashPoint] = {

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.settings import Settings
-from backfill_assets.spark.session import spark_session
+from backfill_assets.spark.session import driver_memory, profile, spark_session
 from backfill_assets.stream.broker import Broker
 from backfill_assets.stream.events import event_rows
-from backfill_assets.stream.live import STREAM_SETTINGS
+from backfill_assets.stream.live import stream_settings
 from backfill_assets.stream.sources import KafkaTopic
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def main() -> None:
     servers, topic, target, in_flight = sys.argv[1:]
     settings, source = Settings.from_environment(), CATALOG.step("raw_sales").source
     assert source is not None
-    with spark_session(settings, "plain", None, STREAM_SETTINGS) as spark:
+    with spark_session(settings, "plain", None, stream_settings(profile(settings), driver_memory())) as spark:
         beginning = dict.fromkeys(PARTITIONS, 0)
         events = Broker(spark, KafkaTopic(servers, topic), {}).stream(beginning, int(in_flight))
-        rows = event_rows(spark, source, topic, events, str(settings.token_key_file))
+        rows = event_rows(spark, source, topic, events, str(settings.token_key_file), datetime.now(UTC).date())
         writer = rows.writeStream.format("delta").partitionBy("day").trigger(availableNow=True)
         report_batches(writer.option("checkpointLocation", f"{target}/_checkpoint").start(target))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import click
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
-from backfill_assets.cli.options import DAYS, MOMENT, TABLE, as_json, dry_run, table
+from backfill_assets.cli.options import DAY, DAYS, MOMENT, TABLE, as_json, dry_run, table
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, open_storage
 from backfill_assets.days import DayRange
@@ -20,6 +22,7 @@ def raw() -> None:
       backfill raw quarantine
       backfill raw refresh raw_sales 2017-03-04 --dry-run
       backfill raw restore raw_sales 2017-03-04 --dry-run
+      backfill raw release bronze_sales 2026-03-02 "a till sent broken lines"
       backfill raw positions raw_sales
     """
 
@@ -101,7 +104,8 @@ def quarantine(table: str | None, days: DayRange | None, replay: bool, dry_run: 
       backfill raw quarantine --replay --dry-run               what the contract of now would accept
 
     A row with two reasons is counted twice. A row is resolved if the source has landed an accepted version of it
-    since. Personal fields are tokens. Starts no Spark.
+    since. Days that a stream cannot publish, as so many of their rows are rejected, are shown beside: their rows are in
+    no quarantine yet. Personal fields are tokens. Starts no Spark.
 
     With --replay, rows are judged by the current contract and code. The days on which some are accepted are built
     as any run does, with everything downstream that reads them: gates decide, and every received row stays accounted
@@ -120,6 +124,34 @@ def quarantine(table: str | None, days: DayRange | None, replay: bool, dry_run: 
     say_answer(answers.replay_answer(done))
     if not dry_run:
         answers.require_one_freed(done)
+
+
+@raw.command()
+@table
+@click.argument("day", type=DAY)
+@click.argument("reason")
+@as_json
+@click.pass_context
+def release(ctx: click.Context, table: str, day: date, reason: str) -> None:
+    """Publish DAY of TABLE although so many of its rows are rejected. REASON is kept with it.
+
+    \b
+    Examples:
+      backfill raw release bronze_sales 2026-03-02 "a till sent broken lines; the shop knows"
+
+    The rejected rows stay in quarantine, accounted for, and the gate that counts them warns on this day from now on.
+    All that follows raw is published together. Every other gate decides as always. Where the rows are right and the
+    contract is not, declare a new version of it instead, and: backfill raw quarantine --replay.
+    """
+    from backfill_assets.answers import held_back
+    from backfill_assets.landing.quarantine import rejects_named
+
+    (rejects,) = rejects_named(current_catalog(), table)
+    with foreground_builder() as builder:
+        run = run_info("backfill raw release")
+        done = held_back.release(builder.lake, rejects, day, reason, run, report_progress)
+    say_answer(held_back.release_answer(done))
+    ctx.exit(1 if done.done.held_back else 0)
 
 
 @raw.command()

@@ -89,7 +89,8 @@ def stream(
     where raw ends. Bronze, facts and daily revenue of the days that gained rows follow in seconds. --json prints a line
     for each event.
     """
-    from backfill_assets.stream.live import STREAM_SETTINGS, Trigger
+    from backfill_assets.spark.session import driver_memory, profile
+    from backfill_assets.stream.live import Trigger, stream_settings
     from backfill_assets.stream.run import StreamRequest, run_stream
     from backfill_assets.stream.sources import parse_source
     from backfill_assets.stream.throttle import ReadLimit
@@ -106,7 +107,7 @@ def stream(
         follow=not no_follow,
         properties=_kafka_properties(),
     )
-    with foreground_builder(STREAM_SETTINGS) as builder:
+    with foreground_builder(stream_settings(profile(settings), driver_memory())) as builder:
         report = _json_report if wants_json() else lambda event: report_step(event.text)
         try:
             run_stream(builder.lake, request, _run_info(table), report_progress, report)

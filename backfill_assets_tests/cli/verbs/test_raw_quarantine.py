@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from datetime import date
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from backfill_assets.answers import raw as answers
 from backfill_assets.answers.raw import refresh_answer
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing import quarantine
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.rebuild.changed_files import ArrivalFiles
+from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.refresh import RefreshResult
+from backfill_assets.stream.lease import HeldEvents
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.clock import NOON
 
 LATE, DAY = date(2017, 2, 28), date(2017, 3, 1)
 FILE = "sales/2017-03-01/a.jsonl.gz"
@@ -82,3 +87,26 @@ def test_what_was_published_says_what_is_stale_and_how_it_is_undone() -> None:
     answer = refresh_answer(RefreshResult((files,), {DAY: (3, 4)}, "back-1"))
     assert answer.as_json()["publication"] == "back-1" and answer.as_json()["stale_now"] == [str(DAY)]
     assert answer.next == ("backfill status", "backfill rollback back-1")
+
+
+def test_a_replay_builds_days_that_a_gate_held_back_once_there_is_another_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their rows are in no quarantine that could be judged; by the version that was tried they would fail again."""
+    rejects = quarantine.rejects_named(CATALOG, "bronze_sales")
+    held = HeldEvents(table="bronze_sales", day=DAY, rule="few_rejected", why="", events=9, since=NOON, version="v0")
+    of_now = held.model_copy(update={"day": LATE, "version": CATALOG.step("bronze_sales").current})
+    monkeypatch.setattr(answers, "held_of", lambda *_: [held, of_now])
+    monkeypatch.setattr(answers, "anything_published", lambda _: True)
+    monkeypatch.setattr(answers, "judge_again", lambda *_: [])
+    built: list[Any] = []
+
+    def rebuild(builder: object, freed: object, *_: object) -> list[Any]:
+        built.append(freed)
+        return []
+
+    monkeypatch.setattr(answers, "rebuild", rebuild)
+    builder: Any = SimpleNamespace(lake=SimpleNamespace(storage=None, with_current=lambda steps: steps))
+    found = answers.replay(builder, rejects, None, RunInfo(""), lambda _: None)
+    assert built == [{"bronze_sales": [DAY]}] and found.held == [held]
+    assert f"9 events of {DAY} held back by few_rejected" in answers.replay_answer(found).as_json()["notes"][0]["text"]
