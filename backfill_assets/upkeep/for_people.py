@@ -77,6 +77,15 @@ _NEXT_STEPS: Mapping[Cause, str] = {
 }
 
 
+def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
+    """Tables that cannot be read, with all days that the log knows of them, and what mends each."""
+    for table, each in sorted(seen.observed.unreadable.items()):
+        days = tuple(sorted(key.day for key, state in seen.observed.states.items() if key.table == table))
+        yield ManualAction(
+            table, days or (seen.today,), each.why, each.next_step, diagnose(Symptoms(unreadable=each.why))
+        )
+
+
 def by_diagnosis(diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
     """Days of one table with one cause, with the diagnosis of the first."""
     groups: dict[tuple[str, Cause], list[StaleDay]] = {}

@@ -55,13 +55,17 @@ def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
 
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
-    """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them."""
+    """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them.
+
+    Those about tables that nothing can be decided of stay as they are.
+    """
     wanted = _wanted(decision, seen.now)
-    still = [_proven(_closed_by_person(each, seen), decision, seen) for each in known]
+    kept = [each for each in known if each.table in decision.undecided and each.cause is not Cause.UNREADABLE]
+    still = [_proven(_closed_by_person(each, seen), decision, seen) for each in known if each not in kept]
     going = _diagnosed_anew([each for each in still if not each.closed], wanted, decision, seen)
     after = [_gone_on(each, wanted.pop((each.table, each.cause), None), seen) for each in going]
     opened = [_opened(table, cause, each, seen) for (table, cause), each in wanted.items() if each.days]
-    return [*(each for each in still if each.closed), *after, *opened]
+    return [*(each for each in still if each.closed), *after, *opened, *kept]
 
 
 def _diagnosed_anew(
@@ -73,7 +77,7 @@ def _diagnosed_anew(
     """
     found = {each.id: each for each in going}
     for (table, cause), each in wanted.items():
-        for old in [every for every in found.values() if every.table == table and every.cause is not cause]:
+        for old in [every for every in found.values() if every.table == table and _is_another(every.cause, cause)]:
             moved = each.days.intersection(old.days)
             if not moved or (old.attempts and old.attempts[-1].proof == "passed"):
                 continue  # What was wrong is over: this is another fault.
@@ -93,6 +97,11 @@ def _diagnosed_anew(
             new = same or _opened(table, cause, each, seen)
             found[new.id] = new.model_copy(update={"attempts": (*tried, *new.attempts)})
     return [each for each in found.values() if each.days]
+
+
+def _is_another(old: Cause, new: Cause) -> bool:
+    """A table that could not be read and can be again is mended: what is wrong with its days is another fault."""
+    return old is not new and old is not Cause.UNREADABLE
 
 
 def _wanted(decision: RepairDecision, now: datetime) -> dict[Key, _Wanted]:
@@ -160,6 +169,8 @@ def _gone_on(incident: Incident, wanted: _Wanted | None, seen: Progress) -> Inci
         if incident.under_way or incident.state == "proving":
             return incident
         did = [each.id for each in incident.attempts if each.proof == "passed"]
+        if incident.cause is Cause.UNREADABLE:
+            return _closed(incident, "it can be read again", seen)
         how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
         return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
     days = tuple(sorted({*incident.days, *wanted.days}))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 
@@ -25,6 +25,7 @@ from backfill_assets.upkeep.for_people import (
     is_after_partitions,
     left_to_plans,
     of_suspicions,
+    of_unreadable,
     other_code,
     run_downstream,
 )
@@ -94,6 +95,8 @@ class RepairDecision:
     """Days that a plan is rebuilding, with the plan."""
     diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
     """Of all that is wrong, by day."""
+    undecided: Collection[str] = ()
+    """Tables that cannot be read, or are made of one that cannot: what is open about them stays as it is."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
@@ -102,8 +105,11 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     The diagnosis says what is repaired and what a person must decide; so does a person about days that failed as often
     as the bounds allow, and about a repair beyond them. Days that are made of a raw day that waits for a person wait
     with it. Days that a running stream follows are left to it, and days of an open plan to that. A repair builds each
-    day with the version that it was published with.
+    day with the version that it was published with. A table that cannot be read is for a person; nothing is decided
+    about it, nor about what is made of it.
     """
+    undecided, unreadable = seen.observed.undecided(seen.steps), of_unreadable(seen)
+    seen = replace(seen, steps=seen.observed.readable(seen.steps))
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
     left = set(left_to_streams(seen, found))
@@ -140,7 +146,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *of_plans,
     )
     restores = _restores(seen, [each for each in restored if not seen.pause(each)])
-    return RepairDecision((*launch, *restores), waiting, tuple(people), (*later, *restored), by_plan, diagnoses)
+    return RepairDecision(
+        (*launch, *restores),
+        waiting,
+        (*unreadable, *people),
+        (*later, *restored),
+        by_plan,
+        diagnoses,
+        frozenset(undecided),
+    )
 
 
 # ---------------------------------------------------------------- what is launched

@@ -26,7 +26,7 @@ from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Ta
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.observed import LogView, observe, observe_each
 from backfill_assets.state.status import DayStatus, day_statuses
 
 if TYPE_CHECKING:
@@ -103,15 +103,19 @@ class Watch:
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
 
     def altered(self, tables: Iterable[str]) -> dict[str, set[date]]:
-        """Days of which a file is gone, or of another size than was published. Reads no row."""
+        """Days of which a file is gone, or of another size than was published. Reads no row.
+
+        Of a table whose log cannot be read, nothing is known: that is a finding of the sensor ``repairs``.
+        """
         named = sorted(tables)
         files = {
-            name: list(state.active.values()) for name, state in observe(self.storage, named, self.log).files.items()
+            name: list(state.active.values())
+            for name, state in observe_each(self.storage, named, self.log).files.items()
         }
-        sizes = self.storage.sizes(f"{name}/{file.path}" for name in named for file in files[name])
+        sizes = self.storage.sizes(f"{name}/{file.path}" for name in files for file in files[name])
         found = {
             name: {parse_day(file.day) for file in files[name] if sizes[f"{name}/{file.path}"] != file.size}
-            for name in named
+            for name in files
         }
         return {name: days for name, days in found.items() if days}
 
