@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -154,7 +155,11 @@ def _actions_up_to(
     """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all."""
 
     def kept(part: str) -> Actions:
-        rows = storage.read_parquet(part, columns)
+        try:
+            rows = storage.read_parquet(part, columns)
+        except pa.ArrowException as error:
+            what = f"{storage.uri(part)} cannot be read: {error}"
+            raise LakehouseUnusable(what, hint="Put the file back from a backup.") from error
         return [{kind: each} for kind in rows.column_names for each in rows.column(kind).drop_null().to_pylist()]
 
     def read(parts: list[str], commits: list[str]) -> list[Actions]:

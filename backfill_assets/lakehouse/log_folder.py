@@ -94,10 +94,13 @@ def json_lines(actions: Actions) -> bytes:
     return "\n".join(json.dumps(each) for each in actions).encode()
 
 
-def without_nulls(value: Any) -> Any:
+_MAPS = frozenset({"options", "configuration"})
+
+
+def without_nulls(value: Any, name: str = "") -> Any:
     """An action of a checkpoint as a commit has it: maps are objects, and what is not set is absent."""
+    if name in _MAPS:
+        return {key: each for key, each in dict(value).items() if each is not None}
     if isinstance(value, dict):
-        return {key: without_nulls(each) for key, each in value.items() if each is not None}
-    if isinstance(value, list) and value and all(isinstance(each, tuple) for each in value):
-        return {key: each for key, each in value if each is not None}
+        return {key: without_nulls(each, key) for key, each in value.items() if each is not None}
     return value
