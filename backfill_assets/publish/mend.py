@@ -397,7 +397,8 @@ class _Mend:
         then = self.beginning
         table = self._scratch_table(then.settings)
         days = then.state.files_by_day()
-        target, none = then.days(days), {day: {} for day in days}
+        target = then.days(days)
+        none: Files = {day: {} for day in days}
         main = _opened(table, self.table)
         main.commit(EVENT, then.transactions, target=target, active=none, schema=None, at=self.publisher.now())
         handle = _opened(table, self.table).handle

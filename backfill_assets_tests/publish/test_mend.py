@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Position
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.mend import MendPlan, carry_out, plan_mend
 from backfill_assets.publish.publisher import CrashPoint, Published
+from backfill_assets.state import observed
 from backfill_assets.state.observed import observe, observe_each
 from backfill_assets.state.reading import published_versions, read_published
-from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 
 Lose = Callable[[Path], object]
 
@@ -52,6 +53,11 @@ def _without_checkpoint(lose: Lose) -> Lose:
     return lost
 
 
+def _several(log: Path) -> None:
+    for commit in _commits(log)[3:9]:
+        commit.unlink()
+
+
 def _half(log: Path) -> None:
     commit = _commits(log)[-2]
     commit.write_bytes(commit.read_bytes()[:200])
@@ -65,7 +71,7 @@ LOSSES: dict[str, Lose] = {
     "the newest": lambda log: _commits(log)[-1].unlink(),
     "half of one": _half,
     "an empty one": lambda log: _commits(log)[-2].write_bytes(b""),
-    "several": _without_checkpoint(lambda log: [commit.unlink() for commit in _commits(log)[3:9]]),
+    "several": _without_checkpoint(_several),
     "a checkpoint and what it stands for": _checkpoint_of_a_short_log,
     "half a checkpoint and a commit": _damaged_checkpoint,
     "all of it": shutil.rmtree,
@@ -101,14 +107,9 @@ def _abort_one(lake: Lake) -> None:
     assert lake.publisher().recover() == {"aborted": "aborted"}
 
 
-def _contents(lake: Lake, table: str = "t") -> dict[int, object]:
-    found: dict[int, object] = {}
-    for version in range(lake.table(table).version() + 1):
-        try:
-            found[version] = lake.rows(table, version)
-        except DeltaError:
-            continue
-    return found
+def _files(lake: Lake, version: int) -> dict[str, AddedFile]:
+    """In full, with their statistics."""
+    return read_log(lake.storage, "t", version).active
 
 
 def _mend(lake: Lake, table: str = "t") -> MendPlan:
@@ -117,11 +118,15 @@ def _mend(lake: Lake, table: str = "t") -> MendPlan:
     return plan
 
 
-@pytest.mark.parametrize("name", LOSSES)
+_IN_SMALL = ("the oldest", "the newest but one", "the newest", "a checkpoint and what it stands for", "all of it")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in _IN_SMALL else pytest.mark.long) for name in LOSSES]
+)
 def test_what_is_lost_is_written_anew(played: Lake, tmp_path: Path, name: str) -> None:
+    """Each version that readers may have pinned is what it was, and all goes on as if nothing had been."""
     lake = played.copy(tmp_path / "lakehouse")
-    before, pins = _contents(lake), {id: published_versions(lake.storage, id)["t"] for id in _IDS}
-    states, transactions = lake.publisher().log.day_states(lake.publisher().log.head()), lake.table("t").version()
     LOSSES[name](lake.root / "t" / "_delta_log")
     broken = observe_each(lake.storage, ["t", "u"])
     assert set(broken.unreadable) == {"t"} and broken.pinned.keys() == {"u"}
@@ -130,20 +135,20 @@ def test_what_is_lost_is_written_anew(played: Lake, tmp_path: Path, name: str) -
         lake.publish("over-it", {"t": {D1: ["over it"]}})
     plan = _mend(lake)
     assert plan.is_needed and not plan_mend(lake.publisher(), "t").is_needed, "once is enough"
-    after = _contents(lake)
-    first = min(after)
-    named = [version for version in pins.values() if version >= first]
-    assert {version: before[version] for version in named} == {version: after[version] for version in named}
-    for id, version in pins.items():
-        if version >= first:
-            pinned = read_published(lake.storage, "t", id)
-            assert pinned.version == version and pinned.dataset().count_rows() == sum(
-                map(len, before[version].values())
-            )
-    assert lake.publisher().log.day_states(lake.publisher().log.head()) == states
-    assert lake.table("t").version() == transactions and lake.table("t").transaction_version("topic-0") == 9
-    view = observe(lake.storage, ["t", "u"])
-    assert view.pinned["t"] == observe(played.storage, ["t"]).pinned["t"] and view.newest["t"] == view.pinned["t"]
+    pins = {id: published_versions(lake.storage, id)["t"] for id in _IDS}
+    kept = {id: version for id, version in pins.items() if version >= (plan.checkpoint or 0)}
+    assert {id: _files(lake, version) for id, version in kept.items()} == {
+        id: _files(played, version) for id, version in kept.items()
+    }
+    for id in (min(kept, key=kept.__getitem__), "q11"):
+        pinned = read_published(lake.storage, "t", id)
+        assert pinned.dataset().count_rows() == sum(len(rows) for rows in played.rows("t", pinned.version).values())
+    assert lake.table("t").version() == played.table("t").version()
+    if plan.checkpoint is None and name != "all of it":
+        assert lake.table("t").metadata().id == played.table("t").metadata().id
+    view = observe(lake.storage, ["t"])
+    assert view.newest == view.pinned == observe(played.storage, ["t"]).pinned
+    assert view.states.items() <= played.publisher().log.day_states(played.publisher().log.head()).items()
     _goes_on(lake)
 
 
@@ -156,7 +161,6 @@ def _goes_on(lake: Lake) -> None:
     assert lake.rows("t")[D1] == ["after", "more"]
     compact(lake.publisher(), "t", [D1], id="c2")
     assert lake.rows("t")[D1] == ["after", "more"]
-    roll_back(lake.publisher(), "c2", id="undo-c2", steps=())
     roll_back(lake.publisher(), "more", id="undo-more", steps=())
     roll_back(lake.publisher(), "after", id="undo-after", steps=())
     assert lake.rows("t")[D1] == ["11"] and lake.rows("t")[D2] == ["b", "c", "f"]
@@ -181,3 +185,37 @@ def test_a_sound_table_and_an_unknown_one(played: Lake) -> None:
     assert not plan_mend(played.publisher(), "u").is_needed
     with pytest.raises(InvalidRequest, match="Nothing was published to v"):
         plan_mend(played.publisher(), "v")
+
+
+@pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.ABORT_DECIDED])
+@pytest.mark.parametrize("lose", [-1, -2], ids=["the newest commit", "the newest but one"])
+def test_an_open_entry_ends_as_it_would_have(tmp_path: Path, step: CrashPoint, lose: int) -> None:
+    """Its commit may be the lost one: FINISH makes it again, or fences the table."""
+    lake = Lake(tmp_path / "lakehouse")
+    for number in range(3):
+        lake.publish(f"p{number}", {"t": {D1: [f"{number}"]}, "u": {D1: [f"{number}"]}})
+    if step is CrashPoint.ABORT_DECIDED:
+        lake.die(CrashPoint.TABLE_COMMITTED, lake.request("open", {"t": {D1: ["z"]}, "u": {D1: ["z"]}}))
+        lake.foreign_rows("u", {D1: ["foreign"]})
+        with pytest.raises(Died):
+            lake.publisher(dying_at(step)).recover()
+    else:
+        lake.die(step, lake.request("open", {"t": {D1: ["z"]}, "u": {D1: ["z"]}}))
+    whole = lake.copy(tmp_path / "whole")
+    _commits(lake.root / "t" / "_delta_log")[lose].unlink()
+    if plan_mend(lake.publisher(), "t").is_needed:
+        _mend(lake)
+    assert lake.publisher().recover(["t"]) == whole.publisher().recover(["t"])
+    assert lake.rows("t") == whole.rows("t") and lake.rows("u") == whole.rows("u")
+
+
+def test_a_table_that_may_not_be_read_has_lost_nothing(played: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may not be read by this user is not written over."""
+
+    def denied(*_: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(observed, "pinned_files", denied)
+        found = observe_each(played.storage, ["t"]).unreadable["t"]
+    assert "Permission denied" in found.why and "--mend" not in found.next_step
