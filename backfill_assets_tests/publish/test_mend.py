@@ -64,17 +64,17 @@ def _half(log: Path) -> None:
 
 
 LOSSES: dict[str, Lose] = {
-    "the oldest": _without_checkpoint(lambda log: _commits(log)[0].unlink()),
-    "the second": _without_checkpoint(lambda log: _commits(log)[1].unlink()),
-    "one in the middle": _without_checkpoint(lambda log: _commits(log)[7].unlink()),
-    "the newest but one": lambda log: _commits(log)[-2].unlink(),
-    "the newest": lambda log: _commits(log)[-1].unlink(),
-    "half of one": _half,
-    "an empty one": lambda log: _commits(log)[-2].write_bytes(b""),
+    "the-oldest": _without_checkpoint(lambda log: _commits(log)[0].unlink()),
+    "the-second": _without_checkpoint(lambda log: _commits(log)[1].unlink()),
+    "one-in-the-middle": _without_checkpoint(lambda log: _commits(log)[7].unlink()),
+    "the-newest-but-one": lambda log: _commits(log)[-2].unlink(),
+    "the-newest": lambda log: _commits(log)[-1].unlink(),
+    "half-of-one": _half,
+    "an-empty-one": lambda log: _commits(log)[-2].write_bytes(b""),
     "several": _without_checkpoint(_several),
-    "a checkpoint and what it stands for": _checkpoint_of_a_short_log,
-    "half a checkpoint and a commit": _damaged_checkpoint,
-    "all of it": shutil.rmtree,
+    "a-checkpoint-and-what-it-stands-for": _checkpoint_of_a_short_log,
+    "half-a-checkpoint-and-a-commit": _damaged_checkpoint,
+    "all-of-it": shutil.rmtree,
 }
 
 
@@ -118,7 +118,7 @@ def _mend(lake: Lake, table: str = "t") -> MendPlan:
     return plan
 
 
-_IN_SMALL = ("the oldest", "the newest but one", "the newest", "a checkpoint and what it stands for", "all of it")
+_IN_SMALL = ("the-oldest", "the-newest-but-one", "the-newest", "a-checkpoint-and-what-it-stands-for", "all-of-it")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_is_lost_is_written_anew(played: Lake, tmp_path: Path, name: str) -
         pinned = read_published(lake.storage, "t", id)
         assert pinned.dataset().count_rows() == sum(len(rows) for rows in played.rows("t", pinned.version).values())
     assert lake.table("t").version() == played.table("t").version()
-    if plan.checkpoint is None and name != "all of it":
+    if plan.checkpoint is None and name != "all-of-it":
         assert lake.table("t").metadata().id == played.table("t").metadata().id
     view = observe(lake.storage, ["t"])
     assert view.newest == view.pinned == observe(played.storage, ["t"]).pinned
@@ -188,7 +188,7 @@ def test_a_sound_table_and_an_unknown_one(played: Lake) -> None:
 
 
 @pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.ABORT_DECIDED])
-@pytest.mark.parametrize("lose", [-1, -2], ids=["the newest commit", "the newest but one"])
+@pytest.mark.parametrize("lose", [-1, -2], ids=["the-newest", "the-newest-but-one"])
 def test_an_open_entry_ends_as_it_would_have(tmp_path: Path, step: CrashPoint, lose: int) -> None:
     """Its commit may be the lost one: FINISH makes it again, or fences the table."""
     lake = Lake(tmp_path / "lakehouse")
