@@ -15,8 +15,8 @@ from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.log import anything_published
-from backfill_assets.publish.outbox import deliver
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
 from backfill_assets.upkeep.automation import SensorBook, all_is_well

@@ -13,7 +13,9 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.answers.incidents import incident_answer, incidents_answer
+from backfill_assets.answers.maintenance import failing_line
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
@@ -36,6 +38,7 @@ from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, r
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.places import failing_places
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
@@ -115,6 +118,7 @@ def lakehouse_state(
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),
         *_landed_and_left(instance, backfill, tables, location),
+        *map(failing_line, failing_places(backfill.storage, backfill.settings.notices)),
     ]
     return state_answer(
         built_datasets(ends, states),
@@ -220,7 +224,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
-        page = asset_page(CAMPAIGN, name) if name in shown else ""
+        page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except (BackfillError, ValueError):

@@ -59,8 +59,8 @@ def maintain(
     the version that it had: readers who pin a version, rollbacks and source positions go on as before. Damaged files
     are kept in <table>/_mended. Refused if data files are gone: they are named.
 
-    --send-notices: a notice is sent at least once, always with the same key, to where BACKFILL_NOTICES says. The exit
-    code is 1 if one cannot be sent: it stays due.
+    --send-notices: a notice is sent at least once, always with the same key, to where BACKFILL_NOTICES says, also to
+    places that are left alone because they failed. The exit code is 1 if one cannot be sent: it stays due.
     """
     if abort is not None:
         _abort(abort, reason, dry_run, yes)
@@ -120,7 +120,7 @@ def _send_notices(dry_run: bool) -> None:
     if dry_run:
         say_answer(due_answer(due_notices(publisher)))
         return
-    found = deliver_notices(settings, publisher)
+    found = deliver_notices(settings, publisher, at_once=True)
     if wants_json() or not (found.sent or found.failed or found.waiting):
         say_answer(delivery_answer(found, settings.notices))
     if found.failed:
