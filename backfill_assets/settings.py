@@ -102,6 +102,8 @@ class Settings:
     """Schedules and sensors launch what is due. False: each of them says so, and launches nothing."""
     ui: str | None = None
     """Where Dagster's UI is, if ``backfill dev`` of this home has not started it."""
+    heartbeat: str = field(default="", repr=False)
+    """An address that is called once a minute while every sensor runs to its end; empty for none. It may be secret."""
     repairs: str = ""
     """How much repairs may do by themselves: ``days=100,money=5``, read by ``RepairBounds``; empty for the defaults."""
 
@@ -134,6 +136,7 @@ class Settings:
             share_spark=_one_of(env, "BACKFILL_SHARED_SPARK", "use", "never") == "use",
             automation=_one_of(env, "BACKFILL_AUTOMATION", "on", "off") == "on",
             ui=_web_address(env, "BACKFILL_UI"),
+            heartbeat=env["BACKFILL_HEARTBEAT"].strip() if _web_address(env, "BACKFILL_HEARTBEAT") else "",
             repairs=env.get("BACKFILL_REPAIRS", "").strip(),
         )
 

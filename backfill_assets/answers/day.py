@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.state.damage import gone_files, note_damage
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.positions import is_raw
 from backfill_assets.state.reading import pinned_version, published_day, published_versions, read_published
 from backfill_assets.state.status import DayStatus, day_statuses
@@ -123,7 +123,10 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
 
 def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> tuple[str, Sequence[str]]:
     """In a word, and what else is known of it."""
-    observed = observe(storage, [each.name for step in declared for each in step.tables])
+    observed = observe_each(storage, [each.name for step in declared for each in step.tables])
+    observed.require([table])
+    if blamed := observed.undecided(declared).get(table):
+        return f"not known: {blamed.table} cannot be read", ()
     steps, key = observed.with_current(declared), TableDay(table, day)
     statuses = day_statuses(steps, observed, DayRange.of(day))
     step = next(each for each in steps if table in each.table_names)

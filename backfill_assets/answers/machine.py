@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +30,10 @@ from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.class_archive import MAKE_IT, archive_file
 from backfill_assets.spark.connect_server import LOOPBACK
 from backfill_assets.spark.session import driver_memory, listens, profile
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.reading import read_switches
 from backfill_assets.text import format_count, format_ranges
+from backfill_assets.upkeep.automation import SensorBook
 
 CheckVerdict = Literal["ok", "warn", "fail"]
 DAGSTER_PORT = 3000
@@ -98,6 +101,8 @@ def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
         "token key": partial(token_key, settings, catalog),
         "lakehouse": place,
         "publications": partial(open_publications, settings),
+        "tables": partial(readable_tables, settings, catalog.table_names),
+        "sensors": partial(sensors, settings),
         "notices": partial(notices, settings),
         "versions": partial(current_versions, settings, catalog.steps),
     }
@@ -250,6 +255,29 @@ def open_publications(settings: Settings) -> MachineFinding:
         found = f"under way: {', '.join(head.state.open)}"
         return MachineFinding("warn", found, "Is a run at work? If not, the next run or rollback finishes them.")
     return MachineFinding("ok", f"all are closed; {format_count(len(head.state.versions), 'table')} published")
+
+
+def readable_tables(settings: Settings, tables: Collection[str]) -> MachineFinding:
+    """Each by itself: the first one that cannot be read is named with what mends it."""
+    storage = Storage(str(settings.lakehouse))
+    if not anything_published(storage):
+        return MachineFinding("ok", "none is published yet")
+    if broken := list(observe_each(storage, tables).unreadable.values()):
+        found = "; ".join(f"{each.table} cannot be read: {each.why}" for each in broken)
+        return MachineFinding("fail", found, "; ".join(dict.fromkeys(each.next_step for each in broken)))
+    return MachineFinding("ok", f"{format_count(len(tables), 'table')}: each Delta log can be read")
+
+
+def sensors(settings: Settings) -> MachineFinding:
+    """When they last ran to their end, on whichever machine the daemon is."""
+    book, now = SensorBook(Storage(str(settings.lakehouse))), datetime.now(UTC)
+    if not (known := book.all()):
+        return MachineFinding("ok", "none has run on this lakehouse yet")
+    if troubles := list(book.troubles(now)):
+        hint = "backfill dev starts the daemon; each tick under Automation says how it ended."
+        return MachineFinding("warn", "; ".join(troubles), hint)
+    calls = "; the heartbeat is called" if settings.heartbeat else ""
+    return MachineFinding("ok", f"{format_count(len(known), 'sensor')} ran to the end in the last minutes{calls}")
 
 
 def notices(settings: Settings) -> MachineFinding:

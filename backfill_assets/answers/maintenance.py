@@ -8,6 +8,7 @@ from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.notice_routes import Route
 from backfill_assets.publish.delivery import NoticeDelivery
 from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.publish.mend import MendPlan
 from backfill_assets.publish.places import FailingPlace
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Worded, size
 from backfill_assets.text import format_count
@@ -53,6 +54,35 @@ def aborted_answer(publication: str, left: Mapping[str, str]) -> Answer:
     rows = Grid("left as it is", ("table", "why"), list(left.items()), title="Left as it is", one_by_one=True)
     foreign = Line("Days of these tables that are shown as a foreign write are built again by a run.", Tone.WARN)
     return Answer(parts=(*facts, rows, *([foreign] if left else [])), next=("backfill status",) if left else ())
+
+
+# ------------------------------------------------------------------ mended
+
+
+def mend_plan_answer(plan: MendPlan) -> Answer:
+    """Which files of the log of a table are about to be written."""
+    rows = [(version, Id(by) if by else "no publication") for version, by in plan.commits.items()]
+    facts: list[Part] = [
+        Fact("table", plan.table),
+        Grid("commits", ("version", "made by"), rows, title="Commits to write"),
+    ]
+    if plan.checkpoint is not None:
+        facts.append(Fact("checkpoint of", plan.checkpoint))
+        facts.append(Line("Older versions of the table cannot be read any more, as after a clean-up.", Tone.WARN))
+    if plan.aside:
+        facts.append(Fact("kept aside", list(plan.aside)))
+    if plan.foreign:
+        facts.append(Fact("shown as a foreign write then", Days.of(plan.foreign)))
+    return Answer(parts=tuple(facts))
+
+
+def mended_answer(plan: MendPlan) -> Answer:
+    """``plan`` has been carried out; or there was nothing to do."""
+    if not plan.is_needed:
+        line = Line(f"The log of {plan.table} can be read: there is nothing to mend.", Tone.GOOD)
+    else:
+        line = Line(f"{plan.table} can be read again, at the versions that it had.", Tone.GOOD)
+    return Answer(parts=(Fact("mended", plan.is_needed), line), next=(f"backfill status {plan.table}",))
 
 
 # ------------------------------------------------------------------ notices

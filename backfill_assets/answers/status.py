@@ -20,17 +20,18 @@ from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.unreadable import Unreadable
 from backfill_assets.quality.as_usual import fewer_rows
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
 from backfill_assets.state.damage import damaged_days
-from backfill_assets.state.observed import LogView, gc_paused, observe
+from backfill_assets.state.observed import LogView, gc_paused, observe_each
 from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, day_statuses
 from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_count
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
-DAMAGED, HELD_BACK = "damaged", "held back"
+DAMAGED, HELD_BACK, CANNOT_BE_READ = "damaged", "held back", "cannot be read"
 _MOST_DAMAGED = 5
 _LATELY, _SHORT = 7, 0.1
 """Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
@@ -58,6 +59,8 @@ class FoundStatus:
     """Events of streams that a gate holds back."""
     drift: Sequence[tuple[str, Drift]] = ()
     """By raw table, the fields that land and are not as declared."""
+    undecided: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Tables whose days have no status, each with the one to blame that cannot be read."""
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     """By raw table, what has landed for it."""
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
@@ -96,7 +99,7 @@ def look_at_main(
     steps of all datasets.
     """
     with gc_paused():
-        observed = observe(storage, [table.name for step in declared for table in step.tables])
+        observed = observe_each(storage, [table.name for step in declared for table in step.tables])
         steps = observed.with_current(declared)
         statuses = day_statuses(steps, observed, days)
     asked = [step for step in declared if not chosen or not set(chosen).isdisjoint(step.table_names)]
@@ -109,20 +112,21 @@ def look_at_main(
         chosen=chosen,
         under_way=[(each, _campaign_days(storage, each.plan, chosen)) for each in plans],
         notes=switch_notes(asked, observed.switches),
-        damaged=damaged_days(storage, observed.versions),
+        damaged=damaged_days(storage, observed.sound_versions),
         rejected=[
             (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
             for each in rejected
         ],
         held=[each for each in _held(storage, declared, observed, chosen) if days is None or each.day in days],
         drift=list(_drift(declared, observed, chosen, days)),
+        undecided={name: each for name, each in observed.undecided(declared).items() if not chosen or name in chosen},
         landed={
             step.name: landed_source(zone, storage, step.source.name, step.name)
             for step in asked
             if zone is not None and step.source
         },
-        undone=dict(undone_days(storage, steps, observed, statuses)),
-        short={key: words for step in asked for key, words in short_days(step, observed, days)},
+        undone=dict(undone_days(storage, observed.readable(steps), observed, statuses)),
+        short={key: words for step in observed.readable(asked) for key, words in short_days(step, observed, days)},
     )
 
 
@@ -220,12 +224,13 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 
 def status_answer(found: FoundStatus) -> Answer:
     """Tables by status and what needs a person; then each chosen table day by day, and the campaigns under way."""
-    if not any(found.statuses.values()) and not any(_waiting(found, table) for table in found.landed):
+    nothing = not any(found.statuses.values()) and not found.undecided
+    if nothing and not any(_waiting(found, table) for table in found.landed):
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
     needs = (*_damaged(found), *held_parts(found.held), *_undone_days(found), *_short_days(found))
-    parts = (*_before(found), _summary(found), *needs, *lacks)
+    parts = (*_before(found), *_unreadable(found), _summary(found), *needs, *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
 
@@ -270,14 +275,29 @@ def _summary(found: FoundStatus) -> Grid:
         for status, days in found.by_status(name).items():
             own = [Days.of(day for day in days if day in place.own(name))] if place else []
             rows.append([name, _toned(status), len(days), Days.of(days), *own])
+        if name in found.undecided:
+            rows.append([name, *_without_status(found, name), *([Days(())] if place else [])])
         waiting = _waiting(found, name)
         if count := sum(waiting.values()):
             said = Toned(f"landed, not taken in: {format_count(count, 'file')}", Tone.WARN)
             rows.append([name, said, len(waiting), Days.of(waiting), *([Days(())] if place else [])])
-        if not found.statuses[name] and not waiting:
+        if not found.statuses[name] and not waiting and name not in found.undecided:
             rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if place else [])])
     columns = ("table", "status", "days", "which days", *(["of its own"] if place else []))
     return Grid("tables", columns, rows, groups=("table",))
+
+
+def _unreadable(found: FoundStatus) -> Iterator[Line]:
+    for each in {each.table: each for each in found.undecided.values()}.values():
+        yield Line(f"{each.table} cannot be read: {each.why}.", Tone.BAD, each.next_step)
+
+
+def _without_status(found: FoundStatus, table: str) -> tuple[Toned, int, Days]:
+    """The days that the log knows of a table that cannot be read, or is made of one that cannot."""
+    days = [key.day for key, state in found.observed.states.items() if key.table == table and state.content]
+    broken = table in found.observed.unreadable
+    words = CANNOT_BE_READ if broken else f"not known: {found.undecided[table].table} cannot be read"
+    return Toned(words, Tone.BAD if broken else Tone.WARN), len(days), Days.of(days)
 
 
 def _waiting(found: FoundStatus, table: str) -> dict[date, int]:

@@ -24,7 +24,7 @@ from backfill_assets.model.deletion import DELETION
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.state.view import View
 from backfill_assets.text import format_range, short_commit
@@ -129,7 +129,7 @@ def look_at_row(
     place = observe_timeline(publisher, tables, on) if on else None
     snapshot = View.of(storage, place.timeline) if place else View.newest(storage)
     found = [_look(snapshot, landing, trail, place) for trail in trails(snapshot, catalog, key, table, day)]
-    view = place.view if place else observe(storage, tables)
+    view = place.view if place else observe_each(storage, tables)
     return FoundTrace(
         key, snapshot.sequence, tables, found, day_statuses(view.with_current(catalog.steps), view), place
     )

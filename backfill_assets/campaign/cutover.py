@@ -24,7 +24,7 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.state.status import left_stale
 from backfill_assets.text import format_are, format_count
@@ -170,7 +170,7 @@ def _request(
     staged = request_of(done, lake.new_id(campaign))
     if staged is None:
         raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
-    view = observe(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
+    view = observe_each(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
     stale = left_stale(lake.catalog.steps, view, staged.tables)
     made = run.provenance(campaign, campaign=campaign)
     found = staged.model_copy(update={"leaves_stale": stale, "provenance": made})

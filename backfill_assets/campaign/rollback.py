@@ -33,7 +33,7 @@ from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.publish.torn_days import is_as
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.observed import LogView, observe_each
 from backfill_assets.state.reading import unknown_publication
 from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.state.status import declared_version, left_stale
@@ -212,7 +212,8 @@ def rollback_request(
     """
     undone = prepared.publication
     tables = {*undone.writes, *(name for step in steps for name in step.table_names)}
-    view = observe(publisher.storage, tables, log=publisher.log)
+    view = observe_each(publisher.storage, tables, log=publisher.log)
+    view.require(undone.writes)
     origins = _Origins(publisher, prepared, steps, view)
     changes = tuple(_undo_table(publisher, prepared, change, origins) for change in undone.tables)
     request = Publication(

@@ -17,7 +17,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, earlier_days, later_readers, steps_of, upstream
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import published_days
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.observed import LogView, observe, observe_each
 from backfill_assets.state.reading import read_switches
 from backfill_assets.state.status import DayStatus, Statuses, day_statuses
 from backfill_assets.text import format_count
@@ -79,8 +79,11 @@ def not_built_yet(
     With ``force`` a day is built once by the backfill, whatever it was made of before.
     """
     names = [name for step in steps for name in step.table_names]
-    observed = observe(storage, names)
-    current, spanned = observed.with_current(steps), [day for days in wanted.values() for day in days]
+    observed = observe_each(storage, names)
+    current, spanned = (
+        observed.readable(observed.with_current(steps)),
+        [day for days in wanted.values() for day in days],
+    )
     statuses = day_statuses(current, observed, DayRange(min(spanned), max(spanned)), as_published=True)
     log = PublicationLog(storage)
 

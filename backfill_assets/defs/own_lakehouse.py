@@ -4,16 +4,26 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+from deltalake.exceptions import DeltaError
 
+from backfill_assets.defs.dagster_internals import is_stopped
 from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.log import anything_published
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.senders import log_writer, sender_of
+from backfill_assets.upkeep.automation import SensorBook, all_is_well
+from backfill_assets.upkeep.heartbeat import beat
 
+EVERY_TAG = "backfill/every_seconds"
+"""Is on each sensor of ours, beside whatever others a code location has."""
 _KEY = "backfill_assets/lakehouse"
 """Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""
 IS_OFF = "Nothing is launched by itself: BACKFILL_AUTOMATION is off."
@@ -75,6 +85,7 @@ def lakehouse_sensor(
         name=name,
         description=description,
         minimum_interval_seconds=every_seconds,
+        tags={EVERY_TAG: str(every_seconds)},
         default_status=dg.DefaultSensorStatus.RUNNING,
         **more,
     )
@@ -83,9 +94,55 @@ def lakehouse_sensor(
             require_own_lakehouse(context.instance, backfill.storage)
         except LakehouseUnusable as error:
             return dg.SkipReason(str(error))
-        return dg.SkipReason(IS_OFF) if by_itself and not backfill.settings.automation else tick(context, backfill)
+        is_off = by_itself and not backfill.settings.automation
+        with _noted(context, backfill, name, every_seconds):
+            return dg.SkipReason(IS_OFF) if is_off else tick(context, backfill)
 
     return sensor
+
+
+@contextmanager
+def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, every_seconds: int) -> Iterator[None]:
+    """Note how a tick ends, and tell of a sensor that fails twice in a row; call the heartbeat while all is well.
+
+    Nothing is written where nothing was published, unless a tick fails. What cannot be noted changes no tick.
+    """
+    book = SensorBook(backfill.storage)
+    try:
+        yield
+    except Exception as error:
+        said, hint = (error.message, error.hint or "") if isinstance(error, BackfillError) else (_in_words(error), "")
+        with _logging(context):
+            if book.note_failure(name, every_seconds, datetime.now(UTC), said, hint):
+                # The sensor that delivers may be the one that fails.
+                deliver(Publisher(backfill.storage), sender_of(backfill.settings.notices, log_writer(context.log)))
+        raise
+    if anything_published(backfill.storage):
+        with _logging(context):
+            book.note_end(name, every_seconds, datetime.now(UTC))
+            _heartbeat(context, backfill, book)
+
+
+@contextmanager
+def _logging(context: dg.SensorEvaluationContext) -> Iterator[None]:
+    try:
+        yield
+    except (BackfillError, DeltaError, OSError) as error:
+        context.log.warning(str(error))
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _heartbeat(context: dg.SensorEvaluationContext, backfill: Backfill, book: SensorBook) -> None:
+    """From whichever sensor ends last; those that a person has turned off are not waited for."""
+    if not backfill.settings.heartbeat or context.repository_def is None:
+        return
+    own = [each.name for each in context.repository_def.sensor_defs if EVERY_TAG in each.tags]
+    expected = [name for name in own if not is_stopped(context.instance, name)]
+    if all_is_well(book.all(), expected, now := datetime.now(UTC)):
+        beat(backfill.storage, backfill.settings.heartbeat, now)
 
 
 def nightly_schedule(

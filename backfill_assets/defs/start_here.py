@@ -5,6 +5,7 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
+from backfill_assets.upkeep.automation import SensorBook
 from backfill_assets.upkeep.for_people import first_ranges
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.repair import repairs_needed
@@ -110,6 +112,7 @@ def lakehouse_state(
     states = log.day_states(head, tables.by_table)
     decision = repairs_needed(look(instance, backfill, tables, IncidentBook(backfill.storage).open()))
     people = [
+        *_sensors(instance, backfill.storage),
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),
         *_landed_and_left(instance, backfill, tables, location),
@@ -182,6 +185,13 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
     found = log.find_prepared(newest.publication)
     moment = f" at {found[1]:%Y-%m-%d %H:%M} UTC" if found else ""
     return f" The newest publication is {newest.publication}{moment}."
+
+
+def _sensors(instance: dg.DagsterInstance, storage: Storage) -> Iterator[Line]:
+    """Those that fail, or have not run to their end for long, without those that a person has turned off."""
+    book = SensorBook(storage)
+    off = [each.sensor for each in book.all() if is_stopped(instance, each.sensor)]
+    yield from (Line(words[0].upper() + words[1:]) for words in book.troubles(datetime.now(UTC), off))
 
 
 def _landed_and_left(

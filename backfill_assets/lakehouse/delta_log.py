@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -33,6 +34,8 @@ _MOST_NAMED_COMMITS = 400
 """With more commits after the checkpoint of the hint, the hint is of long ago."""
 _LOOKED_FOR_AT_ONCE = 20
 """As many as there are from one checkpoint of our tables to the next."""
+Actions = list[dict[str, Any]]
+"""What a commit or a checkpoint says, in its order."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 
 
@@ -110,7 +113,7 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     """
     active: dict[str, AddedFile] = {}
     for actions in _actions_up_to(storage, table, version, _ADD_COLUMNS):
-        _apply(active, {}, actions)
+        apply_actions(active, {}, actions)
     return LogState(version, active)
 
 
@@ -121,7 +124,7 @@ def read_log_and_transactions(
     active: dict[str, AddedFile] = {}
     transactions: dict[str, int] = {}
     for actions in _actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base):
-        _apply(active, {}, actions)
+        apply_actions(active, {}, actions)
         transactions |= _transactions_in(actions)
     return LogState(version, active), transactions
 
@@ -142,27 +145,41 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
     """
     removed: dict[str, RemovedFile] = {}
     for actions in _actions_up_to(storage, table, version, _REMOVE_COLUMNS):
-        _apply({}, removed, actions)
+        apply_actions({}, removed, actions)
     return removed
 
 
 def _actions_up_to(
     storage: Storage, table: str, version: int, columns: list[str], base: int | None = None
-) -> list[list[dict[str, Any]]]:
+) -> list[Actions]:
     """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all."""
 
-    def kept(part: str) -> list[dict[str, Any]]:
-        rows = storage.read_parquet(part, columns)
+    def kept(part: str) -> Actions:
+        try:
+            rows = storage.read_parquet(part, columns)
+        except pa.ArrowException as error:
+            what = f"{storage.uri(part)} cannot be read: {error}"
+            raise LakehouseUnusable(what, hint="Put the file back from a backup.") from error
         return [{kind: each} for kind in rows.column_names for each in rows.column(kind).drop_null().to_pylist()]
 
-    def read(parts: list[str], commits: list[str]) -> list[list[dict[str, Any]]]:
-        return [*map(kept, parts), *(storage.read_json_lines(name) for name in commits)]
+    def read(parts: list[str], commits: list[str]) -> list[Actions]:
+        return [*map(kept, parts), *(require_actions(storage, name) for name in commits)]
 
     hinted = _files_from(table, hinted_checkpoint(storage, table) if base is None else base, version)
     if hinted is not None:
         with suppress(FileNotFoundError):  # cleaned up: the names of what is there say what to read
             return read(*hinted)
     return read(*_files_up_to(storage, table, version))
+
+
+def require_actions(storage: Storage, path: str) -> Actions:
+    """The actions of a commit; raises :class:`LakehouseUnusable` for one that is damaged. No commit is empty."""
+    actions = storage.read_json_lines(path)
+    if not actions or not all(isinstance(each, dict) for each in actions):
+        raise LakehouseUnusable(
+            f"{storage.uri(path)} cannot be read: it has no actions.", hint="Put the file back from a backup."
+        )
+    return actions
 
 
 def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], list[str]] | None:
@@ -277,12 +294,17 @@ def _gone(table: str, version: int, hint: str) -> VersionGone:
 
 def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
     """Version and parts of the newest complete checkpoint at or before ``version``; -1 when there is none."""
+    complete = [(number, list(parts)) for number, parts in checkpoints(names).items() if number <= version]
+    return max(complete, default=(-1, []))
+
+
+def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
+    """The parts of each complete checkpoint among the ``names`` of a log, by version."""
     parts_of: dict[tuple[int, int], list[str]] = {}
     for name in names:
-        if (match := _CHECKPOINT.search(name)) and int(match[1]) <= version:
+        if match := _CHECKPOINT.search(name):
             parts_of.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
-    complete = [(number, parts) for (number, count), parts in parts_of.items() if len(parts) == count]
-    return max(complete, default=(-1, []))
+    return {number: tuple(parts) for (number, count), parts in sorted(parts_of.items()) if len(parts) == count}
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -307,7 +329,9 @@ def actions_back(
         yield number, storage.read_json_lines(path)
 
 
-def _apply(active: dict[str, AddedFile], removed: dict[str, RemovedFile], actions: Iterable[dict[str, Any]]) -> None:
+def apply_actions(
+    active: dict[str, AddedFile], removed: dict[str, RemovedFile], actions: Iterable[dict[str, Any]]
+) -> None:
     """Apply one commit: removes first, as a reader of the protocol sees them within a version."""
     listed = list(actions)
     for action in listed:

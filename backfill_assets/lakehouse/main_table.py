@@ -230,8 +230,7 @@ class MainTable:
 
     def _with_new_columns(self, schema: str) -> str:
         """Our own columns as they are, then the new ones: a stricter staged column must not narrow ours."""
-        ours = json.loads(self.handle.schema().to_json())
-        return json.dumps({**ours, "fields": [*ours["fields"], *_new_fields(ours, json.loads(schema))]})
+        return with_new_columns(self.handle.schema().to_json(), schema)
 
     def gains_columns(self, schema: str) -> bool:
         return bool(_new_fields(json.loads(self.handle.schema().to_json()), json.loads(schema)))
@@ -292,6 +291,12 @@ def schema_problems(main: dict[str, Any], staged: dict[str, Any]) -> list[str]:
         if new["name"].lower() in {name.lower() for name in ours}:
             problems.append(f"the new column {new['name']} differs from another one only by case")
     return sorted(problems)
+
+
+def with_new_columns(ours: str, staged: str) -> str:
+    """``ours``, and then the columns that only ``staged`` has."""
+    main = json.loads(ours)
+    return json.dumps({**main, "fields": [*main["fields"], *_new_fields(main, json.loads(staged))]})
 
 
 def _new_fields(main: dict[str, Any], staged: dict[str, Any]) -> list[dict[str, Any]]:

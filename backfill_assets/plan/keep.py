@@ -29,7 +29,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables
 from backfill_assets.state.damage import files_may_go, free_bytes
-from backfill_assets.state.observed import LogView, gc_paused, observe, schemas_read
+from backfill_assets.state.observed import LogView, gc_paused, observe_each, schemas_read
 from backfill_assets.state.positions import read_boundaries
 from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.state.view import View
@@ -54,10 +54,12 @@ def observe_context(
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
     step, dataset = catalog.step(target), catalog.dataset_of(target)
     declared = catalog.steps_with(dataset.name)
-    observed = observe(storage, [table.name for step in declared for table in step.tables])
-    steps = observed.with_current(declared)
+    observed = observe_each(storage, [table.name for step in declared for table in step.tables])
+    observed.require_decided(declared, [target])
+    steps = observed.readable(observed.with_current(declared))
     schemas = schemas_read(storage, observed)
-    versions = observed.versions if pinned is None else pinned
+    known = observed.versions if pinned is None else pinned
+    versions = {table: version for table, version in known.items() if table not in observed.unreadable}
     return PlanContext(
         steps=steps,
         observed=observed,

@@ -68,6 +68,13 @@ def _days_asked_for(seen: Preflight) -> Iterator[PlanFinding]:
         yield finding("stops", "days before the beginning", message, "Begin the days there.", days=early)
 
 
+def _unreadable(seen: Preflight) -> Iterator[PlanFinding]:
+    """What the plan leaves out: it is neither rebuilt nor compared."""
+    for each in seen.situation.observed.unreadable.values():
+        message = f"{each.table} cannot be read, so it and what is made of it is not planned: {each.why}."
+        yield finding("warns", "table cannot be read", message, each.next_step, each.table)
+
+
 def _version(seen: Preflight) -> Iterator[PlanFinding]:
     known = [version.name for version in seen.chosen.target.versions]
     if seen.asked.version and seen.asked.version not in known:
@@ -214,6 +221,7 @@ def _retention(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 _CHECKS = (
+    _unreadable,
     _days_asked_for,
     _version,
     _gone_versions,

@@ -22,6 +22,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached, nowhere
 from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence, utc_now
 from backfill_assets.publish.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
+from backfill_assets.publish.unreadable import require_newest
 
 
 class Finish:
@@ -123,6 +124,7 @@ class Finish:
                 continue
             if transaction is not None:
                 return False
+            require_newest(table, main.version, head.state.versions.get(table))
             state = main.state()
             if not _as_before(prepared, table, main, state):
                 self._decide_abort(head, prepared, f"another writer changed {table}")
@@ -192,7 +194,7 @@ class Finish:
         """Take back what we committed, positions with it; days that others changed since are left alone."""
         publication, positions = prepared.publication.id, prepared.change(main.name).positions
         active = of_days(main.state(), prepared.target(main.name))
-        target = _files_to_restore(prepared, main.name, active)
+        target = files_to_restore(prepared, main.name, active)
         complete = len(target) == len(active)
         if positions and not complete:
             target = {}  # positions and rows only ever move together: what stays of them stays whole
@@ -274,7 +276,7 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
     return same_files and same_positions and not main.obstacles(prepared.change(table).table_schema, target, active)
 
 
-def _files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
+def files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
     """The files that each day is to have again; a day that others changed since is left out.
 
     Appended files are taken out, and files that were added since stay; a replaced day must be exactly as we made it.
@@ -312,14 +314,20 @@ class Mark:
 
     @classmethod
     def of(cls, prepared: Prepared, entry: OpenEntry) -> Mark:
+        return cls.at(prepared, entry_sequence(entry.file))
+
+    @classmethod
+    def at(cls, prepared: Prepared, sequence: int) -> Mark:
+        """Of a publication that was prepared by the entry ``sequence`` of the log."""
         publication = prepared.publication
-        if not publication.transaction:
-            return cls(publication.id, 0)
-        return cls(publication.transaction, _STATES * entry_sequence(entry.file))
+        return cls(publication.transaction, _STATES * sequence) if publication.transaction else cls(publication.id, 0)
 
     def read(self, main: MainTable) -> int | None:
         """What the publication did to this version of a table, or :data:`PASSED`; None if it did nothing yet."""
-        number = main.transaction(self.id)
+        return self.of_number(main.transaction(self.id))
+
+    def of_number(self, number: int | None) -> int | None:
+        """The same of the transaction's number in the table."""
         if number is None or number < self.base:
             return None
         return PASSED if self.base and number >= self.base + _STATES else number - self.base

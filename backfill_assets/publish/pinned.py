@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
@@ -27,6 +28,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Before, DayChange, DayContent, DayState, Expected, InputRead, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import Entry, Head, PublicationLog
+from backfill_assets.publish.unreadable import Unreadable, read_or_say
 
 
 def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
@@ -50,8 +52,16 @@ def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
 
 
 def pinned_versions(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[str, int]:
-    """Delta version by table that readers are pinned to, of those ``tables`` that were published."""
-    return {table: pinned_files(log, head, table).version for table in tables if table in head.state.versions}
+    """Delta version by table that readers are pinned to, of those ``tables`` that were published.
+
+    Of one that cannot be read it is the version that the log names: to read that says so, and no other table.
+    """
+    named = {table: head.state.versions[table] for table in tables if table in head.state.versions}
+    looks = {
+        table: read_or_say(log.storage, table, version, partial(pinned_files, log, head, table))
+        for table, version in named.items()
+    }
+    return {table: named[table] if isinstance(each, Unreadable) else each.version for table, each in looks.items()}
 
 
 def _newest_if_known(log: PublicationLog, head: Head, table: str) -> LogState | None:

@@ -36,6 +36,7 @@ from backfill_assets.publish.log import Head, HeadState
 from backfill_assets.publish.pinned import Look, Pin
 from backfill_assets.publish.rows import closed_rows, prepared_rows
 from backfill_assets.publish.torn_days import require_whole
+from backfill_assets.publish.unreadable import require_newest
 
 __all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]
 
@@ -165,13 +166,14 @@ class Publisher(Finish):
 
     def foresee(self, publication: Publication) -> Conflict | None:
         """What would refuse ``publication`` as things stand now; others may be first all the same."""
-        mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
-        return self._conflict_of(publication, Look.at(self.log, self.log.head(), mains, publication.reads))
+        head = self.log.head()
+        mains = {change.table: self._open(head, change, self.retention_days) for change in publication.tables}
+        return self._conflict_of(publication, Look.at(self.log, head, mains, publication.reads))
 
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
         kept_days = head.state.window_days(self.retention_days, self.now())
-        mains = {change.table: self._open(change, kept_days) for change in publication.tables}
+        mains = {change.table: self._open(head, change, kept_days) for change in publication.tables}
         if self._is_known(publication, head, mains):
             return None
         self.reached(CrashPoint.TABLES_READ, publication.id)
@@ -216,8 +218,9 @@ class Publisher(Finish):
             self.finish(entry.publication)
         return bool(blocking)
 
-    def _open(self, change: TableChange, kept_days: int) -> MainTable:
+    def _open(self, head: Head, change: TableChange, kept_days: int) -> MainTable:
         main = MainTable.open(self.storage, change.table)
+        require_newest(change.table, main.version if main else None, head.state.versions.get(change.table))
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
 
     def _conflict_of(self, publication: Publication, look: Look) -> Conflict | None:

@@ -24,6 +24,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, GateVerdict, StagedDay, Timeline
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.unreadable import Unreadable, read_or_say
 from backfill_assets.quality import measures
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import BuiltDay
@@ -148,13 +149,14 @@ def _prepared(log: PublicationLog, days: Iterable[BuiltDay]) -> Iterable[Prepare
 
 
 def _files(storage: Storage, table: str, days: Sequence[date]) -> dict[date, list[str]]:
+    """None of a table that cannot be read: its publications say where days are then."""
     version = newest_version(storage, table)
     if version is None:
         return {}
-    return {
-        day: [file.path for file in files]
-        for day, files in read_log(storage, table, version).of_days(set(days)).items()
-    }
+    state = read_or_say(storage, table, version, partial(read_log, storage, table, version))
+    if isinstance(state, Unreadable):
+        return {}
+    return {day: [file.path for file in files] for day, files in state.of_days(set(days)).items()}
 
 
 def _verdicts(storage: Storage, table: str, name: str) -> Verdicts:

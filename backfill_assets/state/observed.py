@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log, schema_at
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState, content_in, logical_of
@@ -18,6 +19,7 @@ from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import Head, PublicationLog
 from backfill_assets.publish.pinned import pinned_files
+from backfill_assets.publish.unreadable import Unreadable, read_or_say
 
 _MOST_LOOKS = 20
 
@@ -48,6 +50,8 @@ class LogView:
     """Those of ``newest``, and the version that has them, by table."""
     read_files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
     """The same of ``pinned``."""
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Tables that cannot be read: of them only ``states`` are here, and nothing can be decided."""
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -62,6 +66,43 @@ class LogView:
             for table, state in self.read_files.items()
             if state.version >= 0
         }
+
+    def require(self, tables: Iterable[str]) -> None:
+        """Raise :class:`LakehouseUnusable`, with what mends it, if one of ``tables`` cannot be read."""
+        for each in (self.unreadable[table] for table in tables if table in self.unreadable):
+            raise each.error
+
+    def undecided(self, steps: Iterable[Step]) -> dict[str, Unreadable]:
+        """The tables of ``steps``, in build order, about which nothing is decided, each with the one that is to blame.
+
+        They cannot be read, are built with one that cannot, or are made of it.
+        """
+        found = dict(self.unreadable)
+        for step in steps if found else ():
+            touched = (*step.table_names, *(read.table for version in step.versions for read in version.reads))
+            if blamed := next((found[table] for table in touched if table in found), None):
+                found = {**dict.fromkeys(step.table_names, blamed), **found}
+        return found
+
+    def readable(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """Those of ``steps`` that can be decided about."""
+        undecided = self.undecided(steps)
+        return tuple(step for step in steps if step.name not in undecided)
+
+    def require_decided(self, steps: Sequence[Step], tables: Iterable[str]) -> None:
+        """Raise :class:`LakehouseUnusable` if one of ``tables`` cannot be read, or is made of one that cannot."""
+        undecided = self.undecided(steps)
+        self.require(tables := list(tables))
+        for table in tables:
+            if each := undecided.get(table):
+                raise LakehouseUnusable(
+                    f"{table} is made of {each.table}, which cannot be read: {each.why}", hint=each.next_step
+                )
+
+    @property
+    def sound_versions(self) -> dict[str, int]:
+        """Those of ``versions`` that can be read."""
+        return {table: version for table, version in self.versions.items() if table not in self.unreadable}
 
     def now(self, key: TableDay) -> str:
         """The physical fingerprint of the files that main has of a day."""
@@ -127,9 +168,17 @@ def gc_paused() -> Iterator[None]:
 
 
 def observe(storage: Storage, tables: Iterable[str], log: PublicationLog | None = None) -> LogView:
-    """Look at ``tables``; reads logs only, never data, and writes nothing.
+    """:func:`observe_each`; raises :class:`LakehouseUnusable` if one of ``tables`` cannot be read."""
+    view = observe_each(storage, tables, log)
+    view.require(view.unreadable)
+    return view
 
-    A ``log`` that was read before knows the days of most of its files.
+
+def observe_each(storage: Storage, tables: Iterable[str], log: PublicationLog | None = None) -> LogView:
+    """Look at ``tables``, each by itself; reads logs only, never data, and writes nothing.
+
+    A ``log`` that was read before knows the days of most of its files. A table that cannot be read is named in the
+    view, and hides no other.
 
     Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile, which would look
     like a foreign write. Publications of other tables do not matter.
@@ -153,21 +202,35 @@ def schemas_read(storage: Storage, view: LogView) -> dict[str, str]:
 
 
 def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
-    pinned = {table: pinned_files(log, head, table) for table in wanted}
-    newest = {table: _now(log, head, table, pinned[table]) for table in wanted}
-    read = {table: _by_day(state) for table, state in pinned.items()}
-    versions = {table: state.version for table, state in pinned.items() if state.version >= 0}
+    looks = {table: _look(log, head, table) for table in wanted}
+    unreadable = {table: each for table, each in looks.items() if isinstance(each, Unreadable)}
+    sound = {table: each for table, each in looks.items() if not isinstance(each, Unreadable)}
+    read = {table: _by_day(pinned) for table, (pinned, _) in sound.items()}
+    versions = {table: pinned.version for table, (pinned, _) in sound.items() if pinned.version >= 0}
     return LogView(
         states=log.day_states(head, wanted),
-        newest={table: read[table] if state is pinned[table] else _by_day(state) for table, state in newest.items()},
+        newest={
+            table: read[table] if newest is pinned else _by_day(newest) for table, (pinned, newest) in sound.items()
+        },
         pinned=read,
         sequence=head.version,
         versions={**head.state.versions, **versions},
         writing={name: entry.writes for name, entry in head.state.open.items()},
         switches=head.state.switches,
-        files=newest,
-        read_files=pinned,
+        files={table: newest for table, (_, newest) in sound.items()},
+        read_files={table: pinned for table, (pinned, _) in sound.items()},
+        unreadable=unreadable,
     )
+
+
+def _look(log: PublicationLog, head: Head, table: str) -> tuple[LogState, LogState] | Unreadable:
+    """The files that readers are pinned to, and those of now."""
+
+    def read() -> tuple[LogState, LogState]:
+        pinned = pinned_files(log, head, table)
+        return pinned, _now(log, head, table, pinned)
+
+    return read_or_say(log.storage, table, head.state.versions.get(table), read)
 
 
 def _now(log: PublicationLog, head: Head, table: str, pinned: LogState) -> LogState:

@@ -31,7 +31,7 @@ from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.pinned import pinned_versions
+from backfill_assets.publish.pinned import pinned_files, pinned_versions
 from backfill_assets.publish.rows import DAY_COLUMNS, day_state
 from backfill_assets.text import suggest_name
 
@@ -89,7 +89,8 @@ def read_published(storage: Storage, table: str, publication: str | None = None)
 def pinned_version(storage: Storage, table: str) -> int | None:
     """The version of ``table`` as of the last closed entry; None if nothing was published to it."""
     log = PublicationLog(storage)
-    return pinned_versions(log, log.head(), [table]).get(table)
+    version = pinned_files(log, log.head(), table).version
+    return version if version >= 0 else None
 
 
 def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:

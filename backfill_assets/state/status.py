@@ -48,13 +48,18 @@ def day_statuses(
     A day of a table is known when it, or that same day of something the table is computed from, was published.
     ``steps`` are in build order and include all they read. A day is compared with the current version of its
     step, or with the one that ``versions`` names for the step. ``as_published`` compares it with the version that it
-    was published with, and calls it ``code changed`` only if that version is not declared any more.
+    was published with, and calls it ``code changed`` only if that version is not declared any more. Of tables that
+    cannot be read, and of all that is made of them, no day is known.
     """
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
     entries = _entries(steps, observed, published)
     found: dict[str, Mapping[date, DayStatus]] = {}
+    undecided = observed.undecided(steps)
     for step in steps:
+        if step.name in undecided:
+            found |= {name: {} for name in step.table_names}
+            continue
         asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
         found |= _of_step(
             step, asked, observed, entries, _versions(step, (versions or {}).get(step.name), as_published)
@@ -197,10 +202,10 @@ def stale_readers(
 ) -> dict[str, tuple[date, ...]]:
     """By table, the published days that read one of the ``changed`` days and are stale in ``view``.
 
-    Days that are ``brought`` themselves are left out.
+    Days that are ``brought`` themselves are left out, and tables that cannot be read.
     """
     entries, found = _entries(steps, view, _by_table(view)), dict[str, tuple[date, ...]]()
-    for step in steps:
+    for step in view.readable(steps):
         days = reading_as_published(step, changed, view.states) if step.versions else set()
         for table, statuses in _of_step(step, sorted(days), view, entries, _versions(step, None, True)).items():
             own = brought.get(table, ())

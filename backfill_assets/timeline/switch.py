@@ -41,7 +41,7 @@ from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import left_stale
 from backfill_assets.state.view import View, main_days
 from backfill_assets.text import format_count
@@ -220,7 +220,7 @@ def _with_days(lake: Lake, steps: Sequence[Step], plan: SwitchPlan) -> SwitchPla
         plan,
         ready=found,
         days=days,
-        leaves_stale=left_stale(steps, observe(lake.storage, tables), found.changes),
+        leaves_stale=left_stale(steps, observe_each(lake.storage, tables), found.changes),
     )
 
 

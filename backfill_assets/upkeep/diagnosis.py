@@ -25,6 +25,8 @@ class Action(enum.StrEnum):
 class Cause(enum.StrEnum):
     """What made a day wrong."""
 
+    UNREADABLE = "table cannot be read"
+    AUTOMATION = "automation fails"
     LOST_RAW = "raw lost files"
     FOREIGN_RAW = "foreign write to raw"
     INCOMPLETE = "delivery incomplete"
@@ -77,6 +79,10 @@ def _apart(expected: str, observed: str) -> str:
 class Symptoms:
     """What is seen of one day of one step. Texts are empty where nothing is."""
 
+    unreadable: str = ""
+    """Why the log of its table cannot be read."""
+    failing: str = ""
+    """With what a sensor failed twice in a row."""
     is_raw: bool = False
     foreign: bool = False
     """Main holds files that no publication named."""
@@ -153,6 +159,8 @@ _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
 _UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
 CASES: tuple[Case, ...] = (
+    _case(Cause.UNREADABLE, _ASK, 100, lambda s: bool(s.unreadable), "its Delta log cannot be read", "critical"),
+    _case(Cause.AUTOMATION, _ASK, 100, lambda s: bool(s.failing), "a sensor failed twice in a row", "critical"),
     _case(Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw lost files", "critical"),
     _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw is not what was published", "critical"),
     _case(
@@ -199,6 +207,8 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
     if case is None:
         raise LookupError("Nothing of this is a symptom.")
     said = {
+        Cause.UNREADABLE: seen.unreadable,
+        Cause.AUTOMATION: seen.failing,
         Cause.INCOMPLETE: seen.incomplete,
         Cause.OVERDUE: seen.overdue,
         Cause.DRIFT: seen.drifted,

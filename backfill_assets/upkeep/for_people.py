@@ -10,7 +10,7 @@ from backfill_assets.days import TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_ranges
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis
+from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
 
@@ -78,6 +78,15 @@ _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.DRIFT: "declare the field, or tell the source (backfill status names fields and since when)",
     Cause.UNUSUAL: "look at the day (backfill show); if it is right, backfill incident close",
 }
+
+
+def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
+    """Tables that cannot be read, with all days that the log knows of them, and what mends each."""
+    for table, each in sorted(seen.observed.unreadable.items()):
+        days = tuple(sorted(key.day for key, state in seen.observed.states.items() if key.table == table))
+        yield ManualAction(
+            table, days or (seen.today,), each.why, each.next_step, diagnose(Symptoms(unreadable=each.why))
+        )
 
 
 def by_diagnosis(diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:

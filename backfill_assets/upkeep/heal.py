@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
+from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, Surroundings, with_facts
 from backfill_assets.upkeep.incident_course import (
     PROVEN_BY_WATCHDOG,
@@ -85,7 +86,7 @@ class Healed:
 def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES) -> Healed:
     """How backfills ended is asked before the lakehouse is looked at: what they published then is seen."""
     book = IncidentBook(storage)
-    known = book.open()
+    known = [each for each in book.open() if each.cause is not Cause.AUTOMATION]  # the sensor that fails has those
     for attempt in launches(known):
         hands.launch(attempt)
     ended = hands.ended(launches(known))
@@ -115,11 +116,11 @@ def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRE
     for attempt in (*launches(opened), *unrecorded(decision, opened, now)):
         hands.launch(attempt)
     for each in opened:
-        if (told := _told(storage, each, at)) != each:
+        if (told := tell(storage, each, at)) != each:
             book.write(told)
     for each in closed:
         # A closed one is not looked at again: what is told of it comes first.
-        book.write(_told(storage, each, at))
+        book.write(tell(storage, each, at))
     book.forget_closed(now - KEPT_CLOSED)
     return Healed(decision, opened, closed)
 
@@ -184,7 +185,8 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
     return incident.then(now, f"planned as {plan}", plan=plan, next_step=step)
 
 
-def _told(storage: Storage, incident: Incident, at: Addresses) -> Incident:
+def tell(storage: Storage, incident: Incident, at: Addresses = NO_ADDRESSES) -> Incident:
+    """With what is told of it by now: each stage once, however often this is asked for."""
     stages = list(stages_to_tell(incident))
     for stage in stages:
         record(PublicationLog(storage), incident, stage)

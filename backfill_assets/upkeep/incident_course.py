@@ -12,7 +12,7 @@ from datetime import date, datetime
 
 from backfill_assets.days import TableDay
 from backfill_assets.text import format_count, format_ranges
-from backfill_assets.upkeep.diagnosis import Action, Cause
+from backfill_assets.upkeep.diagnosis import Action, Cause, Symptoms, diagnose
 from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, WrongDay, fault_evidence
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import (
@@ -55,9 +55,16 @@ def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
 
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
-    """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them."""
-    still = [_proven(_closed_by_person(each, seen), decision, seen) for each in known]
-    going = [each for each in still if not each.closed]
+    """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them.
+
+    Those about tables that nothing can be decided of stay as they are.
+    """
+    broken = [each for each in known if each.cause is Cause.UNREADABLE]
+    kept = [each for each in known if each.table in decision.undecided and each not in broken]
+    decided = [each for each in known if each not in broken and each not in kept]
+    still = [_proven(_closed_by_person(each, seen), decision, seen) for each in decided]
+    still += [_closed_by_person(each, seen) for each in kept]
+    going = [each for each in still if not each.closed and each.table not in decision.undecided]
     wanted = Wanted.of(decision)
     roots = roots_of(decision.findings, going, decision.lineage, seen.now, wanted.acted_on)
     ids = {root: root.incident.id for root in roots if root.incident and root.findings}
@@ -67,6 +74,8 @@ def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress)
         if (incident := _of_root(root, wanted, decision, seen, ids)) is not None:
             ids[root] = incident.id
             found.append(incident)
+    found += [each for each in still if not each.closed and each.table in decision.undecided]
+    found += _of_unreadable(broken, decision, seen)
     before = {each.id: each for each in known}
     after = (_looked_after(each, before.get(each.id), seen) for each in found)
     return [*(each for each in still if each.closed), *after]
@@ -92,6 +101,43 @@ def _of_root(
         return _ended_without_days(root, root.incident, decision, seen, ids)
     incident = _diagnosed_anew(root.incident, found, seen)
     return _gone_on(_with_days(incident, root, found, unsettled, seen, ids), root, found, wanted, seen)
+
+
+def _of_unreadable(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> Iterator[Incident]:
+    """One for each table that cannot be read. It has no days that are right or wrong: it is over when it can be read.
+
+    What a person has closed is not opened again while the very same is seen.
+    """
+    actions = {each.table: each for each in decision.unreadable}
+    for each in (_closed_by_person(each, seen) for each in known):
+        action = actions.pop(each.table, None)
+        if each.closed or action is None:
+            yield each if each.closed else _closed(each, "it can be read again", seen)
+        else:
+            yield _for_person(each, action, seen)
+    for action in actions.values():
+        new = _of_table(action, seen)
+        said = ((each.table, each.cause, each.evidence) for each in seen.closings.values())
+        if (new.table, new.cause, new.evidence) not in said:
+            yield _for_person(new, action, seen)
+
+
+def _of_table(action: ManualAction, seen: Progress) -> Incident:
+    found = diagnose(Symptoms(unreadable=action.why))
+    first = action.days[0]
+    return Incident(
+        id=incident_id(action.table, found.cause, first, seen.free_number(action.table, found.cause, first)),
+        table=action.table,
+        dataset=seen.dataset_of(action.table),
+        cause=found.cause,
+        severity=found.severity,
+        confidence=str(found.confidence),
+        days=action.days,
+        words=found.words,
+        opened=seen.now,
+        history=(Happened(at=seen.now, words=f"opened: {found.words}"),),
+        evidence=fault_evidence(found, action.why),
+    )
 
 
 # ------------------------------------------------------------------ opened, joined, and what it is about

@@ -29,6 +29,7 @@ from backfill_assets.publish.holds import all_holds, drop_expired, expired_holds
 from backfill_assets.publish.log import Head, anything_published
 from backfill_assets.publish.pinned import moved_pins, pin_again
 from backfill_assets.publish.publisher import Conflict, Publisher
+from backfill_assets.publish.unreadable import mend_command
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.text import format_count
@@ -200,7 +201,7 @@ class Maintenance:
     def _unreadable(self, task: Task) -> str:
         raise LakehouseUnusable(
             f"{task.table} was left alone, since what it needs cannot be read: {task.why}",
-            hint=f"A damaged file has to come back from a copy. The log of the table is in {task.table}/_delta_log.",
+            hint=f"If its Delta log has lost files: {mend_command(task.table)}. Other files come back from a copy.",
         )
 
     def _release(self, task: Task) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 
@@ -26,6 +26,7 @@ from backfill_assets.upkeep.for_people import (
     is_after_partitions,
     left_to_plans,
     of_suspicions,
+    of_unreadable,
     other_code,
     run_downstream,
 )
@@ -106,6 +107,10 @@ class RepairDecision:
     """Days that something is about to write, or that a plan is rebuilding: nothing new is said of them."""
     unsettled: frozenset[TableDay] = frozenset()
     """Days of which it cannot be said now whether they are right: an incident of theirs stays as it is."""
+    unreadable: tuple[ManualAction, ...] = ()
+    """Tables that cannot be read, with what mends them."""
+    undecided: frozenset[str] = frozenset()
+    """These, and all that is built with them or made of them: an incident about such a table stays as it is."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
@@ -114,8 +119,11 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     The diagnosis says what is repaired and what a person must decide; so does a person about days that failed as often
     as the bounds allow, and about a repair beyond them. Days that are made of a raw day that waits for a person wait
     with it. Days that a running stream follows are left to it, and days of an open plan to that. A repair builds each
-    day with the version that it was published with.
+    day with the version that it was published with. A table that cannot be read is for a person; nothing is decided
+    about it, nor about what is made of it.
     """
+    undecided, unreadable = seen.observed.undecided(seen.steps), tuple(of_unreadable(seen))
+    seen = replace(seen, steps=seen.observed.readable(seen.steps)) if undecided else seen
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
     left = set(left_to_streams(seen, found))
@@ -160,13 +168,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         Lineage(seen),
         (*launch, *restores),
         waiting,
-        tuple(people),
+        (*unreadable, *people),
         (*later, *restored),
         by_plan,
         diagnoses,
         findings,
         frozenset({*(each.key for troubles in met for each in troubles), *seen.rebuilt_by}),
         frozenset({*(each.key for each in (*left, *nowhere)), *_written_now(seen)}),
+        unreadable,
+        frozenset(undecided),
     )
 
 

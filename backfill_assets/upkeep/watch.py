@@ -26,7 +26,7 @@ from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Ta
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.observed import LogView, observe_each
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.upkeep.trouble import digest_beside
 
@@ -92,12 +92,15 @@ class Watch:
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
         """The verdict on each of ``days`` that is published; a missing day is no failure.
 
-        Days of a weekly or monthly table are the first days of its periods.
+        Days of a weekly or monthly table are the first days of its periods. By tables that cannot be read nothing is
+        judged.
         """
         asked = sorted(set(days))
         needed = {table.name: table for table in tables}
         needed |= {name: self.catalog.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
-        sight = observe(self.storage, {*needed, *_read_by(self.catalog, needed)}, self.log)
+        sight = observe_each(self.storage, {*needed, *_read_by(self.catalog, needed)}, self.log)
+        sight.require(table.name for table in tables)
+        needed = {name: table for name, table in needed.items() if name not in sight.unreadable}
         watched = {table.name: [day for day in asked if _published(sight, table.name, day)] for table in tables}
         columns = self._columns_then(sight, watched)
         self._measure(needed, sight, _days_to_measure(self.catalog, tables, watched))
@@ -106,15 +109,19 @@ class Watch:
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
 
     def altered(self, tables: Iterable[str]) -> dict[str, set[date]]:
-        """Days of which a file is gone, or of another size than was published. Reads no row."""
+        """Days of which a file is gone, or of another size than was published. Reads no row.
+
+        Of a table whose log cannot be read, nothing is known: that is a finding of the sensor ``repairs``.
+        """
         named = sorted(tables)
         files = {
-            name: list(state.active.values()) for name, state in observe(self.storage, named, self.log).files.items()
+            name: list(state.active.values())
+            for name, state in observe_each(self.storage, named, self.log).files.items()
         }
-        sizes = self.storage.sizes(f"{name}/{file.path}" for name in named for file in files[name])
+        sizes = self.storage.sizes(f"{name}/{file.path}" for name in files for file in files[name])
         found = {
             name: {parse_day(file.day) for file in files[name] if sizes[f"{name}/{file.path}"] != file.size}
-            for name in named
+            for name in files
         }
         return {name: days for name, days in found.items() if days}
 
@@ -204,27 +211,30 @@ class Watch:
             unreadable=self._damaged.get(TableDay(table.name, day), ""),
         )
         own = self._measured[TableDay(table.name, day)]
-        facts = DayFacts(own, upstream=self._others(table, day))
-        rules = watchdogs.judge(table, recorded, facts, self._unread(table, day))
+        facts = DayFacts(own, upstream=self._others(table, day, sight))
+        rules = watchdogs.judge(table, recorded, facts, self._unread(table, day, sight))
         lost = bool(recorded.missing_files or recorded.unreadable)
         others = watchdogs.metrics_needed(table)
         beside = digest_beside(sight, others, self.catalog.step(table.name).cadence.period(day)) if others else ""
         rows = int(str(own["rows"]))
         return WatchedDay(table.name, day, publication, physical, rows, rules, lost=lost, beside=beside)
 
-    def _others(self, table: Table, day: date) -> dict[str, Metrics]:
+    def _others(self, table: Table, day: date, sight: LogView) -> dict[str, Metrics]:
         """What the tables that the rules look at hold in the period of ``day``, together."""
         period = self.catalog.step(table.name).cadence.period(day)
         return {
             name: measures.add_up([self._measured[TableDay(name, each)] for each in period])
             for name in watchdogs.metrics_needed(table)
+            if name not in sight.unreadable
         }
 
-    def _unread(self, table: Table, day: date) -> set[str]:
+    def _unread(self, table: Table, day: date, sight: LogView) -> set[str]:
         """The tables that the rules look at and that cannot be read in the whole period of ``day``."""
         period = self.catalog.step(table.name).cadence.period(day)
         unread = self._gone | self._damaged.keys()
-        return {name for name in watchdogs.metrics_needed(table) if any(TableDay(name, d) in unread for d in period)}
+        needed = watchdogs.metrics_needed(table)
+        lost = {name for name in needed if any(TableDay(name, each) in unread for each in period)}
+        return lost | sight.unreadable.keys()
 
     def _missing(self, sight: LogView, table: str, day: date) -> list[str]:
         return self.storage.missing(f"{table}/{path}" for path in _files(sight, table, day))

@@ -22,7 +22,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.days import DayRange
+from backfill_assets.publish.mend import carry_out, plan_mend
 from backfill_assets.spark.connect_server import ConnectServer
+from backfill_assets.upkeep.automation import SensorBook
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident, IncidentBook
 from backfill_assets_tests.stories.real_dagster import RealDagster
@@ -158,6 +160,11 @@ def _files(healing: Healing, table: str, day: str) -> list[Path]:
     return found
 
 
+def lose_a_commit(healing: Healing, table: str) -> None:
+    """The newest one but one of its Delta log."""
+    sorted((healing.workshop.settings.lakehouse / table / "_delta_log").glob("*.json"))[-2].unlink()
+
+
 def land_with(healing: Healing, name: str, change: Callable[[dict[str, str]], None], count: int) -> None:
     """A further file of the last day: ``count`` new lines that are changed so."""
     (path, *_) = sorted((healing.landing / "sales" / str(DAYS.last)).glob("*.jsonl.gz"))
@@ -214,3 +221,31 @@ def test_faults_of_each_kind_heal_by_themselves(healing: Healing) -> None:
         f"\n{'fault':16} {'cause':24} {'noticed':>8} {'built':>8} {'over':>8} {'attempts':>9} {'days':>6}  state, in s"
     )
     print("\n".join(healing.report))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_lost_commit_stops_nothing_else(healing: Healing) -> None:
+    """A fault in the table before it is healed while the broken one is told; one command mends it, and it is over."""
+    healing.wait_for(healing.settled, "the first look")
+    sound, since = healing.workshop.contents(), datetime.now(UTC)
+    lose_a_commit(healing, REVENUE)
+    overwrite(healing, FACT)
+
+    def found(cause: Cause, state: str) -> list[Incident]:
+        return [each for each in healing.incidents(since) if (each.cause, each.state) == (cause, state)]
+
+    healing.wait_for(lambda: found(Cause.UNREADABLE, "person"), "the broken table is told")
+    healing.wait_for(lambda: found(Cause.FOREIGN_WRITE, "closed"), "the other table is healed")
+    (broken,) = found(Cause.UNREADABLE, "person")
+    assert (broken.table, broken.next_step) == (REVENUE, f"backfill maintain --mend {REVENUE}")
+    publisher = healing.workshop.builder.lake.publisher
+    carry_out(publisher, plan_mend(publisher, REVENUE), by="the story")
+    healing.wait_for(lambda: found(Cause.UNREADABLE, "closed"), "the broken table is over")
+    healing.wait_for(healing.settled, "what follows")
+    assert healing.workshop.contents() == sound
+    assert not list(SensorBook(publisher.storage).troubles(datetime.now(UTC)))
+    for each in healing.incidents(since):
+        seconds = ((each.closed or since) - since).total_seconds()
+        opened = (each.opened - since).total_seconds()
+        print(f"\n{each.table} {each.cause}: noticed after {opened:.0f} s, over after {seconds:.0f} s")

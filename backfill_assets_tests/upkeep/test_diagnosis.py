@@ -12,6 +12,8 @@ from backfill_assets_tests.upkeep.diagnosis_page import PAGE, page
 
 SUM = "bronze_to_fact_reconciles"
 TABLE = [
+    (Symptoms(unreadable="its log is gone"), Cause.UNREADABLE, Action.ASK),
+    (Symptoms(failing="repairs failed"), Cause.AUTOMATION, Action.ASK),
     (Symptoms(is_raw=True, lost=True, broken={FILES}), Cause.LOST_RAW, Action.RESTORE),
     (Symptoms(is_raw=True, foreign=True), Cause.FOREIGN_RAW, Action.ASK),
     (Symptoms(is_raw=True, broken={CONTENT}), Cause.FOREIGN_RAW, Action.ASK),

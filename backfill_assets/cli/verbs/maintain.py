@@ -6,7 +6,7 @@ import click
 
 from backfill_assets.cli.foreground import report_progress, run_info
 from backfill_assets.cli.ids import prepared
-from backfill_assets.cli.options import PUBLICATION, as_json, dry_run, yes
+from backfill_assets.cli.options import PUBLICATION, TABLE, as_json, dry_run, yes
 from backfill_assets.cli.output import deliver_notices, go_on, say_answer, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
@@ -22,10 +22,23 @@ from backfill_assets.text import format_count
     type=PUBLICATION,
     help="Give up this publication, and do nothing else.",
 )
-@click.option("--reason", default="", help="With --abort: the reason, for the history.")
+@click.option(
+    "--mend",
+    type=TABLE,
+    help="Write lost files of the Delta log of this table anew, and do nothing else.",
+)
+@click.option("--reason", default="", help="With --abort and --mend: the reason, for the history.")
 @yes
 @as_json
-def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str | None, reason: str, yes: bool) -> None:
+def maintain(
+    dry_run: bool,
+    clock_checked: bool,
+    send_notices: bool,
+    abort: str | None,
+    mend: str | None,
+    reason: str,
+    yes: bool,
+) -> None:
     """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
 
     \b
@@ -33,6 +46,7 @@ def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str 
       backfill maintain --dry-run
       backfill maintain --send-notices
       backfill maintain --abort <publication>      gives up one that is open and cannot be finished
+      backfill maintain --mend fact_daily_revenue  writes lost commits of its Delta log anew
 
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
     can work meanwhile.
@@ -41,11 +55,17 @@ def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str 
     another writer has changed since are left alone. A table that accepts no commit is left as it is and named. The
     history records who aborted it and why.
 
+    --mend: the publication log has all files of each publication, so a lost commit or checkpoint is made again under
+    the version that it had: readers who pin a version, rollbacks and source positions go on as before. Damaged files
+    are kept in <table>/_mended. Refused if data files are gone: they are named.
+
     --send-notices: a notice is sent at least once, always with the same key, to where BACKFILL_NOTICES says, also to
     places that are left alone because they failed. The exit code is 1 if one cannot be sent: it stays due.
     """
     if abort is not None:
         _abort(abort, reason, dry_run, yes)
+    elif mend is not None:
+        _mend(mend, reason, dry_run, yes)
     elif send_notices:
         _send_notices(dry_run)
     else:
@@ -74,6 +94,21 @@ def _abort(publication: str, reason: str, dry_run: bool, yes: bool) -> None:
         return
     left = publisher.abort(publication, by=run_info("backfill maintain --abort").launched_by, reason=reason)
     say_answer(aborted_answer(publication, left))
+
+
+def _mend(table: str, reason: str, dry_run: bool, yes: bool) -> None:
+    from backfill_assets.answers.maintenance import mend_plan_answer, mended_answer
+    from backfill_assets.publish.mend import carry_out, plan_mend
+
+    publisher = open_publisher()
+    plan = plan_mend(publisher, table)
+    if not plan.is_needed:
+        say_answer(mended_answer(plan))
+        return
+    plan.require_files()
+    if go_on(mend_plan_answer(plan), "Write these files?", dry_run=dry_run, yes=yes):
+        carry_out(publisher, plan, by=run_info("backfill maintain --mend").launched_by, reason=reason)
+        say_answer(mended_answer(plan))
 
 
 def _send_notices(dry_run: bool) -> None:

@@ -157,7 +157,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
-    from backfill_assets.state.observed import observe
+    from backfill_assets.state.observed import observe_each
     from backfill_assets.state.rolled_back import rollbacks
 
     for table in asked.tables:
@@ -169,8 +169,11 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
         source = current_catalog().step(table).source
         return landed_source(zone, storage, source.name, table) if source else LandedSource()
 
-    observed = observe(storage, current_catalog().table_names)
-    steps = observed.with_current(current_catalog().steps)
+    observed, declared = observe_each(storage, current_catalog().table_names), current_catalog().steps
+    observed.require_decided(declared, asked.tables)
+    for each in observed.unreadable.values():
+        report_step(f"{each.table} and what is made of it is left out, it cannot be read: {each.next_step}")
+    steps = observed.readable(observed.with_current(declared))
     today = datetime.now(UTC).date()
     return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage)))
 
@@ -249,7 +252,7 @@ def _say_ran(ran: Sequence[StepRan]) -> None:
 
 def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     """The published days that read what was published now, and were not built with it."""
-    from backfill_assets.state.observed import observe
+    from backfill_assets.state.observed import observe_each
     from backfill_assets.state.status import stale_readers
 
     built = {table: days for step in ran for table, days in step.built.items() if days}
@@ -258,7 +261,7 @@ def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
     if not names:
         return {}
     tables = {*names, *(read.table for step in readers for read in step.reads)}
-    return stale_readers(readers, observe(open_storage(), tables), built)
+    return stale_readers(readers, observe_each(open_storage(), tables), built)
 
 
 # ------------------------------------------------------------------ on a timeline

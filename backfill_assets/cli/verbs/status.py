@@ -18,7 +18,8 @@ from backfill_assets.days import DayRange
 @days("Only these days.  [default: all known days]")
 @on_timeline
 @as_json
-def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:
+@click.pass_context
+def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:
     """Show which days of TABLES, or of every table, are fresh, stale, missing or changed by another writer.
 
     \b
@@ -28,7 +29,8 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> No
       backfill status plan-0123456789abcdef               each step of a campaign, and what comes next
 
     Tables that are named are shown day by day. Reads the publication log and the Delta logs only: no data is read but
-    the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status.
+    the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status,
+    and 1 if a named table cannot be read; all others are shown.
 
     Files that have landed and that raw has not taken in are counted in a line of their own.
 
@@ -52,6 +54,8 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> No
     else:
         found = look_at_timeline(publisher, on, steps, chosen, days)
     say_answer(status_answer(found))
+    if not found.observed.unreadable.keys().isdisjoint(chosen):
+        ctx.exit(1)
 
 
 def _of_plan(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> None:

@@ -329,10 +329,11 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
 
 
 def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
-    from backfill_assets.state.observed import observe
+    from backfill_assets.state.observed import observe_each
     from backfill_assets.state.status import day_statuses
 
-    observed = observe(storage, current_catalog().table_names)
+    observed = observe_each(storage, current_catalog().table_names)
+    observed.require_decided(current_catalog().steps, [table])
     return day_statuses(observed.with_current(current_catalog().steps), observed)[table]
 
 

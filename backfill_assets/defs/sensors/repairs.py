@@ -58,7 +58,7 @@ from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
@@ -206,7 +206,7 @@ def look(
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
-    observed = observe(storage, names)
+    observed = observe_each(storage, names)
     forced = {
         TableDay(table, day)
         for incident in known

@@ -66,7 +66,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
@@ -284,13 +284,14 @@ def put_freshness_right(shown: ShownDays) -> int:
     A day is compared with the version that it was published with. Returns how many were reported.
     """
     tables = shown.tables.by_table
-    observed = observe(shown.log.storage, tables)
-    statuses = day_statuses(observed.with_current(shown.tables.catalog.steps), observed, as_published=True)
+    observed = observe_each(shown.log.storage, tables)
+    steps = observed.with_current(shown.tables.catalog.steps)
+    statuses, undecided = day_statuses(steps, observed, as_published=True), observed.undecided(steps)
     reported = 0
     for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in tables]):
         day = parse_day(each.day)
         state = observed.states.get(TableDay(each.table, day))
-        if state is None or state.content is None or each.status not in _EVALUATED:
+        if each.table in undecided or state is None or state.content is None or each.status not in _EVALUATED:
             continue
         status = statuses[each.table].get(day, DayStatus.MISSING)
         if (status is DayStatus.FRESH) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:

@@ -140,7 +140,7 @@ def _dies(monkeypatch: pytest.MonkeyPatch, target: object, name: str, *, after: 
 def test_a_tick_that_dies_launches_neither_never_nor_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept outside the backfill itself, and the same evidence gives the same id."""
     world.late_row(DAY)
-    for function, after in (("observe", False), ("launch", False), ("launch", True)):
+    for function, after in (("observe_each", False), ("launch", False), ("launch", True)):
         with _dies(monkeypatch, repairs, function, after=after):
             world.tick()
         assert len(world.backfills()) == int(after)

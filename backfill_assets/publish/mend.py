@@ -1,0 +1,425 @@
+"""Writes lost files of a table's Delta log anew, from the publication log: every version is what it was.
+
+The log has all add actions of each publication, and what it found before. So a lost commit of a publication is made
+again as FINISH made it, by delta-rs, in a folder of its own; its bytes go where the lost ones were.
+No other file of the log changes, so versions keep their numbers, and whoever has pinned one reads it as before.
+
+A lost commit that no publication made (an engine's maintenance, a writer past the protocol) is found by its traces:
+what the next publication of a day found there and no commit had brought. What left no trace is gone; the days are then
+as they were published. Where even the beginning of a log is gone, a checkpoint of the oldest version takes its place.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.errors import InvalidRequest, LakehouseBusy, LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import Actions, AddedFile, LogState, apply_actions, read_log
+from backfill_assets.lakehouse.log_folder import LogFolder, json_lines, without_nulls
+from backfill_assets.lakehouse.main_table import Files, MainTable, of_days, with_new_columns
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.log import Entry, Head
+from backfill_assets.publish.pinned import pinned_files
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.table_past import Deed, KnownCommit, known_commits
+from backfill_assets.text import format_count
+
+EVENT = "mended"
+ASIDE = "_mended"
+"""The folder of a table in which damaged files of its log are kept. No engine looks at it."""
+_MOST_VERSIONS = 200
+"""Of a log that is gone as a whole, so many versions are written anew; older ones are gone as after a clean-up."""
+_MOST_NAMED = 5
+_STATE = ["add", "txn", "metaData", "protocol"]
+
+
+@dataclass(frozen=True)
+class MendPlan:
+    """What is to be done to the log of a table. ``files`` are written in their order, the last one closes the gap."""
+
+    table: str
+    commits: Mapping[int, str] = field(default_factory=dict)
+    """The versions whose commits are written anew, and the publications that made them; empty where none did."""
+    checkpoint: int | None = None
+    """The version of which a checkpoint is written, in place of the beginning of the log."""
+    aside: tuple[str, ...] = ()
+    """Damaged files, which are kept aside."""
+    gone: tuple[str, ...] = ()
+    """Data files that the table names and that are not there: nothing can be done then."""
+    foreign: tuple[date, ...] = ()
+    """Days that will not hold what the log says: others wrote them, by commits that are there or left traces."""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.files or self.aside)
+
+    def require_files(self) -> None:
+        """Raise :class:`PublicationRefused` if data files are gone: a log that names them would promise rows."""
+        if self.gone:
+            named = ", ".join(self.gone[:_MOST_NAMED])
+            more = f", and {len(self.gone) - _MOST_NAMED} more" if len(self.gone) > _MOST_NAMED else ""
+            raise PublicationRefused(
+                f"{self.table} cannot be mended: {format_count(len(self.gone), 'file')} of it "
+                f"{'is' if len(self.gone) == 1 else 'are'} not there: {named}{more}.",
+                hint="Put these files back from a backup, or from where they were moved to, and run this again.",
+            )
+
+
+def plan_mend(publisher: Publisher, table: str) -> MendPlan:
+    """What would mend ``table``; writes nothing. Empty for a table that can be read.
+
+    Raises :class:`InvalidRequest` for a table that nothing was published to.
+    """
+    head = publisher.log.head()
+    if table not in head.state.versions:
+        raise InvalidRequest(f"Nothing was published to {table}.", hint="backfill status shows the tables.")
+    with tempfile.TemporaryDirectory() as scratch:
+        return _Mend(publisher, table, head, Path(scratch)).plan()
+
+
+def carry_out(publisher: Publisher, plan: MendPlan, by: str = "", reason: str = "") -> None:
+    """Do what ``plan`` says, and say so in the publication log. It may be repeated from any place it stopped at."""
+    plan.require_files()
+    storage, moment = publisher.storage, publisher.now()
+    for path in plan.aside:
+        storage.write_bytes(f"{plan.table}/{ASIDE}/{moment:%Y%m%dT%H%M%S}/{Path(path).name}", storage.read_bytes(path))
+        if path not in plan.files:
+            storage.delete(path)
+    for path, data in plan.files.items():
+        if path in plan.aside:
+            storage.replace_bytes(path, data)
+        elif not storage.put_if_absent(path, data) and storage.read_bytes(path) != data:
+            raise LakehouseBusy(f"{path} was written by another process meanwhile.", hint="Run this again.")
+    _require_readable(publisher, plan.table)
+    detail = json.dumps({"commits": plan.commits, "checkpoint": plan.checkpoint, "aside": plan.aside})
+    row = {"event": EVENT, "table": plan.table, "launched_by": by, "reason": reason, "detail": detail}
+
+    def entry(head: Head) -> Entry:
+        return [row], lambda file: head.state
+
+    publisher.log.settle(f"Recording that {plan.table} was mended", entry)
+
+
+def _require_readable(publisher: Publisher, table: str) -> None:
+    main = MainTable.open(publisher.storage, table)
+    if main is None:
+        raise LakehouseUnusable(f"{table} has no log.", hint="Run this again.")
+    main.handle.metadata()
+    read_log(publisher.storage, table, main.version)
+    pinned_files(publisher.log, publisher.log.head(), table)
+
+
+# ------------------------------------------------------------------ the table, version by version
+
+
+@dataclass
+class _Table:
+    """The table at one version, as far as commits have been applied."""
+
+    name: str
+    version: int = -1
+    active: dict[str, AddedFile] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Its actions ``protocol`` and ``metaData``."""
+    since: dict[str, int] = field(default_factory=dict)
+    """The version that brought each file."""
+
+    def take(self, version: int, actions: Actions) -> None:
+        apply_actions(self.active, {}, actions)
+        for action in actions:
+            for kind, value in action.items():
+                if kind == "txn":
+                    self.transactions[value["appId"]] = value["version"]
+                elif kind in ("protocol", "metaData"):
+                    self.settings[kind] = without_nulls(value)
+        self.since = {path: self.since.get(path, version) for path in self.active}
+        self.version = version
+
+    def change(self, came: Mapping[str, AddedFile], went: Iterable[str], version: int) -> None:
+        self.active |= came
+        self.since |= dict.fromkeys(came, version)
+        for path in went:
+            self.active.pop(path, None)
+
+    def carry_out(self, version: int, deed: Deed) -> None:
+        """What the commit of ``deed`` does, without its file."""
+        for day in {*deed.target, *deed.active}:
+            target = deed.target.get(day, {})
+            for path in deed.active.get(day, {}):
+                if path not in target:
+                    self.active.pop(path, None)
+            self.active |= target
+        self.transactions |= deed.transactions
+        if deed.schema is not None:
+            ours = self.settings["metaData"]
+            self.settings = {
+                **self.settings,
+                "metaData": {**ours, "schemaString": with_new_columns(ours["schemaString"], deed.schema)},
+            }
+        self.take(version, [])
+
+    @property
+    def state(self) -> LogState:
+        return LogState(self.version, self.active)
+
+    def days(self, days: Iterable[date]) -> dict[date, dict[str, AddedFile]]:
+        return of_days(self.state, days)
+
+
+@dataclass
+class _Written:
+    """A commit that is written anew, in the making: later versions may show what it must have done."""
+
+    deed: Deed
+    settings: Mapping[str, Any]
+    at: datetime
+    known: bool
+
+
+class _Mend:
+    """One table that is mended. Commits are made in ``scratch``, a folder of this machine."""
+
+    def __init__(self, publisher: Publisher, table: str, head: Head, scratch: Path) -> None:
+        self.publisher, self.table, self.head, self.scratch = publisher, table, head, scratch
+        self.storage = publisher.storage
+        self.folder = LogFolder.of(self.storage, table)
+        self.made = 0
+        self.written: dict[int, _Written] = {}
+
+    @cached_property
+    def pinned(self) -> int:
+        return self.head.state.versions[self.table]
+
+    @cached_property
+    def newest(self) -> int:
+        return max(self.folder.newest, self.pinned)
+
+    def plan(self) -> MendPlan:
+        table, shown = self._replayed()
+        commits = {
+            version: made.deed.name if made.known else ""
+            for version, made in sorted(self.written.items())
+            if version >= self.oldest
+        }
+        return MendPlan(
+            self.table,
+            commits,
+            self.oldest or None,
+            tuple(self._damaged()),
+            tuple(self.storage.missing(sorted(f"{self.table}/{path}" for path in {*shown, *table.active}))),
+            tuple(self._foreign(table)),
+            dict(self._files()),
+        )
+
+    def _replayed(self) -> tuple[_Table, set[str]]:
+        """The newest version, and the files of the one that readers are pinned to."""
+        table, known = self._begin()
+        shown: set[str] = set()
+        for version in range(table.version + 1, self.newest + 1):
+            self._step(table, version, known.get(version))
+            if version == self.pinned:
+                shown = set(table.active)
+            if self.oldest and version == self.oldest:
+                self.beginning = replace(table, active=dict(table.active), transactions=dict(table.transactions))
+        return table, shown
+
+    def _damaged(self) -> Iterator[str]:
+        """Files that are there and are not to be read any more."""
+        damaged = self.folder.damaged_checkpoints()
+        for version in damaged:
+            yield from self.folder.checkpoints[version]
+        yield from (self.folder.commit_path(each) for each in self.written if each in self.folder.commits)
+        hint = self.folder.hint
+        if hint is not None and (hint in damaged or hint not in self.folder.checkpoints):
+            yield f"{self.table}/_delta_log/_last_checkpoint"
+
+    # -------------------------------------------------------------- where it begins
+
+    @cached_property
+    def base(self) -> int | None:
+        """The sound checkpoint before the first lost commit; None without one, or where the log has all from 0 on."""
+        below = self.newest
+        while (base := self.folder.sound_checkpoint(below)) is not None:
+            if all(number in self.folder.commits for number in range(self._first_named, base)):
+                return base
+            below = base - 1
+        return None
+
+    @cached_property
+    def _first_named(self) -> int:
+        """The oldest version that is to be read again: those before it were cleaned up."""
+        if self.folder.is_from_the_beginning:
+            return 0
+        return min((*self.folder.commits, *self.folder.checkpoints), default=0)
+
+    @cached_property
+    def oldest(self) -> int:
+        """The version of the checkpoint that takes the place of what is lost before it; 0 where none is needed."""
+        if self.base is not None:
+            return 0
+        if not self.folder.commits:
+            return max(0, self.newest - _MOST_VERSIONS)
+        return 0 if self.folder.is_from_the_beginning else self._first_named
+
+    def _begin(self) -> tuple[_Table, dict[int, KnownCommit]]:
+        table = _Table(self.table)
+        if self.base is not None:
+            table.take(self.base, self.folder.checkpoint(self.base, _STATE) or [])
+            return table, known_commits(self.publisher.log, self.table, range(self.base + 1, self.newest + 1))
+        return table, known_commits(self.publisher.log, self.table)
+
+    # -------------------------------------------------------------- from version to version
+
+    def _step(self, table: _Table, version: int, known: KnownCommit | None) -> None:
+        if known is not None and known.outcome == "done":
+            self._follow_traces(table, version, known.prepared.before_files(self.table))
+        actions = self.folder.actions(version) if version in self.folder.commits else None
+        if actions is None:
+            self._anew(table, version, known)
+        else:
+            table.take(version, actions)
+        self._compare_with_checkpoint(table, version)
+
+    def _anew(self, table: _Table, version: int, known: KnownCommit | None) -> None:
+        """A lost commit, as far as it is known by now."""
+        deed = known.deed(table.state, table.transactions) if known else Deed(f"{EVENT}-{version}", {}, {}, {})
+        at = known.at if known else self.publisher.now()
+        self.written[version] = _Written(deed, dict(table.settings), at, known=known is not None)
+        if version == 0:
+            table.take(version, self._first_commit())
+        else:
+            table.carry_out(version, deed)
+
+    def _follow_traces(self, table: _Table, version: int, expected: Files) -> None:
+        """``expected`` was found just before ``version``: the newest unknown commit that is lost must have brought it.
+
+        What a later commit brought or took away is not of that one.
+        """
+        lost = max((each for each, made in self.written.items() if not made.known and each), default=None)
+        if lost is None:
+            return
+        for day, files in table.days(expected).items():
+            came = {path: file for path, file in expected[day].items() if path not in files}
+            went = {
+                path: each for path, each in files.items() if path not in expected[day] and table.since[path] < lost
+            }
+            if came or went:
+                made = self.written[lost]
+                target = {**made.deed.target, day: {**made.deed.target.get(day, {}), **came}}
+                active = {**made.deed.active, day: {**made.deed.active.get(day, {}), **went}}
+                made.deed = replace(made.deed, target=target, active=active)
+                table.change(came, went, lost)
+                if self.oldest and lost <= self.oldest < version:
+                    self.beginning.change(came, went, lost)
+
+    def _compare_with_checkpoint(self, table: _Table, version: int) -> None:
+        """A checkpoint after a lost commit has the state that this one led to."""
+        if version not in self.folder.checkpoints or not self.written:
+            return
+        actions = self.folder.checkpoint(version, _STATE)
+        if actions is not None:
+            then = _Table(self.table)
+            then.take(version, actions)
+            days = {*then.state.files_by_day(), *table.state.files_by_day()}
+            self._follow_traces(table, version, then.days(days))
+            table.settings, table.transactions = then.settings, then.transactions
+
+    def _foreign(self, table: _Table) -> Iterator[date]:
+        states = self.publisher.log.day_states(self.head, {self.table})
+        known = {key.day: state.physical for key, state in states.items()}
+        physical = {day: fingerprints.physical(paths) for day, paths in table.state.by_day().items()}
+        for day in sorted({*known, *physical}):
+            if known.get(day, fingerprints.EMPTY_DAY) != physical.get(day, fingerprints.EMPTY_DAY):
+                yield day
+
+    # -------------------------------------------------------------- the files, made by delta-rs
+
+    def _files(self) -> Iterator[tuple[str, bytes]]:
+        """Newest first: until the last one is there, no reader takes half a history for the table."""
+        for version in sorted(self.written, reverse=True):
+            if version >= self.oldest:
+                made = self.written[version]
+                data = self._commit(made) if version else json_lines(self._first_commit())
+                yield self.folder.commit_path(version), data
+        if self.oldest:
+            yield from self._checkpoint(self.oldest)
+
+    def _commit(self, made: _Written) -> bytes:
+        """Its bytes, by the very call that FINISH makes, on a table that holds just what the commit takes away."""
+        table, deed = self._scratch_table(made.settings), made.deed
+        main = _opened(table, self.table)
+        if any(deed.active.values()):
+            none: Files = {day: {} for day in deed.active}
+            main.commit("before", {}, target=deed.active, active=none, schema=None, at=made.at)
+            main = _opened(table, self.table)
+        active = {day: deed.active.get(day, {}) for day in {*deed.target, *deed.active}}
+        target = {day: deed.target.get(day, {}) for day in active}
+        main.commit(deed.name, deed.transactions, target=target, active=active, schema=deed.schema, at=made.at)
+        return table.read_bytes(f"{self.table}/_delta_log/{main.version + 1:020d}.json")
+
+    def _first_commit(self) -> Actions:
+        """An empty table with the schema of its first publication, under the id that later files of the log name."""
+        table = self._scratch_table({})
+        window = self.head.state.window_days(self.publisher.retention_days, self.publisher.now())
+        MainTable.create(table, self.table, self._first_schema, window)
+        actions = table.read_json_lines(f"{self.table}/_delta_log/{0:020d}.json")
+        for action in actions:
+            if "metaData" in action and self._id:
+                action["metaData"]["id"] = self._id
+        return actions
+
+    @cached_property
+    def _first_schema(self) -> str:
+        """Columns that came later are brought by the publications that brought them."""
+        known = known_commits(self.publisher.log, self.table)
+        if not known:
+            raise LakehouseUnusable(f"The publication log knows nothing of {self.table}.")
+        return next(iter(known.values())).change.table_schema
+
+    @cached_property
+    def _id(self) -> str:
+        """The id of the table, as a file of its log has it; empty where none does."""
+        found = [self.folder.checkpoint(each, ["metaData"]) or [] for each in self.folder.checkpoints]
+        found += [self.folder.actions(each) or [] for each in sorted(self.folder.commits)[:_MOST_VERSIONS]]
+        return next((str(each["metaData"]["id"]) for actions in found for each in actions if "metaData" in each), "")
+
+    def _checkpoint(self, version: int) -> Iterator[tuple[str, bytes]]:
+        then = self.beginning
+        table = self._scratch_table(then.settings)
+        days = then.state.files_by_day()
+        target = then.days(days)
+        none: Files = {day: {} for day in days}
+        main = _opened(table, self.table)
+        main.commit(EVENT, then.transactions, target=target, active=none, schema=None, at=self.publisher.now())
+        handle = _opened(table, self.table).handle
+        handle.create_checkpoint()
+        at, log = handle.version(), f"{self.table}/_delta_log"
+        hint = json.loads(table.read_bytes(f"{log}/_last_checkpoint"))
+        yield f"{log}/_last_checkpoint", json.dumps({**hint, "version": version}).encode()
+        yield f"{log}/{version:020d}.checkpoint.parquet", table.read_bytes(f"{log}/{at:020d}.checkpoint.parquet")
+
+    def _scratch_table(self, settings: Mapping[str, Any]) -> Storage:
+        """An empty table with these settings, for one commit; without any, only its place."""
+        self.made += 1
+        storage = Storage(str(self.scratch / str(self.made)))
+        if settings:
+            first = json_lines([{kind: value} for kind, value in settings.items()])
+            storage.write_bytes(f"{self.table}/_delta_log/{0:020d}.json", first)
+        return storage
+
+
+def _opened(storage: Storage, table: str) -> MainTable:
+    main = MainTable.open(storage, table)
+    if main is None:
+        raise LakehouseUnusable(f"{table} cannot be made in {storage.root}.")
+    return main

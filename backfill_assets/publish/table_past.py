@@ -1,0 +1,94 @@
+"""What the publication log knows of the versions of one table: which publication made which, and of which files.
+
+The Delta log says the same as long as it is whole. Where it is not, this is what it is written anew from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from backfill_assets.lakehouse.delta_log import LogState
+from backfill_assets.lakehouse.main_table import Files, of_days
+from backfill_assets.lakehouse.records import Outcome, Prepared, TableChange
+from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED
+from backfill_assets.publish.finish import Mark, files_to_restore
+from backfill_assets.publish.log import PublicationLog
+
+
+@dataclass(frozen=True)
+class KnownCommit:
+    """One version of a table, by the publication that made it. An aborted one fenced the table, or restored it."""
+
+    table: str
+    version: int
+    prepared: Prepared
+    mark: Mark
+    outcome: Outcome
+    at: datetime
+    """When the publication was closed."""
+
+    @property
+    def id(self) -> str:
+        return self.prepared.publication.id
+
+    @property
+    def change(self) -> TableChange:
+        return self.prepared.change(self.table)
+
+    def deed(self, active: LogState, transactions: Mapping[str, int]) -> Deed:
+        """What it did to the table, which was as ``active`` and ``transactions`` say just before."""
+        positions = self.change.positions
+        if self.outcome == "done":
+            after = {position.id: position.after for position in positions}
+            target, before = self.prepared.target(self.table), self.prepared.before_files(self.table)
+            return Deed(self.id, target, before, {**self.mark.saying(COMMITTED), **after}, self.change.table_schema)
+        if self.mark.of_number(transactions.get(self.mark.id)) != COMMITTED:
+            return Deed(self.id, {}, {}, self.mark.saying(FENCED))
+        now = of_days(active, self.prepared.target(self.table))
+        target = files_to_restore(self.prepared, self.table, now)
+        complete = len(target) == len(now)
+        target = {} if positions and not complete else target
+        back = {position.id: position.before or 0 for position in positions if complete}
+        return Deed(self.id, target, now, {**self.mark.saying(RESTORED), **back})
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What a commit of ``name`` does: the files that its days have afterwards, and had before, and its transactions."""
+
+    name: str
+    target: Files
+    active: Files
+    transactions: Mapping[str, int]
+    schema: str | None = None
+
+
+def known_commits(log: PublicationLog, table: str, versions: Collection[int] | None = None) -> dict[int, KnownCommit]:
+    """By version, ascending: all that the log knows of, or those of ``versions``."""
+    ends = _ends(log, table)
+    wanted = {id: end for id, end in ends.items() if versions is None or end[0] in versions}
+    rows = log.files().rows(["publication", "detail", "sequence"], event="prepared", publication=wanted)
+    found: dict[int, KnownCommit] = {}
+    for row in rows.to_pylist():
+        version, outcome, at = wanted[row["publication"]]
+        prepared = Prepared.model_validate_json(row["detail"])
+        if table in prepared.publication.writes:
+            mark = Mark.at(prepared, row["sequence"])
+            found[version] = KnownCommit(table, version, prepared, mark, outcome, at)
+    return {version: found[version] for version in sorted(found)}
+
+
+def _ends(log: PublicationLog, table: str) -> dict[str, tuple[int, Outcome, datetime]]:
+    """The version, the outcome and the moment of each publication that moved the table in the map of all tables."""
+    columns = ["event", "publication", "outcome", "detail", "at"]
+    found: dict[str, tuple[int, Outcome, datetime]] = {}
+    last = None
+    for row in log.files().rows(columns, event=("closed", "pinned")).to_pylist():
+        version = json.loads(row["detail"]).get(table)
+        if row["event"] == "closed" and version is not None and version != last:
+            found[row["publication"]] = (version, row["outcome"], row["at"])
+        last = version
+    return found

@@ -1,0 +1,85 @@
+"""Tables that cannot be read: each is a finding of its own, with what mends it, and leaves the others as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.log_folder import LogFolder
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.text import format_count
+
+UNREADABLE = (BackfillError, DeltaError, OSError, pa.ArrowException, ValueError, LookupError, TypeError)
+"""What reading a Delta log raises that is damaged, incomplete or closed to this user."""
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A table whose Delta log cannot be read, why, and the one thing to do."""
+
+    table: str
+    why: str
+    next_step: str
+    lost: tuple[str, ...] = ()
+    """The files of its log that are gone or damaged, below the root of the lakehouse."""
+    kind: type[LakehouseUnusable] = LakehouseUnusable
+
+    @property
+    def error(self) -> LakehouseUnusable:
+        return self.kind(f"{self.table} cannot be read: {self.why}", hint=self.next_step)
+
+
+def mend_command(table: str) -> str:
+    return f"backfill maintain --mend {table}"
+
+
+def read_or_say(storage: Storage, table: str, version: int | None, read: Callable[[], Found]) -> Found | Unreadable:
+    """What ``read`` gives; or why ``table`` cannot be read, which readers are pinned to ``version`` of."""
+    try:
+        return read()
+    except UNREADABLE as error:
+        return _unreadable(storage, table, version, error)
+
+
+def _unreadable(storage: Storage, table: str, version: int | None, error: Exception) -> Unreadable:
+    words = (error.message if isinstance(error, BackfillError) else str(error)).partition("\n")[0].rstrip(".")
+    try:
+        folder = LogFolder.of(storage, table)
+        lost = folder.lost(max(version if version is not None else -1, folder.newest))
+    except UNREADABLE:
+        lost = ()  # Not even the folder can be listed: its permissions or the bucket, which the error names.
+    if lost and not is_closed_to_us(error):
+        more = f", and {format_count(len(lost) - 1, 'more file')}" if len(lost) > 1 else ""
+        return Unreadable(table, f"{lost[0]} is gone or damaged{more}", mend_command(table), lost)
+    hint = (error.hint if isinstance(error, BackfillError) else "") or f"Look at {storage.uri(table)}/_delta_log."
+    kind = VersionGone if isinstance(error, VersionGone) else LakehouseUnusable
+    return Unreadable(table, words, hint, kind=kind)
+
+
+def is_closed_to_us(error: BaseException | None) -> bool:
+    """Whether the user of this process may not read it: then nothing of it is lost."""
+    while error is not None:
+        if isinstance(error, PermissionError) or "access is denied" in str(error):
+            return True
+        error = error.__cause__
+    return False
+
+
+def require_newest(table: str, version: int | None, pinned: int | None) -> None:
+    """Raise :class:`LakehouseUnusable` for a table that is behind the version of its last publication.
+
+    It has lost its newest commits: another one over them would take their days away, and call their versions its own.
+    """
+    if pinned is not None and (version is None or version < pinned):
+        has = "no log" if version is None else f"version {version} at most"
+        raise LakehouseUnusable(
+            f"{table} has lost commits of its Delta log: readers are pinned to version {pinned}, and it has {has}.",
+            hint=f"{mend_command(table)} writes them anew.",
+        )

@@ -1,0 +1,46 @@
+"""The dead man's switch: an address that is called while every sensor runs to its end, and falls silent otherwise.
+
+Who watches that address tells people when it is not called: what tells of faults may be what has stopped.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from datetime import datetime
+from http.client import HTTPException
+from urllib.parse import urlsplit
+
+from backfill_assets.errors import NotDelivered
+from backfill_assets.lakehouse.document import Documents
+from backfill_assets.lakehouse.storage import Storage
+
+_TIMEOUT_SECONDS = 5.0
+
+
+def beat(storage: Storage, address: str, now: datetime) -> bool:
+    """Call ``address``, at most once a minute, whoever asks; False if it was called in this minute.
+
+    Raises :class:`NotDelivered` with the host alone: the rest of the address may be a secret.
+    """
+    beats = Documents(storage, "_sensors/heartbeat", datetime)
+    minute = f"{now:%Y%m%dT%H%M}"
+    if not beats.create(minute, now):
+        return False
+    for older in beats.files():
+        if older < minute:
+            beats.delete(older)
+    _call(address)
+    return True
+
+
+def _call(address: str) -> None:
+    host = urlsplit(address).netloc.rpartition("@")[2]
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the setting is http
+            answer.read(1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise NotDelivered(f"{host} answered the heartbeat with {error.code}") from None
+    except (OSError, HTTPException, ValueError) as error:  # their text may repeat the address
+        raise NotDelivered(f"{host} did not answer the heartbeat ({type(error).__name__})") from None
