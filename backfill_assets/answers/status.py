@@ -19,14 +19,16 @@ from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
+from backfill_assets.state import edited_logic
 from backfill_assets.state.damage import damaged_days
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView, gc_paused, observe
-from backfill_assets.state.status import Statuses, day_statuses
+from backfill_assets.state.status import DayStatus, Statuses, day_statuses
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 DAMAGED = "damaged"
 _MOST_DAMAGED = 5
-_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, "missing": Tone.BAD}
+_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, edited_logic.STATUS: Tone.BAD, "missing": Tone.BAD}
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,15 @@ class FoundStatus:
     """What published days lack, by source, and the commonest reason of the worst day."""
     drift: Sequence[tuple[str, Drift]] = ()
     """By raw table, the fields that land and are not as declared."""
+    edited: Sequence[EditedLogic] = ()
+    """Versions that were edited in place since they published days."""
 
     def status_of(self, table: str, day: date) -> str:
-        return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
+        if TableDay(table, day) in self.damaged:
+            return DAMAGED
+        status = self.statuses[table][day]
+        is_edited = status is DayStatus.FRESH and any(each.concerns(table, day) for each in self.edited)
+        return edited_logic.STATUS if is_edited else status.value
 
     def by_status(self, table: str) -> dict[str, list[date]]:
         """Damaged days first."""
@@ -84,6 +92,7 @@ def look_at_main(
             for each in rejected
         ],
         drift=list(_drift(declared, observed, chosen, days)),
+        edited=edited_logic.edited_logic(storage, asked, edited_logic.contents_of(observed.states)),
     )
 
 
@@ -158,6 +167,8 @@ def _before(found: FoundStatus) -> Iterator[Part]:
         yield Line("The next run or rollback finishes what a dead process left.", Tone.WARN)
     for note in found.notes:
         yield Line(note, Tone.WARN)
+    for each in found.edited:
+        yield Line(f"{each}.", Tone.BAD, each.next_step, name="logic edited")
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:

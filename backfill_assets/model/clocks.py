@@ -7,19 +7,59 @@ from collections.abc import Iterator, Sequence
 
 _FUNCTIONS = re.compile(r"pyspark\.sql\.(connect\.)?functions(\.builtin)?\.(?P<name>\w+)")
 _OF_SPARK = frozenset(
-    "current_date curdate current_time current_timestamp now localtimestamp rand randn random uuid randstr uniform "
-    "shuffle monotonically_increasing_id spark_partition_id input_file_name input_file_block_start "
-    "input_file_block_length".split()
+    [
+        "current_date",
+        "curdate",
+        "current_time",
+        "current_timestamp",
+        "now",
+        "localtimestamp",
+        "rand",
+        "randn",
+        "random",
+        "uuid",
+        "randstr",
+        "uniform",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+    ]
 )
 _WITHOUT_ARGUMENTS = frozenset({"unix_timestamp"})
 """A clock when it is called with nothing."""
 _BARE_IN_SQL = frozenset({"current_date", "current_time", "current_timestamp", "localtimestamp"})
 _OF_FRAMES = frozenset({"sample", "sampleBy", "randomSplit"})
 _OF_PYTHON = frozenset(
-    "datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today datetime.date.today time.time time.time_ns "
-    "time.monotonic time.monotonic_ns time.perf_counter time.perf_counter_ns time.localtime time.gmtime time.ctime "
-    "time.strftime os.environ os.getenv os.urandom os.getpid uuid.uuid1 uuid.uuid4 uuid.uuid6 uuid.uuid7 "
-    "pandas.Timestamp.now pandas.Timestamp.today pandas.Timestamp.utcnow".split()
+    [
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "datetime.date.today",
+        "time.time",
+        "time.time_ns",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.localtime",
+        "time.gmtime",
+        "time.ctime",
+        "time.strftime",
+        "os.environ",
+        "os.getenv",
+        "os.urandom",
+        "os.getpid",
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "uuid.uuid6",
+        "uuid.uuid7",
+        "pandas.Timestamp.now",
+        "pandas.Timestamp.today",
+        "pandas.Timestamp.utcnow",
+    ]
 )
 _MODULES = ("random", "secrets", "numpy.random")
 NAMED_IN = frozenset({"call_function", "call_udf"})

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import cache, partial
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -142,22 +142,16 @@ class _Reading:
             self.waiting.append(lambda: self.parts.__setitem__(key, write()))
         return f"\x00{key}\x00"
 
-    def value(self, value: Any, name: str = "") -> str:
-        """A value in canonical text, without addresses in memory. ``name`` is that of a value of a module."""
-        if isinstance(value, enum.Enum):
-            return f"{type(value).__name__}.{value.name}"
-        if isinstance(value, _PLAIN):
-            return f"{type(value).__name__}:{value!r}"
-        if isinstance(value, Mapping | MappingProxyType):
+    def value(self, value: Any) -> str:
+        """A value in canonical text, without addresses in memory."""
+        if (plain := _plain(value)) is not None:
+            return plain
+        if isinstance(value, Mapping):
             return f"{{{', '.join(f'{self.value(key)}: {self.value(each)}' for key, each in value.items())}}}"
         if isinstance(value, list | tuple):
             return f"({', '.join(map(self.value, value))})"
         if isinstance(value, set | frozenset):
             return f"set({', '.join(sorted(map(self.value, value)))})"
-        if isinstance(value, re.Pattern):
-            return f"re({value.pattern!r}, {value.flags})"
-        if isinstance(value, ModuleType):
-            return value.__name__
         return self.thing(value)
 
     def thing(self, value: Any) -> str:
@@ -281,19 +275,13 @@ class _Names:
         self.look_at(asks_by_name(path), node)
         return path
 
-    def of_module(
-        self, source: ModuleSource, name: str, value: Any, rest: Sequence[str], node: ast.expr
-    ) -> str:
+    def of_module(self, source: ModuleSource, name: str, value: Any, rest: Sequence[str], node: ast.expr) -> str:
         """A value that a module of the project has, or an attribute of one."""
         after = "".join(f".{each}" for each in rest)
-        if isinstance(value, ModuleType):
-            return self.foreign(f"{value.__name__}{after}", node)
-        function = inspect.unwrap(value) if callable(value) else value
-        if isinstance(function, FunctionType | type):
-            if not self.reading.project.owns(_module_of(function)):
-                return self.foreign(f"{_path(value)}{after}", node)
+        code = inspect.unwrap(value) if callable(value) else value
+        if isinstance(code, FunctionType | type) and self.reading.project.owns(_module_of(code)):
             return f"{self.reading.value(value)}{after}"
-        if isinstance(value, BuiltinFunctionType):
+        if isinstance(code, ModuleType | FunctionType | type | BuiltinFunctionType):
             return self.foreign(f"{_path(value)}{after}", node)
         if rest and hasattr(type(value), "is_declaration"):
             held = self.reading.value(getattr(value, rest[0], None))
@@ -366,6 +354,17 @@ class _Names:
         return f"{self.source.file}:{node.lineno}"
 
 
+def _plain(value: Any) -> str | None:
+    """The text of a value that has no parts; None for all others."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, re.Pattern):
+        return f"re({value.pattern!r}, {value.flags})"
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return f"{type(value).__name__}:{value!r}" if isinstance(value, _PLAIN) else None
+
+
 def _is_constant(value: Any) -> bool:
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_constant, value))
@@ -397,6 +396,8 @@ def _inside(function: FunctionType) -> Iterator[FunctionType]:
 @cache
 def _path(value: Any) -> str:
     """The dotted name of something that is not of the project."""
+    if isinstance(value, ModuleType):
+        return value.__name__
     module = getattr(value, "__module__", None) or ""
     return f"{module}.{getattr(value, '__qualname__', type(value).__qualname__)}"
 

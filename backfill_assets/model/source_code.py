@@ -17,7 +17,9 @@ from typing import Any
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ABSENT = object()
 """What a name stands for that nothing is found under."""
-_MUTATORS = frozenset({"append", "add", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"})
+_MUTATORS = frozenset(
+    {"append", "add", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
+)
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,10 @@ def module_source(name: str) -> ModuleSource | None:
 def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
     """The dotted name of each name that an import binds; ``package`` is what a relative one begins at."""
     if isinstance(node, ast.Import):
-        return {each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
-                for each in node.names}
+        return {
+            each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
+            for each in node.names
+        }
     above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
     module = ".".join([*above, *([node.module] if node.module else [])])
     return {each.asname or each.name: f"{module}.{each.name}" for each in node.names if each.name != "*"}
@@ -158,7 +162,7 @@ def resolve(path: str, project: Project) -> Any:
 def names_around(function: FunctionType) -> Callable[[str], Any]:
     """What a name stands for in ``function`` that is not its own."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    enclosed = {name: cell for name, cell in cells}
+    enclosed = dict(cells)
 
     def find(name: str) -> Any:
         if name in enclosed:
@@ -213,7 +217,11 @@ def _binds(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return list(names_imported(node, ""))
     named = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
-    return [named] if named and isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping) else []
+    return (
+        [named]
+        if named and isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping)
+        else []
+    )
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from backfill_assets.model.source_code import SCOPES, FunctionNode, arguments, bound_names, names_imported
 
@@ -129,30 +129,25 @@ class SyntaxWriter:
     def _decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
         return self._all(each for each in node.decorator_list if not self.refers.declares(each))
 
-    def _definition(self, node: ast.AST) -> str:
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
         written = self.class_(node) if isinstance(node, ast.ClassDef) else self.function(node)
         return f"Define({self._bound(node.name)} {written})"
 
-    def _import(self, node: ast.AST) -> str:
-        assert isinstance(node, ast.Import | ast.ImportFrom)
+    def _import(self, node: ast.Import | ast.ImportFrom) -> str:
         if self.scopes:
             self.scopes[-1].imports |= names_imported(node, self.package)
         return ""
 
-    def _annotated(self, node: ast.AST) -> str:
-        assert isinstance(node, ast.AnnAssign)
+    def _annotated(self, node: ast.AnnAssign) -> str:
         if node.value is None:
             return ""
         return f"Assign(targets=[{self.write(node.target)}] value={self.write(node.value)})"
 
-    def _constant(self, node: ast.AST) -> str:
-        assert isinstance(node, ast.Constant)
+    def _constant(self, node: ast.Constant) -> str:
         return f"{type(node.value).__name__}:{node.value!r}"
 
-    def _joined(self, node: ast.AST) -> str:
+    def _joined(self, node: ast.JoinedStr) -> str:
         """Texts that lie beside each other in an f-string are one: how they are cut differs between Pythons."""
-        assert isinstance(node, ast.JoinedStr)
         parts: list[str] = []
         text = ""
         for each in node.values:
@@ -164,13 +159,11 @@ class SyntaxWriter:
         parts += [repr(text)] * bool(text)
         return f"Joined({' '.join(parts)})"
 
-    def _arg(self, node: ast.AST) -> str:
-        assert isinstance(node, ast.arg)
+    def _arg(self, node: ast.arg) -> str:
         return self._bound(node.arg)
 
-    def _named(self, node: ast.AST) -> str:
+    def _named(self, node: ast.Name | ast.Attribute) -> str:
         """A name, or an attribute of one: local, of the module, or imported."""
-        assert isinstance(node, ast.Name | ast.Attribute)
         chain = chain_of(node)
         if not chain:
             return self._plain(node) if isinstance(node, ast.Name) else self._attribute(node)
@@ -184,14 +177,11 @@ class SyntaxWriter:
     def _attribute(self, node: ast.Attribute) -> str:
         return f"Attribute({self.write(node.value)} {node.attr})"
 
-    def _call(self, node: ast.AST) -> str:
-        assert isinstance(node, ast.Call)
+    def _call(self, node: ast.Call) -> str:
         given = [*node.args, *(each.value for each in node.keywords)]
         self.refers.called(node, [text for each in given for text in self._texts(each)])
         parameters = self._parameters(node.func)
-        keywords = " ".join(
-            f"{_keyword(each.arg, parameters)}={self.write(each.value)}" for each in node.keywords
-        )
+        keywords = " ".join(f"{_keyword(each.arg, parameters)}={self.write(each.value)}" for each in node.keywords)
         return f"Call({self.write(node.func)} {self._all(node.args)} {keywords})"
 
     def _parameters(self, function: ast.expr) -> Sequence[str]:
@@ -272,11 +262,11 @@ def _says_nothing(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
-_SPECIAL: Mapping[type[ast.AST], Callable[[SyntaxWriter, ast.AST], str]] = {
+_SPECIAL: Mapping[type[ast.AST], Callable[[SyntaxWriter, Any], str]] = {
     ast.FunctionDef: SyntaxWriter._definition,
     ast.AsyncFunctionDef: SyntaxWriter._definition,
     ast.ClassDef: SyntaxWriter._definition,
-    ast.Lambda: lambda writer, node: writer.function(node),  # type: ignore[arg-type]
+    ast.Lambda: SyntaxWriter.function,
     ast.Import: SyntaxWriter._import,
     ast.ImportFrom: SyntaxWriter._import,
     ast.AnnAssign: SyntaxWriter._annotated,

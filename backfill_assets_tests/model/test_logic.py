@@ -32,7 +32,7 @@ def total(lines):
     kept = [name for name in priced.columns if name != "age"]
     return priced.where(F.col("age") < LONGEST).select(*kept).groupBy("day").agg(F.sum("euros") * TAX, *NAMES)
 '''
-RATES = '''
+RATES = """
 from pyspark.sql import functions as F
 
 LONGEST = 7
@@ -44,7 +44,7 @@ def converted(amount, digits):
 
 def unused():
     return 1
-'''
+"""
 
 
 @pytest.fixture
@@ -75,13 +75,16 @@ def logic(tmp_path: Path) -> Iterator[Write]:
 SAME: Mapping[str, tuple[str, str]] = {
     "a comment and a docstring": (TRANSFORM.replace('"""The sum of each day."""', "# Sums."), RATES),
     "another format": (
-        TRANSFORM.replace('.where(F.col("age") < LONGEST)', '.where(\n        (F.col("age"))\n        < LONGEST\n    )'),
+        TRANSFORM.replace(
+            '.where(F.col("age") < LONGEST)', '.where(\n        (F.col("age"))\n        < LONGEST\n    )'
+        ),
         RATES.replace("LONGEST = 7", "LONGEST = 0x7"),
     ),
     "local names": (
-        TRANSFORM.replace("priced", "with_price").replace("lines", "rows").replace("name ", "each ").replace(
-            "name)", "each)"
-        ),
+        TRANSFORM.replace("priced", "with_price")
+        .replace("lines", "rows")
+        .replace("name ", "each ")
+        .replace("name)", "each)"),
         RATES.replace("amount", "value"),
     ),
     "a parameter that is given by name": (TRANSFORM.replace("digits=", "places="), RATES.replace("digits", "places")),
@@ -185,7 +188,7 @@ def test_logic_is_followed_however_it_is_written(logic: Write, kind: str, code: 
 
 def test_what_is_installed_counts_by_its_name_alone(logic: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another patch of Spark may write its functions otherwise, and elsewhere."""
-    import pyspark.sql.functions as functions
+    from pyspark.sql import functions
 
     before = logic()
     monkeypatch.setattr(functions, "round", lambda column, scale=0: column)
@@ -258,7 +261,9 @@ TODAY = date.today()
 def test_a_clock_and_randomness_are_found_with_file_and_line(logic: Write, call: str) -> None:
     """However they are imported, in a function that is called, in SQL, and in how a constant is made."""
     code = call.replace("{", "{{").replace("}", "}}")
-    found = logic(f"{_HEAD}\ndef inner(rows):\n    return {code}\n\ndef total(rows):\n    return inner(rows)\n", "").asks
+    found = logic(
+        f"{_HEAD}\ndef inner(rows):\n    return {code}\n\ndef total(rows):\n    return inner(rows)\n", ""
+    ).asks
     assert [each.what for each in found][:1] == [ASKS[call]] or ASKS[call] in {each.what for each in found}
     assert {each.file.partition("/")[2] for each in found} == {"tables.py"}
     lines = {each.line for each in found if each.what == ASKS[call]}
@@ -271,7 +276,7 @@ def test_what_only_looks_like_a_clock_is_none(logic: Write, call: str) -> None:
 
 
 def test_what_cannot_be_read_is_named(logic: Write) -> None:
-    main = '''
+    main = """
     SEEN = []
     LIMITS = [1, 2]
     exec("def made(rows): return rows")
@@ -279,7 +284,7 @@ def test_what_cannot_be_read_is_named(logic: Write) -> None:
     def total(rows):
         SEEN.append(1)
         return eval("rows"), made(rows), len(SEEN), LIMITS
-    '''
+    """
     found = logic(main, "").unread
     assert any("SEEN" in each and "is changed while it is used" in each for each in found)
     assert any("tables.py:8 uses eval" in each for each in found)

@@ -61,6 +61,7 @@ from backfill_assets.quality.gates import TableCheck
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.text import format_count
@@ -278,6 +279,7 @@ def put_freshness_right(shown: ShownDays) -> int:
     tables = shown.tables.by_table
     observed = observe(shown.log.storage, tables)
     statuses = day_statuses(observed.with_current(shown.tables.catalog.steps), observed, as_published=True)
+    edited = edited_logic(shown.log.storage, shown.tables.catalog.steps, contents_of(observed.states))
     reported = 0
     for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in tables]):
         day = parse_day(each.day)
@@ -285,11 +287,14 @@ def put_freshness_right(shown: ShownDays) -> int:
         if state is None or state.content is None or each.status not in _EVALUATED:
             continue
         status = statuses[each.table].get(day, DayStatus.MISSING)
-        if (status is DayStatus.FRESH) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
-            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status}"))
+        said = [f"{one.why} -> {one.next_step}" for one in edited if one.concerns(each.table, day)]
+        why = said[0] if said and status is DayStatus.FRESH else ""
+        is_good = status is DayStatus.FRESH and not why
+        if is_good is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
+            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status} {why}"))
             target = targets(shown.instance, each.table, [each.day]).get(each.day)
             reported += report_checks(
-                shown.instance, run, [freshness(each.table, day, status, state.publication, target)]
+                shown.instance, run, [freshness(each.table, day, status, state.publication, target, edited=why)]
             )
     return reported
 
