@@ -45,13 +45,8 @@ class SameRows(AuditRecord):
 
 
 def keep_logic(storage: Storage, fingerprint: str, kept: KeptLogic) -> None:
-    """Keep what a fingerprint stands for, once a process: a stream asks with every batch."""
-    if (storage.root, fingerprint) not in _KEPT:
-        _logics(storage).create(fingerprint, kept)
-        _KEPT.add((storage.root, fingerprint))
-
-
-_KEPT: set[tuple[str, str]] = set()
+    """Keep what a fingerprint stands for; once is enough."""
+    _logics(storage).create(fingerprint, kept)
 
 
 def parts_of(storage: Storage, fingerprint: str) -> Mapping[str, str]:

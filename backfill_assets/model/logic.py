@@ -120,6 +120,7 @@ class _Reading:
         number = {key: str(place) for place, key in enumerate(self.parts)}
         texts = [_MARK.sub(lambda found: f"@{number.get(found[1], found[1])}@", text) for text in self.parts.values()]
         named = {key: _MARK.sub(lambda found: _short(found[1]), text) for key, text in self.parts.items()}
+        named[DECLARED] = _MARK.sub("", self.parts[DECLARED])
         parts: dict[str, str] = {}
         for key, text in named.items():
             name = _short(key)

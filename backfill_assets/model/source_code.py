@@ -32,7 +32,7 @@ class Project:
     def around(cls, module: str) -> Project:
         """The project that ``module`` is of: its package, and modules beside it that are not installed."""
         root = module.partition(".")[0]
-        return cls((_EXAMPLES if root == _OURS else root,))
+        return cls(() if root in sys.stdlib_module_names else (_EXAMPLES if root == _OURS else root,))
 
     def owns(self, module: str) -> bool:
         if any(module == each or module.startswith(f"{each}.") for each in self.packages):

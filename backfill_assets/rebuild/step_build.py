@@ -103,6 +103,7 @@ class StepBuild:
         computed_anyway = self.forced(days) if forced is None else forced
         found = self.look(days, forced=computed_anyway)
         self.refuse_edited({version.name for version in found.versions.values()})
+        self.keep_logic(found)
         self.forget(days)
         self.versions |= found.versions
         self.kept |= dict.fromkeys(found.days(Decision.KEEP), found.pin)
@@ -121,6 +122,15 @@ class StepBuild:
         """
         if not self.compares and self.growing is None:
             refuse_edited([each for each in self.edited() if each.version in versions])
+
+    def keep_logic(self, found: StepLook) -> None:
+        """Keep what the fingerprints of days to come stand for; once for all batches of a stream."""
+        known = self.growing.memory.kept_logic if self.growing else set[tuple[str, str]]()
+        todo = {day: found.versions[day] for day in found.days(Decision.COMPUTE, Decision.GROW)}
+        for version, _ in decide.by_version(todo):
+            if (self.step.name, version.name) not in known:
+                keep_logic_of(self.lake.storage, self.step, version)
+                known.add((self.step.name, version.name))
 
     def edited(self) -> Sequence[EditedLogic]:
         laid = {
@@ -249,8 +259,6 @@ class StepBuild:
     def chunks(self, days: Iterable[date], found: StepLook) -> list[Chunk]:
         """``days`` by the version that each of them was decided for."""
         parts = decide.by_version({day: found.versions[day] for day in days})
-        for version, _ in parts:
-            keep_logic_of(self.lake.storage, self.step, version)
         return [
             Chunk(self.lake.catalog, self.step, version, part, found.wanted, found.pin, overlay=found.overlay)
             for version, part in parts

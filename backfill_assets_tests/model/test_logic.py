@@ -147,6 +147,13 @@ def test_what_may_change_a_row_changes_the_fingerprint_and_is_named(logic: Write
     assert part in {name for name in one.parts if one.parts[name] != other.parts.get(name)}
 
 
+_IMPORTS = """
+from functools import cache, partial, wraps
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType
+"""
+
+
 @pytest.mark.parametrize(
     ("kind", "code"),
     {
@@ -160,7 +167,8 @@ def test_what_may_change_a_row_changes_the_fingerprint_and_is_named(logic: Write
         "what a decorator wraps": "def same(f):\n    @wraps(f)\n    def inner(rows):\n        return f(rows)\n"
         "    return inner\n@same\ndef total(rows):\n    return rows * TWO",
         "a cached function": "@cache\ndef by():\n    return TWO\ndef total(rows):\n    return rows * by()",
-        "a method": "class Sums:\n    by = TWO\n    def of(self, rows):\n        return rows * self.by\ntotal = Sums().of",
+        "a method": "class Sums:\n    by = TWO\n    def of(self, rows):\n        return rows * self.by\n"
+        "total = Sums().of",
         "a class method": "class Sums:\n    @classmethod\n    def of(cls, rows):\n        return rows * TWO\n"
         "def total(rows):\n    return Sums.of(rows)",
         "a base class": "class Base:\n    def by(self):\n        return TWO\nclass Sums(Base):\n    pass\n"
@@ -180,8 +188,8 @@ def test_what_may_change_a_row_changes_the_fingerprint_and_is_named(logic: Write
 )
 def test_logic_is_followed_however_it_is_written(logic: Write, kind: str, code: str) -> None:
     """Each of these hides ``TWO`` in another way."""
-    head = "from functools import cache, partial, wraps\nfrom pyspark.sql import functions as F\nfrom pyspark.sql.types import IntegerType\nTWO ="
-    made = [logic(f"{head} {two}\n{code.replace('{', '{{').replace('}', '}}')}\n", "") for two in (2, 2, 3)]
+    code = code.replace("{", "{{").replace("}", "}}")
+    made = [logic(f"{_IMPORTS}\nTWO = {two}\n{code}\n", "") for two in (2, 2, 3)]
     assert made[0].fingerprint == made[1].fingerprint != made[2].fingerprint, kind
     assert not made[0].unread
 

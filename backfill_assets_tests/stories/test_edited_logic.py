@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli import main
-from backfill_assets.defs.checks import FRESH
 from backfill_assets.model import catalog, source_code
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.conftest import TypeOn
@@ -87,7 +85,12 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, t
         patch.setenv("BACKFILL_DATASETS", f"{PACKAGE}.datasets")
         forget_project()
         for day in DAYS:
-            entry = {"entry_id": day, "happened_at": f"{day}T10:00:00Z", "amount": "7.50", "sent_at": f"{day}T11:00:00Z"}
+            entry = {
+                "entry_id": day,
+                "happened_at": f"{day}T10:00:00Z",
+                "amount": "7.50",
+                "sent_at": f"{day}T11:00:00Z",
+            }
             land(tmp_path / "home" / "landing", "orders", day, "a", [entry, {**entry, "entry_id": "b"}])
         yield Shop(tmp_path, backfill)
     forget_project()
@@ -97,8 +100,22 @@ def test_it(shop: Shop) -> None:
     print(shop.run().stdout)
     print(shop.backfill("status").stdout)
     shop.edit(SUM, SUM.replace('"amount").a', '"amount") * 2).a').replace("F.sum", "(F.sum"))
-    for words in (["status"], ["status", "--json"], ["doctor"], ["doctor", "--json"], ["dataset", "check", "orders"], ["run", REPORT, "--days", RANGE], ["run", REPORT, "--days", RANGE, "--dry-run", "--json"], ["run", REPORT, "--days", RANGE, "--same-rows"]):
+    for words in (
+        ["status"],
+        ["status", "--json"],
+        ["doctor"],
+        ["doctor", "--json"],
+        ["dataset", "check", "orders"],
+        ["run", REPORT, "--days", RANGE],
+        ["run", REPORT, "--days", RANGE, "--dry-run", "--json"],
+        ["run", REPORT, "--days", RANGE, "--same-rows"],
+    ):
         print(words, CliRunner().invoke(main, words).output)
     shop.edit(SUM, '((F.sum("amount") * 2) / 2).cast("decimal(28,2)").alias("amount")')
-    for words in (["status"], ["run", REPORT, "--days", RANGE, "--same-rows"], ["run", REPORT, "--days", RANGE, "--same-rows", "--json"], ["status"]):
+    for words in (
+        ["status"],
+        ["run", REPORT, "--days", RANGE, "--same-rows"],
+        ["run", REPORT, "--days", RANGE, "--same-rows", "--json"],
+        ["status"],
+    ):
         print(words, CliRunner().invoke(main, words).output)

@@ -15,7 +15,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.logic import logic_of
 
 FOLLOWED = ("backfill_assets.examples.datasets", "backfill_assets.model")
-"""What the package does with a declaration is of its release: a project records its own code, and the pins have both."""
+"""A project records its own code. What the package does with a declaration is of its release: the pins have both."""
 PINS = Path(__file__).with_name("source_pins.json")
 
 
