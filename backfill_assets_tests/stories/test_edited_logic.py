@@ -1,4 +1,4 @@
-"""A published transform is edited in place, in a project that ``backfill init`` has written: nothing of it is unseen."""
+"""A published transform is edited in place, in a project that ``backfill init`` has written: it is seen everywhere."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ DAYS = ("2026-01-01", "2026-01-02")
 RANGE = "2026-01-01..2026-01-02"
 SUM = 'F.sum("amount").alias("amount")'
 
+DOUBLED = '(F.sum("amount") * 2).cast("decimal(28,2)").alias("amount")'
+OTHERWISE = '((F.sum("amount") * 2) / 2).cast("decimal(28,2)").alias("amount")'
+UNHARMFUL = (
+    ("return entries.groupBy", "# By day.\n    return entries.groupBy"),
+    ("(entries: DataFrame) -> DataFrame:\n    return entries.", "(rows: DataFrame) -> DataFrame:\n    return rows."),
+    (f", {SUM})", f",\n        {SUM},\n    )"),
+    ("from pyspark.sql import functions as F", "import pyspark.sql.functions as F"),
+)
+
 
 class Shop:
     """The project: its code is edited, and each command reads it anew, as a process of its own does."""
@@ -56,7 +65,7 @@ class Shop:
             "status": bool(self.json("status").get("logic_edited")),
             "doctor": self.json("doctor")["logic"]["verdict"] != "ok",
             "check": any("another logic" in each for each in self.check()["problems"]),
-            "run": bool(self.json("run", REPORT, "--days", RANGE, "--dry-run").get("notes")),
+            "run": "another logic" in str(self.json("run", REPORT, "--days", RANGE, "--dry-run")),
         }
         return [who for who, says in found.items() if says]
 
@@ -96,26 +105,32 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, t
     forget_project()
 
 
-def test_it(shop: Shop) -> None:
-    print(shop.run().stdout)
-    print(shop.backfill("status").stdout)
-    shop.edit(SUM, SUM.replace('"amount").a', '"amount") * 2).a').replace("F.sum", "(F.sum"))
-    for words in (
-        ["status"],
-        ["status", "--json"],
-        ["doctor"],
-        ["doctor", "--json"],
-        ["dataset", "check", "orders"],
-        ["run", REPORT, "--days", RANGE],
-        ["run", REPORT, "--days", RANGE, "--dry-run", "--json"],
-        ["run", REPORT, "--days", RANGE, "--same-rows"],
-    ):
-        print(words, CliRunner().invoke(main, words).output)
-    shop.edit(SUM, '((F.sum("amount") * 2) / 2).cast("decimal(28,2)").alias("amount")')
-    for words in (
-        ["status"],
-        ["run", REPORT, "--days", RANGE, "--same-rows"],
-        ["run", REPORT, "--days", RANGE, "--same-rows", "--json"],
-        ["status"],
-    ):
-        print(words, CliRunner().invoke(main, words).output)
+def test_an_edit_in_place_is_said_everywhere_and_a_run_that_would_mix_is_refused(shop: Shop) -> None:
+    """Readers never see a day of the other logic; a proof on published days, or a new version, goes on."""
+    shop.run()
+    assert shop.says() == [] and shop.check()["problems"] == []
+    for before, after in UNHARMFUL:
+        shop.edit(before, after)
+        assert shop.says() == [], after
+    shop.edit(SUM, DOUBLED)
+    assert shop.says() == ["status", "doctor", "check", "run"]
+    assert shop.backfill.statuses()[REPORT] == {"logic edited": [RANGE]}
+    (line,) = shop.json("status")["logic_edited"]
+    assert line["text"].startswith(f"{REPORT} {RANGE} (2 days): made with another logic than v1 has now")
+    assert "(entries_of_a_day changed)" in line["text"] and "declare the change as a new version" in line["do"]
+    newest = shop.backfill.lakehouse.publisher.log.head().version
+    refused = shop.run(exit_code=1).stderr
+    assert "Days of both would have one version; nothing was built." in refused and "--same-rows" in refused
+    unequal = shop.run("--same-rows", exit_code=1).stderr
+    assert f"v1 gives other rows than it did; nothing was published:\n{REPORT} {DAYS[0]}: " in unequal
+    assert "total_amount 15.00 -> 30.00" in unequal
+    assert shop.backfill.lakehouse.publisher.log.head().version == newest
+    shop.edit(SUM, OTHERWISE)
+    assert shop.says() == ["status", "doctor", "check", "run"]
+    (proof,) = shop.json("run", REPORT, "--days", DAYS[0], "--same-rows")["same_rows"]
+    assert proof == f"{REPORT}: v1 gives the same rows as it did (1 rows of {DAYS[0]})"
+    assert shop.says() == [] and shop.backfill.statuses()[REPORT] == {"fresh": [RANGE]}
+    shop.edit("from pyspark.sql import DataFrame\n", "import time\n\nfrom pyspark.sql import DataFrame\n")
+    shop.edit(SUM, SUM.replace('"amount"', 'F.expr("amount + 0 * rand()")', 1))
+    asked = [each for each in shop.check()["problems"] if "rand() in SQL" in each]
+    assert len(asked) == 1 and asked[0].startswith(f"{PACKAGE}/datasets/orders.py:")
