@@ -313,7 +313,7 @@ def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
 
 
 def test_what_a_version_that_was_edited_would_build_is_left_to_a_person(world: World) -> None:
-    """Its stale days, and those made of them; what it reads is repaired. Its fresh days are told of in the same words."""
+    """Its stale days, and those made of them; what it reads is repaired. Of fresh days the words are the same."""
     edited = EditedLogic("fact", ("fact",), "v2", (D, E), ("f",), ("converted",))
     words = f"fact {D}, {E}: made with another logic than v2 has now (converted changed) -> put v2 back"
     (action,) = _decide(world, edited=[edited]).for_people
