@@ -168,7 +168,7 @@ def _before(found: FoundStatus) -> Iterator[Part]:
     for note in found.notes:
         yield Line(note, Tone.WARN)
     for each in found.edited:
-        yield Line(f"{each}.", Tone.BAD, each.next_step, name="logic edited")
+        yield Line(f"{each}.", Tone.BAD, each.next_step)
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import dagster as dg
 import pytest
@@ -115,7 +116,7 @@ def test_a_version_that_was_edited_in_place_needs_a_person(page: Page, monkeypat
     page.lakehouse.logic[step.name] = logic_of(step.version()).fingerprint
     page.publish()
     page.tick()
-    edited = replace(step, versions=(replace(step.version(), transform=list),))
+    edited = replace(step, versions=(replace(step.version(), transform=MappingProxyType),))
     steps = tuple(edited if each is step else each for each in SMALL_CATALOG.steps)
     with monkeypatch.context() as patch:
         patch.setitem(vars(SMALL_CATALOG), "steps", steps)

@@ -155,7 +155,7 @@ def _trial_answer(
         parts=(
             Fact("problems", list(problems)),
             *([] if problems else [_sound(declared)]),
-            *(Line(f"A change of it would not be seen: {each}.", Tone.WARN, name="unread") for each in unread),
+            *(Line(f"A change of it would not be seen: {each}.", Tone.WARN) for each in unread),
             *map(_sentence, tried),
             Grid("files", ("file", "whole", "rows", "quarantined", "good"), files),
             Grid("reasons", ("file", "reason", "rows", "first line", "example"), reasons, drop=("file",)),

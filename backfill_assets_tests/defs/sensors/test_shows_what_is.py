@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -286,7 +287,7 @@ def test_a_day_whose_version_was_edited_is_not_shown_as_fresh_until_it_is_put_ba
 ) -> None:
     """The check says which version, what has changed, and both ways out."""
     step = SMALL_CATALOG.step("fact_daily_revenue")
-    edited = replace(step.version(), transform=list)
+    edited = replace(step.version(), transform=MappingProxyType)
     reported.lakehouse.logic["fact_daily_revenue"] = logic_of(step.version()).fingerprint
     keep_logic_of(reported.lakehouse.storage, step, step.version())
     publish_chain(reported.lakehouse, "p", DATES)
