@@ -31,8 +31,8 @@ SUM = 'F.sum("amount").alias("amount")'
 DOUBLED = '(F.sum("amount") * 2).cast("decimal(28,2)").alias("amount")'
 OTHERWISE = '((F.sum("amount") * 2) / 2).cast("decimal(28,2)").alias("amount")'
 UNHARMFUL = (
-    ("return entries.groupBy", "# By day.\n    return entries.groupBy"),
     ("(entries: DataFrame) -> DataFrame:\n    return entries.", "(rows: DataFrame) -> DataFrame:\n    return rows."),
+    ("return rows.groupBy", "# By day.\n    return rows.groupBy"),
     (f", {SUM})", f",\n        {SUM},\n    )"),
     ("from pyspark.sql import functions as F", "import pyspark.sql.functions as F"),
 )
