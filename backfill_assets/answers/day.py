@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from backfill_assets.days import DayRange
+from backfill_assets.answers.status import UNDO_IS, short_days, undone_days
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.delta_log import AddedFile, newest_version, read_log
@@ -54,6 +55,8 @@ class FoundDay:
     written_since: Mapping[str, int] = field(default_factory=dict)
     """The day in Delta's own log, after another writer; the rest is as it was published."""
     sample: pa.Grid | None = None
+    notes: Sequence[str] = ()
+    """What a rollback means for it, and how many rows fewer than usual it has."""
 
     @property
     def is_damaged(self) -> bool:
@@ -67,10 +70,10 @@ def look_at_day(
 
     A day whose files are gone is noted as damaged: no log shows it.
     """
-    status = "" if publication else _status(storage, declared, table, day)
+    status, notes = ("", ()) if publication else _status(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
     if version is None:
-        return FoundDay(table, day, status)
+        return FoundDay(table, day, status, notes=notes)
     files = read_log(storage, table, version).of_days([day])[day]
     gone = gone_files(storage, table, files)
     state = published_day(storage, table, day, publication)
@@ -85,6 +88,7 @@ def look_at_day(
         gone=gone,
         reclaimed=publication is not None and not _main_names(storage, table, day, gone),
         written_since=_written_since(storage, table, day) if status == DayStatus.FOREIGN_WRITE else {},
+        notes=notes,
     )
     if found.is_damaged:
         note_damage(storage, table, day, gone)
@@ -117,9 +121,16 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
     return replace(found, sample=rows.head(_MOST_ROWS, filter=pc.field("day") == found.day))
 
 
-def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> str:
+def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> tuple[str, Sequence[str]]:
+    """In a word, and what else is known of it."""
     observed = observe(storage, [each.name for step in declared for each in step.tables])
-    return day_statuses(observed.with_current(declared), observed, DayRange.of(day))[table][day].value
+    steps, key = observed.with_current(declared), TableDay(table, day)
+    statuses = day_statuses(steps, observed, DayRange.of(day))
+    step = next(each for each in steps if table in each.table_names)
+    undo = dict(undone_days(storage, steps, observed, {name: statuses[name] for name in step.table_names})).get(key)
+    undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
+    short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
+    return statuses[table][day].value, tuple(filter(None, (undone, short)))
 
 
 def _main_names(storage: Storage, table: str, day: date, paths: Sequence[str]) -> bool:
@@ -153,6 +164,8 @@ def _facts(found: FoundDay) -> Iterator[Part]:
     yield Fact("table", found.table)
     yield Fact("day", found.day)
     yield Fact("status", found.status)
+    for note in found.notes:
+        yield Line(note, Tone.WARN)
     yield Fact("publication", Id(found.publication))
     yield Fact("table version", found.version)
     if found.content:

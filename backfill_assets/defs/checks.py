@@ -26,6 +26,7 @@ from backfill_assets.state.status import DayStatus
 FRESH, WATCHDOG = "fresh", "watchdog"
 """The checks of each table that are not about its rules: against the log, and against the files."""
 AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared", "delivered"
+DELIVERED_AS_USUAL = "delivered_as_usual"
 """Checks that need the log and the names of landed files alone, and no rows: against the recent past, against what the
 source says that it sent, against the declared fields, and against the time at which a delivery is due."""
 PUBLICATION, PHYSICAL = "publication", "physical"
@@ -157,6 +158,12 @@ def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluati
     words = f"Not run: the run {run[:8]} ended before it. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run)}
     return verdict_of(table, check, day, words, about, passed=False, is_warning=True)
+
+
+def without_data(table: str, check: str, day: str) -> dg.AssetCheckEvaluation:
+    """Of a day that a run planned and that there is nothing to build from: nothing can be wrong with it."""
+    words = "Nothing to judge: nothing has landed for this day, or for a day that it is made of."
+    return verdict_of(table, check, day, words, {}, passed=True)
 
 
 def of_rule(

@@ -203,6 +203,14 @@ def is_stopped(instance: dg.DagsterInstance, name: str) -> bool:
     return any(not state.is_running for state in states if state.instigator_name == name)
 
 
+def is_process_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the launcher knows that the process of a started run has ended without a word: it was killed."""
+    launcher = instance.run_launcher
+    if run.status is not dg.DagsterRunStatus.STARTED or not launcher.supports_check_run_worker_health:
+        return False
+    return launcher.check_run_worker_health(run).status is WorkerStatus.FAILED
+
+
 # ------------------------------------------------------------------ the run launcher of dagster.yaml
 
 _THIS_MACHINE = {"localhost", "127.0.0.1"}

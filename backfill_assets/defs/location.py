@@ -24,7 +24,6 @@ from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset,
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog, discover
 from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
@@ -56,7 +55,6 @@ def backfill_definitions(
         {"backfill_spark": spark, "backfill": Backfill(settings=chosen, catalog=catalog, spark=spark)},
         days_per_run=chosen.days_per_run,
         pool=None if chosen.spark_remote else EMBEDDED_SPARK,
-        published=Storage(str(chosen.lakehouse)),
         last_days=ends_of_data(catalog, chosen) or {},
         executor=executor,
     )
@@ -69,7 +67,6 @@ def code_location(
     days_per_run: int | None = None,
     pool: str | None = None,
     stream_command: Sequence[str] = COMMAND,
-    published: Storage | None = None,
     last_days: Mapping[str, date] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
@@ -79,7 +76,6 @@ def code_location(
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
     in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
-    ``published`` is the lakehouse from which the launchpad of a campaign takes its example.
     ``last_days`` has, by dataset, the last day of those whose data has ended: their partitions end with it.
     """
     tables = PartitionedTables(catalog, last_days, days_per_run)
@@ -102,7 +98,7 @@ def code_location(
         ],
         jobs=[
             *(watch, maintain, refresh, restore, timeline_job(catalog.steps, pool)),
-            *campaign_jobs(tables, pool, published),
+            *campaign_jobs(tables, pool),
         ],
         schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],
         sensors=[

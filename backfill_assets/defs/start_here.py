@@ -13,7 +13,9 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.answers.incidents import incident_answer, incidents_answer
+from backfill_assets.answers.maintenance import failing_line
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
@@ -23,7 +25,7 @@ from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.sensors.landed_files import nothing_builds
+from backfill_assets.defs.sensors.landed_files import landed_and_waiting, nothing_builds
 from backfill_assets.defs.sensors.repairs import look
 from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
@@ -36,6 +38,7 @@ from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, r
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.places import failing_places
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
@@ -48,6 +51,7 @@ from backfill_assets.upkeep.repair import repairs_needed
 
 ASSET, INCIDENTS = "start_here", "incidents"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
+LANDED = "landed, not taken in"
 _MOST_RANGES, _MOST_LINES = 2, 12
 _NOTHING = (Line("Nothing."),)
 _FIRST_TABLE = "fact_sales_transactions"
@@ -113,12 +117,14 @@ def lakehouse_state(
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),
         *_landed_and_left(instance, backfill, tables, location),
+        *map(failing_line, failing_places(backfill.storage, backfill.settings.notices)),
     ]
     return state_answer(
         built_datasets(ends, states),
         newest=_newest(log, states) + ("" if backfill.settings.automation else f" {IS_OFF}"),
         is_at_work=bool(decision.launch or decision.waiting),
         people=people,
+        landed=list(_landed_and_waiting(instance, backfill, tables)),
         quarantine=list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
     )
 
@@ -130,8 +136,11 @@ def state_answer(
     is_at_work: bool = False,
     people: Sequence[Line] = (),
     quarantine: Sequence[Line] = (),
+    landed: Sequence[Line] = (),
 ) -> Answer:
-    """How the lakehouse is in a sentence, what needs a person, and what published days lack. Pure.
+    """How the lakehouse is in a sentence, what needs a person, what waits to be taken in, and what published days lack.
+
+    Pure.
 
     ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait.
     """
@@ -151,6 +160,7 @@ def state_answer(
         parts=(Line(state),),
         sections=(
             Answer(PEOPLE, tuple(people) or _NOTHING),
+            Answer(LANDED, tuple(landed) or _NOTHING),
             Answer(QUARANTINE, tuple(quarantine) or _NOTHING),
         ),
     )
@@ -184,8 +194,9 @@ def _landed_and_left(
     """New days that are left to a daily job which a person or the settings have turned off."""
     for chain in tables.catalog.chains:
         schedule = schedule_name(chain[-1].name)
-        is_off = is_stopped(instance, schedule) or not backfill.settings.automation
-        if is_off and (waiting := nothing_builds(instance, backfill, chain, tables)):
+        if _is_daily_job_off(instance, backfill, chain) and (
+            waiting := nothing_builds(instance, backfill, chain, tables)
+        ):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
             yield Line(
@@ -194,6 +205,17 @@ def _landed_and_left(
                 do=f"backfill run {' '.join(waiting)} --downstream {days}",
                 link=schedule_page(location, schedule),
             )
+
+
+def _landed_and_waiting(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> Iterator[Line]:
+    """What waits for the daily job, or for who asks for it: files that no one would notice."""
+    for chain in tables.catalog.chains:
+        daily_job = not _is_daily_job_off(instance, backfill, chain)
+        yield from map(Line, landed_and_waiting(instance, backfill, chain, tables, daily_job=daily_job))
+
+
+def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: Sequence[Dataset]) -> bool:
+    return is_stopped(instance, schedule_name(chain[-1].name)) or not backfill.settings.automation
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
@@ -211,7 +233,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
-        page = asset_page(CAMPAIGN, name) if name in shown else ""
+        page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except (BackfillError, ValueError):

@@ -68,10 +68,12 @@ _RESTORE = (
 _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
-    Cause.ROLLED_BACK: "launch it when it is to be built again",
+    Cause.ROLLED_BACK: "it is built again when one of its inputs changes; launch it to build it now",
+    Cause.UNDONE_WITH_RAW: "launch it if it is to be made of what raw has now",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
     Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
+    Cause.OVERDUE: "ask the source for it, or land an empty file if the day really has no rows",
     Cause.DRIFT: "declare the field, or tell the source (backfill status names fields and since when)",
     Cause.UNUSUAL: "look at the day (backfill show); if it is right, backfill incident close",
 }
@@ -111,6 +113,7 @@ def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagno
 
 _CAUSES: Mapping[str, Callable[[str], Symptoms]] = {
     "delivered": lambda words: Symptoms(incomplete=words),
+    "delivered_as_usual": lambda words: Symptoms(overdue=words),
     "as_sent": lambda words: Symptoms(incomplete=words),
     "as_declared": lambda words: Symptoms(drifted=words),
     "as_usual": lambda words: Symptoms(unusual=words),

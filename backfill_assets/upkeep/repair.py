@@ -65,6 +65,8 @@ class Repair:
     """The inputs are those that the days were published from: without it, they would be found unchanged."""
     versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
     """By step, the days that were published with another version than the current one: that one builds them again."""
+    undone: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+    """By step, the days that a person had put back: their inputs change, so the undo is over."""
     core_seconds: Decimal = Decimal(0)
     """What it takes at most, as far as days were timed."""
     restores: bool = False
@@ -79,7 +81,9 @@ class Repair:
             for version, days in days_by_version.items()
         )
         versions = [f"By the version that they were published with: {older}."] if older else []
-        return "\n".join([*map(str, self.troubles), *versions])
+        undone = "; ".join(f"{step} {first_ranges(days)}" for step, days in self.undone.items())
+        over = [f"A person had put these back, and what they are made of changes: {undone}."] if undone else []
+        return "\n".join([*map(str, self.troubles), *versions, *over])
 
 
 @dataclass(frozen=True)
@@ -267,9 +271,10 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
     again = max(attempt for _, attempt in attempts)
     return Repair(
         id=_id(group, attempts),
-        title=_title(group, again + 1),
+        title=_title(group, again + 1, is_undone=any(seen.undo(each.table, each.day) for each in group)),
         troubles=tuple(group),
         days={table: tuple(sorted(dates)) for table, dates in days.items()},
+        undone=_undone(seen, days),
         force=group[0].reason is StaleReason.WATCHDOG,
         versions=_older_versions(seen, days),
         core_seconds=_core_seconds(seen, days),
@@ -300,14 +305,20 @@ def _older_versions(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> 
     return older
 
 
-def _title(group: Sequence[StaleDay], attempt: int) -> str:
+def _undone(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str, tuple[date, ...]]:
+    steps = (step for step in seen.steps if step.versions and step.name in days)
+    found = {step.name: tuple(day for day in sorted(days[step.name]) if seen.undo(step.name, day)) for step in steps}
+    return {step: back for step, back in found.items() if back}
+
+
+def _title(group: Sequence[StaleDay], attempt: int, *, is_undone: bool = False) -> str:
     """Every range if there is room for it; else from the first day to the last, of the first table."""
     days = by_table(each.key for each in group)
     listed = "; ".join(f"{table} {first_ranges(dates)}" for table, dates in days.items())
     first, *others = days
     spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"
     counted = f"{first}{f' and {len(others)} more' if others else ''}, {len(group)} days of {spanned}"
-    reason = group[0].reason.value + (f" (attempt {attempt})" if attempt > 1 else "")
+    reason = group[0].reason.value + " since an undo" * is_undone + (f" (attempt {attempt})" if attempt > 1 else "")
     title = f"Repair: {listed}: {reason}"
     return title if len(title) <= _LONGEST_TITLE else f"Repair: {counted}: {reason}"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 
 from backfill_assets.days import TableDay, by_table
 from backfill_assets.lakehouse.records import is_of_stream
@@ -20,7 +20,7 @@ from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.rebuild import decide
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
@@ -155,11 +155,25 @@ class RepairContext:
         return bool(versions) and self.version_name(table, day) in versions
 
     def is_rolled_back(self, table: str, day: date) -> bool:
-        """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""
-        states = (
-            (each.name, self.observed.states.get(TableDay(each.name, day))) for each in self.step_of[table].tables
-        )
-        return any(state and self._rollbacks.of(name, day, state.publication) for name, state in states)
+        """Does a rollback of a table of this step hold that day? Until an input of it changes; longer where it
+        withdrew rows of raw that the day is made of: a person decides then.
+        """
+        undo = self.undo(table, day)
+        return undo is not None and undo.state is not UndoIs.OVER
+
+    def undo(self, table: str, day: date) -> Undo | None:
+        """The rollback that stands on a table of this step on that day."""
+        return self._undo(self.step_of[table].name, day)
+
+    @cached_property
+    def _undo(self) -> Callable[[str, date], Undo | None]:
+        def look(step: str, day: date) -> Undo | None:
+            tables = self.step_of[step].table_names
+            if not any(TableDay(table, day) in self.observed.states for table in tables):
+                return None
+            return undo_of(self._rollbacks, self.steps, self.step_of[step], day, self.observed)
+
+        return cache(look)
 
     @cached_property
     def _rollbacks(self) -> Rollbacks:
@@ -182,17 +196,22 @@ class RepairContext:
 
     def fails_again(self, stale: StaleDay) -> HeldByGates | None:
         """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
-        step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
+        step = self.step_of[stale.table]
         keys = (TableDay(table.name, stale.day) for table in step.tables)
         failed = [self.failed_gates[key] for key in keys if key in self.failed_gates]
-        if not failed or version is None:
-            return None
-        read = decide.read_days(step, version, [stale.day])
+        wanted = self._wanted(step, stale.day) if failed else ""
+        return next((gate for gate in failed if wanted and gate.made_of == wanted), None)
+
+    def _wanted(self, step: Step, day: date) -> str:
+        """The input fingerprint that a repair would build the day with; empty if its version is not declared."""
+        version = self.version(step.name, day)
+        if version is None:
+            return ""
+        read = decide.read_days(step, version, [day])
         logicals = {
-            name: {day: self.observed.logical(TableDay(name, day)) for day in days} for name, days in read.items()
+            name: {each: self.observed.logical(TableDay(name, each)) for each in days} for name, days in read.items()
         }
-        wanted = decide.wanted(step, version, [stale.day], logicals)[stale.day].input_fingerprint
-        return next((gate for gate in failed if gate.made_of == wanted), None)
+        return decide.wanted(step, version, [day], logicals)[day].input_fingerprint
 
     def tries(self, stale: StaleDay) -> int:
         """The repairs that left the day as it is, or after which its check failed again."""
@@ -251,7 +270,7 @@ class RepairContext:
         moved = self.moved(stale) if stale.reason in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED) else []
         from_raw = [key for key in moved if self.step_of[key.table].source]
         looks_back = {read.table for read in step.version().reads if read.first < 0} if moved else set()
-        gate = self.fails_again(stale)
+        gate, undo = self.fails_again(stale), self.undo(stale.table, stale.day)
         late = stale.reason is StaleReason.LATE_ROWS
         return Symptoms(
             is_raw=step.source is not None,
@@ -266,7 +285,8 @@ class RepairContext:
             run_failed=any(key in self.not_run for key in keys),
             gates=gate.words if gate else "",
             asks=next(filter(None, map(self._asks, from_raw)), ""),
-            rolled_back=self.is_rolled_back(stale.table, stale.day),
+            rolled_back=undo is not None and undo.state is UndoIs.HELD,
+            undone_with_raw=undo is not None and undo.state is UndoIs.ASKED,
             version_gone=gone and step.source is None,
         )
 
@@ -280,8 +300,19 @@ class RepairContext:
         return bool(content and content.figure(DELETED))
 
     def may_build(self, table: str, day: date) -> bool:
-        free = self.has_partition(table, day) and not self.is_rolled_back(table, day)
-        return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
+        """Also a day that an undo holds, if it is made of what there is: unless an input changes, it is kept."""
+        if not self.has_partition(table, day):
+            return False
+        step, undo = self.step_of[table], self.undo(table, day)
+        is_kept = undo is not None and undo.state is UndoIs.HELD and self._is_fresh(step, day)
+        if self.is_rolled_back(table, day) and not is_kept:
+            return False
+        return step.source is not None or self.version(table, day) is not None
+
+    def _is_fresh(self, step: Step, day: date) -> bool:
+        """Is a built day made of what is published of its inputs?"""
+        contents = [self.observed.content(TableDay(table, day)) for table in step.table_names]
+        return decide.made_from(self._wanted(step, day), contents)
 
     @cached_property
     def published(self) -> dict[str, set[date]]:

@@ -20,6 +20,7 @@ from backfill_assets.defs.checks import (
     AS_USUAL,
     BROKEN,
     DELIVERED,
+    DELIVERED_AS_USUAL,
     LOST,
     MADE_OF,
     NOT_RUN,
@@ -65,7 +66,7 @@ from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairConte
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
 EVERY_SECONDS = 60
-SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED)
+SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED, DELIVERED_AS_USUAL)
 _AFTER_ALL_ELSE = "-10"
 _A_DAY = timedelta(days=1)
 
