@@ -25,24 +25,16 @@ from backfill_assets.state import edited_logic
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView, gc_paused, observe
-<<<<<<< HEAD
-from backfill_assets.state.status import DayStatus, Statuses, day_statuses
-=======
 from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, day_statuses
 from backfill_assets.text import format_count
->>>>>>> main
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 DAMAGED = "damaged"
 _MOST_DAMAGED = 5
-<<<<<<< HEAD
-_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, edited_logic.STATUS: Tone.BAD, "missing": Tone.BAD}
-=======
 _LATELY, _SHORT = 7, 0.1
 """Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
-_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, "missing": Tone.BAD}
->>>>>>> main
+_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, edited_logic.STATUS: Tone.BAD, "missing": Tone.BAD}
 
 
 @dataclass(frozen=True)
@@ -64,17 +56,14 @@ class FoundStatus:
     """What published days lack, by source, and the commonest reason of the worst day."""
     drift: Sequence[tuple[str, Drift]] = ()
     """By raw table, the fields that land and are not as declared."""
-<<<<<<< HEAD
     edited: Sequence[EditedLogic] = ()
     """Versions that were edited in place since they published days."""
-=======
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     """By raw table, what has landed for it."""
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
     """Days that a person put back and that are not made of what there is now."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
     """Newest days of sources that have fewer rows than usual, in words."""
->>>>>>> main
 
     def status_of(self, table: str, day: date) -> str:
         if TableDay(table, day) in self.damaged:
@@ -121,9 +110,7 @@ def look_at_main(
             for each in rejected
         ],
         drift=list(_drift(declared, observed, chosen, days)),
-<<<<<<< HEAD
         edited=edited_logic.edited_logic(storage, asked, edited_logic.contents_of(observed.states)),
-=======
         landed={
             step.name: landed_source(zone, storage, step.source.name, step.name)
             for step in asked
@@ -131,7 +118,6 @@ def look_at_main(
         },
         undone=dict(undone_days(storage, steps, observed, statuses)),
         short={key: words for step in asked for key, words in short_days(step, observed, days)},
->>>>>>> main
     )
 
 
