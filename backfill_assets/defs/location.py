@@ -13,13 +13,14 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
+from backfill_assets.defs.incidents import incident_job, incidents_spec, show_incidents
 from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
-from backfill_assets.defs.start_here import incidents_spec, show_incidents, start_here_page, start_here_spec
+from backfill_assets.defs.start_here import start_here_page, start_here_spec
 from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset, stream_sensor
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
@@ -97,7 +98,7 @@ def code_location(
             *(stream_asset(each, stream_command) for each in streamed),
         ],
         jobs=[
-            *(watch, maintain, refresh, restore, timeline_job(catalog.steps, pool)),
+            *(watch, maintain, refresh, restore, timeline_job(catalog.steps, pool), incident_job()),
             *campaign_jobs(tables, pool),
         ],
         schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],

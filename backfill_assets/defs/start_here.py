@@ -1,18 +1,15 @@
-"""The assets ``start_here``, the first page to open, and ``incidents``.
+"""The asset ``start_here``, the first page to open: how the lakehouse is, what people do and what needs one.
 
-They say how the lakehouse is, what people do and what needs one; what is wrong, what was tried and what was settled.
-No run materializes them: the sensor keeps them as the lakehouse is.
+No run materializes it: the sensor keeps it as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.answers.incidents import incident_answer, incidents_answer
 from backfill_assets.answers.maintenance import failing_line
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
 from backfill_assets.campaign.standing import is_page_of
@@ -46,16 +43,15 @@ from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
 from backfill_assets.upkeep.for_people import first_ranges
-from backfill_assets.upkeep.incidents import Incident, IncidentBook
+from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.repair import repairs_needed
 
-ASSET, INCIDENTS = "start_here", "incidents"
+ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
 LANDED = "landed, not taken in"
 _MOST_RANGES, _MOST_LINES = 2, 12
 _NOTHING = (Line("Nothing."),)
 _FIRST_TABLE = "fact_sales_transactions"
-_SHOWN_CLOSED, _MOST_PAGES = timedelta(days=7), 12
 
 
 def start_here_spec(catalog: Catalog) -> dg.AssetSpec:
@@ -252,10 +248,11 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
 
 def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
-    return _keep_page(instance, ASSET, state_metadata(answer), shown)
+    return keep_page(instance, ASSET, state_metadata(answer), shown)
 
 
-def _keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
+def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
+    """Write a page if it says something else than ``seen``, the digest of what it said; returns the new one."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now
@@ -271,36 +268,4 @@ def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:
     return {
         **{name: dg.MetadataValue.md(markdown(Answer(parts=parts)).strip()) for name, parts in entries.items()},
         "waiting for people": dg.MetadataValue.int(0 if people == _NOTHING else len(people)),
-    }
-
-
-# ------------------------------------------------------------------ incidents
-
-
-def incidents_spec() -> dg.AssetSpec:
-    return dg.AssetSpec(
-        INCIDENTS,
-        group_name=BEGIN,
-        kinds={"deltalake"},
-        description="What went wrong with published days: the cause, what the sensor `repairs` tried, what its check "
-        "says now, and what needs a person. *Metadata* below has each open incident, and those of the last week.",
-    )
-
-
-def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
-    """Keeps the page as the incidents are, for the sensor; ``seen`` is the digest of what it said."""
-    book = IncidentBook(backfill.storage)
-    metadata = incidents_metadata(book.open(), book.closed_since(datetime.now(UTC) - _SHOWN_CLOSED))
-    return "", _keep_page(context.instance, INCIDENTS, metadata, seen)
-
-
-def incidents_metadata(open_: list[Incident], closed: list[Incident]) -> dict[str, dg.MetadataValue]:
-    """Numbers that the UI plots, a table of all, and each open one with its history. Pure."""
-    pages = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
-    return {
-        "open": dg.MetadataValue.int(len(open_)),
-        "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
-        "closed in a week": dg.MetadataValue.int(len(closed)),
-        "all": dg.MetadataValue.md(markdown(incidents_answer(open_, closed))),
-        **{each.id: dg.MetadataValue.md(markdown(incident_answer(each))) for each in pages},
     }

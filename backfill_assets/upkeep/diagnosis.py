@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
@@ -47,6 +48,31 @@ class Cause(enum.StrEnum):
     NEVER_BUILT = "never built"
 
 
+_NUMBER = re.compile(r"(?<![\w.,])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\w)")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A rule of the watchdog that failed on a published day."""
+
+    rule: str
+    expected: str
+    observed: str
+
+    def __str__(self) -> str:
+        """With by how much, where each side names one number."""
+        by = _apart(self.expected, self.observed)
+        return f"{self.rule}: expected {self.expected}, observed {self.observed}{f' ({by})' if by else ''}"
+
+
+def _apart(expected: str, observed: str) -> str:
+    sides = [_NUMBER.findall(text) for text in (observed, expected)]
+    if any(len(numbers) != 1 for numbers in sides):
+        return ""
+    left, right = (Decimal(numbers[0].replace(",", "")) for numbers in sides)
+    return f"{left - right:+,}"
+
+
 @dataclass(frozen=True)
 class Symptoms:
     """What is seen of one day of one step. Texts are empty where nothing is."""
@@ -56,6 +82,8 @@ class Symptoms:
     """Main holds files that no publication named."""
     broken: Collection[str] = ()
     """The rules of the watchdog that failed on what is published now."""
+    disagreements: str = ""
+    """Of sums, what they are and what they should be."""
     lost: bool = False
     """Files of it are gone or cannot be read."""
     late: bool = False
@@ -177,6 +205,7 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         Cause.UNUSUAL: seen.unusual,
         Cause.HELD_BACK: seen.gates,
         Cause.TOO_LATE: seen.asks,
+        Cause.DISAGREES: seen.disagreements,
     }
     sure = case.confidence >= least
     return Diagnosis(

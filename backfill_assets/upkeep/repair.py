@@ -14,6 +14,7 @@ from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.bounds import why_beyond
 from backfill_assets.upkeep.diagnosis import Action, Diagnosis
+from backfill_assets.upkeep.findings import SUSPECTED, Lineage, WrongDay, findings_of
 from backfill_assets.upkeep.for_people import (
     ManualAction,
     after_most_attempts,
@@ -90,6 +91,7 @@ class Repair:
 class RepairDecision:
     """What to launch now, what waits for something that is under way, and what waits for a person."""
 
+    lineage: Lineage
     launch: tuple[Repair, ...] = ()
     waiting: tuple[str, ...] = ()
     for_people: tuple[ManualAction, ...] = ()
@@ -99,6 +101,12 @@ class RepairDecision:
     """Days that a plan is rebuilding, with the plan."""
     diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
     """Of all that is wrong, by day."""
+    findings: tuple[WrongDay, ...] = ()
+    """All that is wrong, with what the checks say that need no rows, in the order in which tables are built."""
+    under_way: frozenset[TableDay] = frozenset()
+    """Days that something is about to write, or that a plan is rebuilding: nothing new is said of them."""
+    unsettled: frozenset[TableDay] = frozenset()
+    """Days of which it cannot be said now whether they are right: an incident of theirs stays as it is."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
@@ -119,14 +127,17 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw) if raw else {}
     with_raw = [each for each in diagnoses if each not in raw and each.day in held.get(each.table, ())]
-    open_ = {each: found for each, found in diagnoses.items() if each not in {*with_raw, *restored}}
+    findings = findings_of(seen, diagnoses)
+    accepted = {each.key for each in findings if each.accepted and each.cause not in SUSPECTED}
+    apart = {*with_raw, *restored, *(each for each in diagnoses if each.key in accepted)}
+    open_ = {each: found for each, found in diagnoses.items() if each not in apart}
     wanted = [each for each, found in open_.items() if found.action is Action.REBUILD and each not in raw]
     rebuilt = [each for each in wanted if not seen.is_edited(*each.key)]
     by_plan = {each: plan for each in rebuilt if (plan := seen.rebuilt_by.get(each.key))}
     tried = [each for each in rebuilt if each not in by_plan and not _may_try(seen, each)]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
     later = _later(seen, roots)
-    launch, waiting, beyond = _launches(seen, [each for each in roots if each not in later])
+    launch, met, beyond = _launches(seen, [each for each in roots if each not in later])
     after = [each for each in nowhere if is_after_partitions(seen, each)]
     actions = (
         *by_diagnoses(seen, {each: found for each, found in open_.items() if found.action is not Action.REBUILD}),
@@ -135,10 +146,11 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *before_partitions(trouble for trouble in nowhere if trouble not in after),
         *code,
         *of_edited_logic(seen),
-        *of_suspicions(seen, diagnoses),
+        *of_suspicions(seen, findings),
     )
     people, of_plans = left_to_plans(seen, actions)
-    waiting += (
+    waiting = (
+        *met.values(),
         *_with_why(later),
         *_with_why({each: f"{plan} is rebuilding these days" for each, plan in by_plan.items()}),
         *([f"{format_count(len(with_raw), 'day')} made of raw days that wait for a person"] if with_raw else ()),
@@ -146,8 +158,26 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *after_partitions(after),
         *of_plans,
     )
-    restores = _restores(seen, [each for each in restored if not seen.pause(each)])
-    return RepairDecision((*launch, *restores), waiting, tuple(people), (*later, *restored), by_plan, diagnoses)
+    restores = _restores(seen, [each for each in restored if not seen.pause(each) and each.key not in accepted])
+    return RepairDecision(
+        Lineage(seen),
+        (*launch, *restores),
+        waiting,
+        tuple(people),
+        (*later, *restored),
+        by_plan,
+        diagnoses,
+        findings,
+        frozenset({*(each.key for troubles in met for each in troubles), *seen.rebuilt_by}),
+        frozenset({*(each.key for each in (*left, *nowhere)), *_written_now(seen)}),
+    )
+
+
+def _written_now(seen: RepairContext) -> Iterator[TableDay]:
+    """Days of open incidents that a run or a backfill of just these days may be writing."""
+    for key in seen.incidents:
+        if any(write.days is not None and key.day in write.days for write in seen.busy.get(key.table, ())):
+            yield key
 
 
 # ---------------------------------------------------------------- what is launched
@@ -184,10 +214,10 @@ def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
 
 def _launches(
     seen: RepairContext, roots: Sequence[StaleDay]
-) -> tuple[tuple[Repair, ...], tuple[str, ...], tuple[ManualAction, ...]]:
-    """What is launched, what waits for something under way, and what is beyond the bounds."""
+) -> tuple[tuple[Repair, ...], dict[tuple[StaleDay, ...], str], tuple[ManualAction, ...]]:
+    """What is launched, the days that wait for something under way and why, and what is beyond the bounds."""
     launch: list[Repair] = []
-    waiting: list[str] = []
+    waiting: dict[tuple[StaleDay, ...], str] = {}
     beyond: list[ManualAction] = []
     busy = {table: list(writes) for table, writes in seen.busy.items()}
     spent = seen.spent_lately
@@ -195,7 +225,7 @@ def _launches(
         for part in _apart(seen, group, busy):
             repair = _repair(seen, part)
             if first := _met(busy, repair):
-                waiting.append(f"{repair.title}: waits for {first.name}")
+                waiting[repair.troubles] = f"{repair.title}: waits for {first.name}"
                 continue
             days = sum(map(len, repair.days.values()))
             if why := why_beyond(seen.bounds, days, repair.core_seconds, spent, seen.core_hour_price):
@@ -205,7 +235,7 @@ def _launches(
             launch.append(repair)
             for table, dates in repair.days.items():
                 busy.setdefault(table, []).append(WriteUnderWay(f"the repair {repair.id}", frozenset(dates)))
-    return tuple(launch), tuple(waiting), tuple(beyond)
+    return tuple(launch), waiting, tuple(beyond)
 
 
 def _may_try(seen: RepairContext, stale: StaleDay) -> bool:

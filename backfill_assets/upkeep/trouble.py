@@ -12,11 +12,11 @@ from decimal import Decimal
 from functools import cache, cached_property
 
 from backfill_assets.days import TableDay, by_table
-from backfill_assets.lakehouse.records import is_of_stream
+from backfill_assets.lakehouse.records import is_of_stream, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import missing_inputs, step_by_table
-from backfill_assets.quality.watchdogs import CONTENT, FILES
+from backfill_assets.quality.watchdogs import CONTENT, FILES, metrics_needed
 from backfill_assets.rebuild import decide
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
@@ -24,8 +24,8 @@ from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
-from backfill_assets.upkeep.incidents import Incident
+from backfill_assets.upkeep.diagnosis import Diagnosis, Disagreement, Symptoms, diagnose
+from backfill_assets.upkeep.incidents import Closing, Incident
 
 
 class StaleReason(enum.StrEnum):
@@ -50,6 +50,10 @@ class FailedWatch:
     """The rules that failed."""
     lost: bool = False
     """Files of it are gone or damaged."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """What these rules expected and observed."""
+    beside: str = ""
+    """A digest of what its sums were compared with; empty where that is not known."""
 
     @property
     def differs(self) -> bool:
@@ -64,6 +68,8 @@ class HeldByGates:
     words: str
     made_of: str = ""
     """The input fingerprint of what was built; empty where that is not known."""
+    run: str = ""
+    """The run that built it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -132,8 +138,10 @@ class RepairContext:
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
     """What the checks said that need no rows, by the name of the check, where they fail."""
-    not_run: Collection[TableDay] = ()
-    """Days whose last run ended before their gates were judged."""
+    not_run: Mapping[TableDay, str] = field(default_factory=dict)
+    """Days whose last run ended before their gates were judged, with that run."""
+    closings: Mapping[str, Closing] = field(default_factory=dict)
+    """What people have closed, by the id of the incident."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
@@ -216,12 +224,12 @@ class RepairContext:
     def tries(self, stale: StaleDay) -> int:
         """The repairs that left the day as it is, or after which its check failed again."""
         known = self.incidents.get(stale.key, ())
-        return max((each.tries(stale.day, stale.evidence) for each in known), default=0)
+        return max((each.tries(stale.key, stale.evidence) for each in known), default=0)
 
     def pause(self, stale: StaleDay) -> datetime | None:
         """Until when a day waits after its last attempt; None if it need not."""
         known = self.incidents.get(stale.key, ())
-        ends = [each.ended or each.at for found in known for each in found.attempts if stale.day in each.evidence]
+        ends = [each.ended or each.at for found in known for each in found.attempts_of(stale.key)]
         tries = self.tries(stale)
         until = max(ends) + self.bounds.pause_after(tries) if tries and ends else None
         return until if until and self.now < until else None
@@ -231,7 +239,7 @@ class RepairContext:
         if stale.reason not in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED):
             return False
         settle = timedelta(seconds=self.bounds.settle)
-        known = self.incidents.get(stale.key, ())
+        known = [each for each in self.incidents.get(stale.key, ()) if stale.table == each.table]
         if any(self.now - each.opened > _LONGEST_SETTLING * settle for each in known):
             return False
         published = (self.streams.published_at(self.publication(key)) for key in self.moved(stale))
@@ -256,9 +264,19 @@ class RepairContext:
     @cached_property
     def watches(self) -> Mapping[TableDay, FailedWatch]:
         """The watchdogs that failed on what is published now."""
-        return {
-            TableDay(each.table, each.day): each for each in self.failed_watches if _still_speaks(each, self.observed)
-        }
+        return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
+
+    def _still_speaks(self, watch: FailedWatch) -> bool:
+        """Is all that it looked at as it was? A sum that was read beside another table's fault says nothing after."""
+        key = TableDay(watch.table, watch.day)
+        state, physical = self.observed.states.get(key), self.observed.now(key)
+        if state is None or (state.publication, physical) != (watch.publication, watch.physical):
+            return False
+        if watch.differs or not watch.beside or watch.table not in self.step_of:
+            return True
+        step = self.step_of[watch.table]
+        tables = next(metrics_needed(each) for each in step.tables if each.name == watch.table)
+        return watch.beside == digest_beside(self.observed, tables, step.cadence.period(watch.day))
 
     def diagnose(self, stale: StaleDay) -> Diagnosis:
         return diagnose(self._symptoms(stale), self.bounds.confidence)
@@ -276,6 +294,7 @@ class RepairContext:
             is_raw=step.source is not None,
             foreign=stale.reason is StaleReason.FOREIGN_WRITE,
             broken={rule for watch in watches for rule in watch.broken},
+            disagreements="; ".join(str(each) for watch in watches for each in watch.disagreements),
             lost=any(watch.lost for watch in watches),
             late=late,
             corrected=any(self._took_back(key) for key in from_raw),
@@ -358,10 +377,10 @@ def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: St
     return None
 
 
-def _still_speaks(watch: FailedWatch, observed: LogView) -> bool:
-    state = observed.states.get(TableDay(watch.table, watch.day))
-    physical = observed.now(TableDay(watch.table, watch.day))
-    return state is not None and (state.publication, physical) == (watch.publication, watch.physical)
+def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]) -> str:
+    """What ``tables`` hold on ``days``: a compaction of them changes nothing of it, a foreign write does."""
+    keys = [TableDay(table, day) for table in sorted(tables) for day in days]
+    return digest([logical_of(observed.states.get(key), observed.now(key)) for key in keys], 12)
 
 
 def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -> str:
