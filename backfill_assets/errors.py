@@ -31,6 +31,10 @@ class PublicationRefused(BackfillError):
     """A publication would break a promise (schema, overlap with an active file, an expired rollback window)."""
 
 
+class LogicEdited(PublicationRefused):
+    """A version computes something else than it did when it published days: both would have one name."""
+
+
 class CommitRefused(PublicationRefused):
     """A commit was refused though no other writer was faster: the table cannot be written as it is."""
 

@@ -173,6 +173,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_facts_follow_landed_events_of_today",
     "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": f"{_STREAM}"
     "test_a_topic_is_read_from_its_beginning_and_a_null_value_takes_its_sale_out_until_a_rollback",
+    "backfill run report_sea_temperature --days 2016-02-15..2016-02-17 --same-rows": "backfill_assets_tests/stories/"
+    "test_edited_logic.py::test_an_edit_in_place_is_said_everywhere_and_a_run_that_would_mix_is_refused",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark stop": _SPARK,

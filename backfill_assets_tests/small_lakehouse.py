@@ -48,6 +48,8 @@ class SmallLakehouse:
         self.crash_at: CrashPoint | None = None
         self.metrics: dict[str, Mapping[str, int | str]] = {}
         """What was measured of each day that is published, beside its rows, by table."""
+        self.logic: dict[str, str] = {}
+        """By table, what its days say of the logic that made them."""
 
     def now(self) -> datetime:
         return datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(minutes=self.minutes)
@@ -131,6 +133,7 @@ class SmallLakehouse:
                     code_version=code,
                     inputs=inputs.get(day, ""),
                     metrics={"rows": len(ids), **self.metrics.get(table, {})},
+                    logic=self.logic.get(table, ""),
                 ),
                 expected=pin.expected[TableDay(table, day)],
                 made_of=self._made_of(table, day, code) if inputs.get(day) else None,

@@ -30,6 +30,7 @@ from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.class_archive import MAKE_IT, archive_file
 from backfill_assets.spark.connect_server import LOOPBACK
 from backfill_assets.spark.session import driver_memory, listens, profile
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.reading import read_switches
 from backfill_assets.text import format_count, format_ranges
@@ -105,6 +106,7 @@ def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
         "sensors": partial(sensors, settings),
         "notices": partial(notices, settings),
         "versions": partial(current_versions, settings, catalog.steps),
+        "logic": partial(logic_as_published, settings, catalog.steps),
     }
 
 
@@ -301,6 +303,20 @@ def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFin
     return MachineFinding(
         "warn" if gone else "ok", "; ".join(notes), "backfill status has the current version of each table."
     )
+
+
+def logic_as_published(settings: Settings, declared: Sequence[Step]) -> MachineFinding:
+    """Versions that were edited in place since they published days: a run that builds with them is refused."""
+    storage = Storage(str(settings.lakehouse))
+    if not anything_published(storage):
+        return MachineFinding("ok", "nothing is published yet")
+    log = PublicationLog(storage)
+    contents = contents_of(log.day_states(log.head(), [name for step in declared for name in step.table_names]))
+    if edited := edited_logic(storage, declared, contents):
+        return MachineFinding("fail", "; ".join(map(str, edited)), edited[0].next_step)
+    if any(each.logic for each in contents.values()):
+        return MachineFinding("ok", "each version is as it was when it published its days")
+    return MachineFinding("ok", "the published days do not say with which logic they were made")
 
 
 def _existing(folder: Path) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.lakehouse.kept_logic import SameRows
 from backfill_assets.model.placement import is_ingestion
 from backfill_assets.plan.records import PlannedStep, Why, days_of
 from backfill_assets.plan.table_run import RunPlan
@@ -23,6 +24,8 @@ class StepRan:
     step: str
     result: BuildResult
     seconds: float
+    same_rows: Sequence[SameRows] = ()
+    """What was proven before of versions that were edited in place."""
 
     @property
     def days(self) -> list[BuiltDay]:
@@ -141,6 +144,8 @@ def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> A
 
 
 def _said(ran: Sequence[StepRan]) -> Iterator[Part]:
+    if proofs := [proof for step in ran for proof in step.same_rows]:
+        yield Fact("same rows", [str(each) for each in proofs])
     for table, days in (item for step in ran for item in step.result.appended_elsewhere.items()):
         late = format_ranges(days)
         yield Line(

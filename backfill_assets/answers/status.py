@@ -23,7 +23,9 @@ from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import Unreadable
 from backfill_assets.quality.as_usual import fewer_rows
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
+from backfill_assets.state import edited_logic
 from backfill_assets.state.damage import damaged_days
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView, gc_paused, observe_each
 from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, day_statuses
@@ -35,7 +37,13 @@ DAMAGED, HELD_BACK, CANNOT_BE_READ = "damaged", "held back", "cannot be read"
 _MOST_DAMAGED = 5
 _LATELY, _SHORT = 7, 0.1
 """Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
-_TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, HELD_BACK: Tone.BAD, "missing": Tone.BAD}
+_TONES = {
+    "fresh": Tone.GOOD,
+    DAMAGED: Tone.BAD,
+    HELD_BACK: Tone.BAD,
+    edited_logic.STATUS: Tone.BAD,
+    "missing": Tone.BAD,
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class FoundStatus:
     """By raw table, the fields that land and are not as declared."""
     undecided: Mapping[str, Unreadable] = field(default_factory=dict)
     """Tables whose days have no status, each with the one to blame that cannot be read."""
+    edited: Sequence[EditedLogic] = ()
+    """Versions that were edited in place since they published days."""
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     """By raw table, what has landed for it."""
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
@@ -71,8 +81,11 @@ class FoundStatus:
     def status_of(self, table: str, day: date) -> str:
         if TableDay(table, day) in self.damaged:
             return DAMAGED
-        is_held = any(day == held.day and table in self._behind(held.table) for held in self.held)
-        return HELD_BACK if is_held else self.statuses[table][day].value
+        if any(day == held.day and table in self._behind(held.table) for held in self.held):
+            return HELD_BACK
+        status = self.statuses[table][day]
+        is_edited = status is DayStatus.FRESH and any(each.concerns(table, day) for each in self.edited)
+        return edited_logic.STATUS if is_edited else status.value
 
     def _behind(self, table: str) -> list[str]:
         """The tables that are built together with the one that a gate is of, and those made of them."""
@@ -120,6 +133,7 @@ def look_at_main(
         held=[each for each in _held(storage, declared, observed, chosen) if days is None or each.day in days],
         drift=list(_drift(declared, observed, chosen, days)),
         undecided={name: each for name, each in observed.undecided(declared).items() if not chosen or name in chosen},
+        edited=edited_logic.edited_logic(storage, asked, edited_logic.contents_of(observed.states)),
         landed={
             step.name: landed_source(zone, storage, step.source.name, step.name)
             for step in asked
@@ -244,6 +258,8 @@ def _before(found: FoundStatus) -> Iterator[Part]:
         yield Line("The next run or rollback finishes what a dead process left.", Tone.WARN)
     for note in found.notes:
         yield Line(note, Tone.WARN)
+    for each in found.edited:
+        yield Line(f"{each}.", Tone.BAD, each.next_step)
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:

@@ -136,13 +136,17 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 
 
 def freshness(
-    table: str, day: date, status: DayStatus, publication: str, target: Target | None = None
+    table: str, day: date, status: DayStatus, publication: str, target: Target | None = None, *, edited: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """Whether a day is built from what is published of its inputs; a stale day is a warning."""
-    is_fresh = status is DayStatus.FRESH
+    """Whether a day is built from what is published of its inputs; a stale day is a warning.
+
+    So is one whose version was ``edited`` in place since: why, and what to do.
+    """
+    is_fresh = status is DayStatus.FRESH and not edited
     words = (
         "built from what is published of its inputs" if is_fresh else f"{status}; the sensor `repairs` says what next"
     )
+    words = edited or words
     about = {PUBLICATION: publication}
     return verdict_of(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
 

@@ -26,6 +26,7 @@ from backfill_assets.defs.timelines import show_timelines, timeline_job, timelin
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.model.catalog import Catalog, discover
+from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.bounds import RepairBounds
 
@@ -47,6 +48,8 @@ def backfill_definitions(
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
     chosen = settings or Settings.from_environment()
     RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
+    for version in (version for step in catalog.steps for version in step.versions):
+        logic_of(version)  # As it is loaded: a file that is edited later is other code than this process has.
     spark = SharedSpark(settings=chosen)
     return code_location(
         catalog,

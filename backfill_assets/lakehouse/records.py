@@ -159,6 +159,8 @@ class DayContent:
     metrics: Mapping[str, int | str | None] = field(default_factory=dict)
     staged_ms: int | None = None
     """Milliseconds that staging took for the step's tables together, the day's share; None if it was not measured."""
+    logic: str = ""
+    """The fingerprint of the version's logic, part of no other; empty for raw, and where it was not recorded."""
 
     @property
     def logical(self) -> str:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.judge.second_look import with_second_look
+from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.rows import write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
@@ -37,8 +39,11 @@ from backfill_assets.model.declaration import (
     Table,
     Version,
 )
+from backfill_assets.model.logic import logic_of
 from backfill_assets.model.rules import FewDuplicates, FewRejected
+from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.quality import gates, measures
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -80,6 +85,32 @@ class CheckedFile:
     @property
     def good(self) -> bool:
         return not self.quarantined and not self.broken
+
+
+@dataclass(frozen=True)
+class LogicSeen:
+    """What is wrong with the logic of versions as it is written, and what of it cannot be read."""
+
+    problems: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
+def look_at_logic(storage: Storage, dataset: Dataset) -> LogicSeen:
+    """Clocks and randomness in any version, and versions that were edited in place; reads sources and the log."""
+    steps = [step for step in dataset.steps if step.source is None]
+    asks: dict[str, None] = {}
+    unread: dict[str, None] = {}
+    contents: Mapping[TableDay, DayContent] = {}
+    for of, version in ((step.name, version) for step in steps for version in step.versions):
+        logic = logic_of(version)
+        why = "a day that is built again would have other rows"
+        asks |= {f"{each}: {of}, version {version.name}; {why}": None for each in logic.asks}
+        unread |= dict.fromkeys(logic.unread)
+    if anything_published(storage):
+        log = PublicationLog(storage)
+        contents = contents_of(log.day_states(log.head(), [name for step in steps for name in step.table_names]))
+    edited = (f"{each} -> {each.next_step}" for each in edited_logic(storage, steps, contents))
+    return LogicSeen((*asks, *edited), tuple(unread))
 
 
 def check_file(

@@ -96,6 +96,12 @@ class Contract:
             found.update(_own(each))
         return found
 
+    @classmethod
+    def decides_rows(cls) -> Mapping[str, Any]:
+        """What rows of it depend on, column by column: the type and the checks, and nothing that is said to people."""
+        types = declared_types(cls)
+        return {name: (types[name], each.nullable, each.checks) for name, each in cls.fields().items()}
+
 
 @once
 def declared_types(contract: type[Contract]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, get_args
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -65,6 +65,12 @@ class TableTransform:
     reads: tuple[Reads, ...]
     cadence: Cadence = Cadence.DAILY
     clustered: bool = False
+
+    def decides_rows(self) -> Mapping[str, object]:
+        """What the rows depend on: checks of a column only hold a day back, and ``clustered`` is about files."""
+        reads = [(each.table, each.first, each.last, each.partial) for each in self.reads]
+        columns = declared_types(self.contract)
+        return {"table": self.table, "reads": reads, "cadence": self.cadence, "columns": columns, "by": self.function}
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
         """The rows of the table, under its name."""
@@ -139,6 +145,8 @@ class LandedDataset:
     sends_totals: bool = False
     unusual_beyond: float | None = 6.0
     """See :class:`~backfill_assets.model.declaration.Table`; of all its tables."""
+    is_declaration: ClassVar[bool] = True
+    """What its methods are told of a function is no logic of it, see :mod:`backfill_assets.model.logic`."""
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 

@@ -56,6 +56,20 @@ class Refinement:
     def __post_init__(self) -> None:
         require_sound_refinement(self.source, self.key, self.derived)
 
+    def decides_rows(self) -> Mapping[str, object]:
+        """What the rows depend on. On which days rows of raw are possible is part of the version of raw."""
+        source = self.source
+        return {
+            "source": (source.name, source.event_day_field, source.key_fields, source.version_field, source.fields),
+            "types": source.types,
+            "personal": source.personal_fields,
+            "rescued": source.rescued_fields,
+            "contract": self.contract.decides_rows(),
+            "key": self.key,
+            "derived": self.derived,
+            "takes_days": self.takes_days,
+        }
+
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
         """Both tables of the source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""
         name, raw = self.source.name, inputs[self.raw]

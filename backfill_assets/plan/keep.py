@@ -29,6 +29,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables
 from backfill_assets.state.damage import files_may_go, free_bytes
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import LogView, gc_paused, observe_each, schemas_read
 from backfill_assets.state.positions import read_boundaries
 from backfill_assets.state.stream_positions import moved_by_streams
@@ -72,6 +73,7 @@ def observe_context(
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
         open_plans=open_plans(storage),
+        edited=edited_logic(storage, steps, contents_of(observed.states)),
         machine=Machine(os.cpu_count() or 1, settings.core_hour_price, free_bytes(storage)),
         rollback_window_days=settings.rollback_window_days,
         now=now,

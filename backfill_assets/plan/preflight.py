@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
@@ -17,6 +17,8 @@ from backfill_assets.plan.inputs import PlanInputs
 from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, Why, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.text import format_ranges
 
 _SOON = timedelta(days=7)
@@ -91,6 +93,18 @@ def _gone_versions(seen: Preflight) -> Iterator[PlanFinding]:
         if not named and (version := gone_version(step, seen.situation.observed.switches)):
             message, hint = gone_text(step, version)
             yield finding("stops", "current version not declared", message, hint, step.name)
+
+
+def _edited_logic(seen: Preflight) -> Iterator[PlanFinding]:
+    yield from edited_in_place((step for step in seen.steps if step.days), seen.situation.edited)
+
+
+def edited_in_place(steps: Iterable[PlannedStep], edited: Sequence[EditedLogic]) -> Iterator[PlanFinding]:
+    """Versions that ``steps`` go by and that compute something else now: nothing is built with them."""
+    for step in steps:
+        for each in (each for each in edited if each.step == step.name):
+            if step.kind == "rebuild" and step.version in ("", AS_PUBLISHED, each.version):
+                yield finding("stops", "logic edited", f"{each}.", each.next_step, each.step, each.days)
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
@@ -225,6 +239,7 @@ _CHECKS = (
     _days_asked_for,
     _version,
     _gone_versions,
+    _edited_logic,
     _source_days,
     _inputs_published,
     _inputs_sound,

@@ -16,6 +16,7 @@ from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.decide import published_days
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 
 
@@ -50,6 +51,8 @@ class PlanContext:
     """Plans that are being carried out."""
     journals: Sequence[Sequence[JournalEntry]] = ()
     """Of the newest campaigns: what their steps took."""
+    edited: Sequence[EditedLogic] = ()
+    """Versions that were edited in place since they published days."""
     machine: Machine = Machine()
     rollback_window_days: int = 30
     now: datetime = datetime(2017, 1, 1, tzinfo=UTC)

@@ -14,10 +14,11 @@ from backfill_assets.landing.zone import LandedSource
 from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, earlier_days, expand_tables, reading, steps_of, walk_downstream
-from backfill_assets.plan.preflight import finding
+from backfill_assets.plan.preflight import edited_in_place, finding
 from backfill_assets.plan.records import PlanFinding, PlannedStep, Why, as_ranges
 from backfill_assets.plan.scope import planned_step, why_of, worst_status
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, rolled_back
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.state.status import DayStatus, day_statuses, reading_as_published
@@ -52,6 +53,8 @@ class RunContext:
     """What has landed for a raw table; only asked for when the run builds the table or reads from it."""
     rollbacks: Callable[[], Rollbacks] = Rollbacks
     """Which days a person has rolled back; only asked for when a day would be built that was published."""
+    edited: Sequence[EditedLogic] = ()
+    """Versions that were edited in place since they published days."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
         changing = {day for day, why in planned[-1].why.items() if why is not Why.ASKED_FOR}
         rebuilt |= dict.fromkeys(step.table_names, changing)
     findings = [
+        *edited_in_place(planned, seen.edited),
         *rolled_back_before(planned, seen.observed.states, seen.rollbacks),
         *_not_taken_in(seen, tables, asked.days),
     ]

@@ -65,8 +65,8 @@ DAY_SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in DAY_COLUMNS])
 PREPARING_DAY = "preparing day"
 SWITCHING = "switching"
 ABORTED_BY_HAND = "aborted by hand"
-_STAGED_MS = "staged.ms"
-"""Kept beside the metrics: logs that were begun before it was measured have no column for it."""
+_STAGED_MS, _LOGIC = "staged.ms", "version.logic"
+"""Kept beside the metrics: logs that were begun before they were recorded have no columns for them."""
 
 Row = Mapping[str, Any]
 
@@ -90,8 +90,9 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
     for sequence, publication, table, day, count, checksum, code, parameters, inputs, physical, metrics in zip(
         *columns.values(), strict=True
     ):
-        staged_ms = metrics.pop(_STAGED_MS, None)
-        known = None if count is None else DayContent(count, checksum, code, parameters, inputs, metrics, staged_ms)
+        staged_ms, logic = metrics.pop(_STAGED_MS, None), metrics.pop(_LOGIC, "")
+        made = (code, parameters, inputs, metrics, staged_ms, logic)
+        known = None if count is None else DayContent(count, checksum, *made)
         yield DayState(table, parse_day(day), publication, sequence, physical, known)
 
 
@@ -107,14 +108,15 @@ def _content_columns(content: DayContent | None) -> Row:
     """The columns that describe what a day holds; a day whose content is not known has none."""
     if content is None:
         return {}
-    staged = {} if content.staged_ms is None else {_STAGED_MS: content.staged_ms}
+    beside: dict[str, int | str] = {} if content.staged_ms is None else {_STAGED_MS: content.staged_ms}
+    beside |= {_LOGIC: content.logic} if content.logic else {}
     return {
         "rows": content.rows,
         "checksum": content.checksum,
         "code_version": content.code_version,
         "parameters": content.parameters,
         "inputs": content.inputs,
-        "metrics": json.dumps({**content.metrics, **staged}, sort_keys=True),
+        "metrics": json.dumps({**content.metrics, **beside}, sort_keys=True),
     }
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.kept_logic import SameRows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
@@ -22,6 +23,7 @@ from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.restore import RestoreBuild, Restored
+from backfill_assets.rebuild.same_rows import prove_same_rows
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
@@ -75,7 +77,7 @@ class Builder:
         Raises :class:`DaysFailed` when a gate holds a day back (the good days stay staged and are used by the next
         run), :class:`InvalidRequest` for days that have not ended and for a version that is not declared (any more),
         :class:`SourceUnreadable` for landed files that cannot be taken in, :class:`PublicationRefused` for a dirty tree
-        if the settings refuse it.
+        if the settings refuse it, :class:`LogicEdited` for a version that was edited in place since it published days.
         """
         self.lake.require_clean_tree()
         wanted = sorted(set(days))
@@ -90,6 +92,19 @@ class Builder:
                 self._refuse_new_days(step, wanted, wanted if version == AS_PUBLISHED else later, switches)
             asked = StepRequest(step_with_current(step, switches), wanted, version or "", frozenset(later), force)
             return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
+
+    def prove_same_rows(
+        self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent
+    ) -> tuple[SameRows, ...]:
+        """Prove on ``days`` that versions of ``step`` that were edited in place give the rows that they gave.
+
+        The proofs are recorded: builds go on with the logic there is now. Raises :class:`LogicEdited` with the
+        difference if there is one, and :class:`InvalidRequest` if ``days`` show nothing.
+        """
+        self.lake.require_clean_tree()
+        self.lake.publisher.recover(touched_tables(step))
+        with explain_lost_server(f"{step.name} was compared"):
+            return prove_same_rows(self.lake, step, days, run, progress)
 
     def refresh(self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent) -> RefreshResult:
         """Read the landed files of the arrival ``days`` again, and append to raw what differs, in one publication.

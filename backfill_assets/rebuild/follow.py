@@ -25,6 +25,7 @@ from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, Walk, request_of
+from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic
 from backfill_assets.text import format_count
 
 _MOST_TRIES = 4
@@ -131,12 +132,24 @@ class FollowBuild:
         for step in self.steps:
             for day, version in decide.undeclared(step, days, growing.pin.states).items():
                 self.left[day] = f"{step.name} was published with {version}, which is not declared any more"
+            for edited in self.edited(step):
+                made = decide.versions_as_published(step, [d for d in days if d not in self.left], growing.pin.states)
+                self.left |= {day: f"{edited} -> {edited.next_step}" for day in made if made[day] == edited.version}
         asked = [day for day in days if day not in self.left]
         walk = Walk(self.lake, Place(), self.run, self.progress, growing=growing)
         self.walks.append(walk)
         for step in self.steps:
             walk.take(StepRequest(step, asked, decide.AS_PUBLISHED, open_days=self.open_days))
         return walk
+
+    def edited(self, step: Step) -> Sequence[EditedLogic]:
+        """The versions of ``step`` that were edited in place: this process keeps the logic that it has."""
+        if (known := self.memory.edited) is None or known:
+            names = {name for each in self.steps for name in each.table_names}
+            log = self.lake.publisher.log
+            known = edited_logic(self.lake.storage, self.steps, contents_of(log.day_states(log.head(), names)))
+            self.memory.edited = known
+        return [each for each in known if each.step == step.name]
 
     # ------------------------------------------------------------------ days that are left
 

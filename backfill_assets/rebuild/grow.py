@@ -35,7 +35,6 @@ from backfill_assets.rebuild.grown_content import EXTENSIONS, FileChoice, had_no
 from backfill_assets.rebuild.stage import (
     Chunk,
     StagedTableDay,
-    content_of,
     input_rows,
     measured_files,
     plain_facts,
@@ -316,7 +315,7 @@ class Growth:
     def content(self, table: str, day: date, measured: Metrics, rules: Sequence[RuleOutcome]) -> DayContent:
         chunk, before = self.chunk, self.growing.content(table, day)
         metrics = {**measured, EXTENSIONS: grown_content.extensions_of(before) + 1}
-        content = content_of(metrics, chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day))
+        content = chunk.content_of(day, metrics)
         # What the whole day took, for plans; as unknown as it was.
         return replace(with_verdict(content, rules), staged_ms=before.staged_ms)
 

@@ -30,6 +30,7 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import EarlierState
 from backfill_assets.rebuild.grown_content import MetricNames
 from backfill_assets.rebuild.lake import Lake
+from backfill_assets.state.edited_logic import EditedLogic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -249,6 +250,10 @@ class InputMemory:
     _states: dict[TableDay, dict[str, EarlierState]] = field(default_factory=dict)
     paused: dict[TableDay, datetime] = field(default_factory=dict)
     """Until when days are left alone that were built whole and held back."""
+    kept_logic: set[tuple[str, str]] = field(default_factory=set)
+    """Steps and versions of which it is kept what the fingerprint of their logic stands for."""
+    edited: Sequence[EditedLogic] | None = None
+    """Versions that were edited in place; None as long as nobody has looked, and again while there are some."""
 
     def remember(self, key: TableDay, state: EarlierState) -> None:
         """Keep the newest states of ``key``."""

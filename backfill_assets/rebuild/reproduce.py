@@ -42,6 +42,7 @@ from backfill_assets.rebuild.ingest import declared_anew, ingest_again
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.place import Overlay
 from backfill_assets.rebuild.stage import Chunk, stage_chunk
+from backfill_assets.state.edited_logic import edited_logic
 from backfill_assets.state.reading import unknown_publication
 
 _NOTHING = DayContent(rows=0, checksum="0")
@@ -242,6 +243,8 @@ class _Again:
         version = next((each for each in step.versions if each.name == content.code_version), None)
         if version is None:
             return f"the version {content.code_version or 'without a name'} of {step.name} is not declared any more"
+        if edited := edited_logic(self.lake.storage, [step], {day.key: content}):
+            return f"it was {edited[0].why}"
         inputs = self.recorded.inputs_of(step, version, day.change.day, content)
         if inputs is None:
             return f"{self.made_by.publication.id} did not record what it was computed from"

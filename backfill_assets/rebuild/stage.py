@@ -27,6 +27,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.logic import logic_of
 from backfill_assets.model.refinement import Refinement, accepted_or_set_aside, rejected
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.publisher import Pin
@@ -98,6 +99,11 @@ class Chunk:
             )
 
         return {table: beside(table) for table in gates.looked_at_beside(self.step)}
+
+    def content_of(self, day: date, metrics: Metrics) -> DayContent:
+        """What a day holds that was computed by the version of this chunk."""
+        content = content_of(metrics, self.version.name, self.wanted[day].inputs, self.upstream(day))
+        return replace(content, logic=logic_of(self.version).fingerprint)
 
 
 def stage_chunk(
@@ -274,7 +280,7 @@ def _judge_days(
     days = []
     for day in chunk.days:
         metrics, rules = {**facts[day].own, **_period_metrics(chunk, day)}, verdicts.get(day, ())
-        measured_content = content_of(metrics, chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day))
+        measured_content = chunk.content_of(day, metrics)
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}

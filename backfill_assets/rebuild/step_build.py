@@ -36,6 +36,7 @@ from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
 from backfill_assets.rebuild.verdicts import judged_now
+from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic, keep_logic_of, refuse_edited
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
@@ -69,6 +70,8 @@ class StepBuild:
     """Why others of a build whose days grow could not; empty where that was no question."""
     proven: set[date] = field(default_factory=set)
     """Days that were staged, and came out as they are published."""
+    compares: bool = False
+    """What is staged is compared with what is published, and never published itself: an edited version may stage it."""
     after_chunk: Callable[[StepBuild], None] | None = None
     """Called while there is more to compute; what it raises ends the build, and what was staged is kept."""
 
@@ -99,6 +102,8 @@ class StepBuild:
         """Decide for each of ``days``, and see to it. ``forced`` are computed whatever is there."""
         computed_anyway = self.forced(days) if forced is None else forced
         found = self.look(days, forced=computed_anyway)
+        self.refuse_edited({version.name for version in found.versions.values()})
+        self.keep_logic(found)
         self.forget(days)
         self.versions |= found.versions
         self.kept |= dict.fromkeys(found.days(Decision.KEEP), found.pin)
@@ -109,6 +114,43 @@ class StepBuild:
         todo = sorted({*found.days(Decision.COMPUTE), *found.days(Decision.GROW)} - self.grown)
         self.take_staged([day for day in todo if day not in computed_anyway], found)
         self.compute([day for day in todo if day not in self.staged], found)
+
+    def refuse_edited(self, versions: Collection[str]) -> None:
+        """Raise :class:`LogicEdited` if days of the place were made with another logic of one of ``versions``.
+
+        Days that grow are asked about by who lets them grow, once for all batches.
+        """
+        if not self.compares and self.growing is None:
+            refuse_edited([each for each in self.edited() if each.version in versions])
+
+    def keep_logic(self, found: StepLook) -> None:
+        """Keep what the fingerprints of days to come stand for; once for all batches of a stream."""
+        known = self.growing.memory.kept_logic if self.growing else set[tuple[str, str]]()
+        todo = {day: found.versions[day] for day in found.days(Decision.COMPUTE, Decision.GROW)}
+        for version, _ in decide.by_version(todo):
+            if (self.step.name, version.name) not in known:
+                keep_logic_of(self.lake.storage, self.step, version)
+                known.add((self.step.name, version.name))
+
+    def edited(self) -> Sequence[EditedLogic]:
+        laid = {
+            name: {**(self.place.base or {}).get(name, {}), **self.place.overlay.days.get(name, {})}
+            for name in self.tables
+        }
+        own = {
+            TableDay(name, day): each.content
+            for name, days in laid.items()
+            for day, each in days.items()
+            if each.content
+        }
+        return edited_logic(self.lake.storage, [self.step], {**contents_of(self.lake.states(self.step)), **own})
+
+    def is_of_this_logic(self, day: date, staged: StagedDay) -> bool:
+        """Whether a staged day was made with the logic that its version has now; of older ones it is not known."""
+        content = staged.verdict.content if staged.verdict else None
+        return not (content and content.logic) or not edited_logic(
+            self.lake.storage, [self.step], {TableDay(self.step.name, day): content}
+        )
 
     def forced(self, days: Iterable[date]) -> set[date]:
         return {day for day in days if self.asked.force and day not in self.asked.along}
@@ -142,7 +184,12 @@ class StepBuild:
         taken = [
             day
             for day in days
-            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in offered.values())
+            if all(
+                day in held
+                and self.lake.may_adopt(held[day][1].environment)
+                and self.is_of_this_logic(day, held[day][1])
+                for held in offered.values()
+            )
         ]
         if not taken:
             return

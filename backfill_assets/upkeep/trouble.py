@@ -18,6 +18,7 @@ from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import missing_inputs, step_by_table
 from backfill_assets.quality.watchdogs import CONTENT, FILES, metrics_needed
 from backfill_assets.rebuild import decide
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, published_version
@@ -153,6 +154,13 @@ class RepairContext:
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
     """The plan that is being carried out for a day."""
+    edited: Sequence[EditedLogic] = ()
+    """Versions that were edited in place: no repair builds with one, or days of both would have one name."""
+
+    def is_edited(self, table: str, day: date) -> bool:
+        """Whether the version that a repair would build the day with was edited in place."""
+        versions = {each.version for each in self.edited if table in each.tables}
+        return bool(versions) and self.version_name(table, day) in versions
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """Does a rollback of a table of this step hold that day? Until an input of it changes; longer where it

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import dagster as dg
 import pytest
@@ -35,6 +37,7 @@ from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, 
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.logic import logic_of
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.places import forget_failures, note_failure
 from backfill_assets.report.answer import Answer, Line
@@ -109,6 +112,24 @@ def test_the_page_follows_the_lakehouse(page: Page) -> None:
     assert shown[PEOPLE] == "Nothing."
     page.tick()
     assert len(page.shown()) == 1
+
+
+def test_a_version_that_was_edited_in_place_needs_a_person(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its table, its days, and both ways out; until it is put back."""
+    step = SMALL_CATALOG.step("fact_daily_revenue")
+    page.lakehouse.logic[step.name] = logic_of(step.version()).fingerprint
+    page.publish()
+    page.tick()
+    edited = replace(step, versions=(replace(step.version(), transform=MappingProxyType),))
+    steps = tuple(edited if each is step else each for each in SMALL_CATALOG.steps)
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(SMALL_CATALOG), "steps", steps)
+        page.tick()
+    page.tick()
+    after, during, before = (str(each[PEOPLE]) for each in page.shown())
+    assert "made with another logic than v2 has now" in during and "same-rows" in during
+    assert "fact_daily_revenue" in during and "2017-03-01..2017-03-02" in during
+    assert "another logic" not in before + after
 
 
 def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Page) -> None:

@@ -13,11 +13,13 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.holds import put_hold
 from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.rebuild import follow as follow_module
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets_tests.campaign.undo_lakehouse import (
     BRONZE,
     DAILY,
@@ -66,8 +68,8 @@ def played(gained: UndoLakehouse) -> Iterator[UndoLakehouse]:
     found.remove()
 
 
-def follow(lake: Lake) -> Followed:
-    return FollowBuild(lake, STEPS, RUN, silent, InputMemory(), hold_seconds=0.0).publish([ONE, TWO, THREE])
+def follow(lake: Lake, memory: InputMemory | None = None) -> Followed:
+    return FollowBuild(lake, STEPS, RUN, silent, memory or InputMemory(), hold_seconds=0.0).publish([ONE, TWO, THREE])
 
 
 def staged(done: Followed) -> set[TableDay]:
@@ -123,6 +125,27 @@ def test_a_day_that_a_campaign_holds_is_left(played: UndoLakehouse) -> None:
     assert done.left == {TWO: "a campaign is cutting it over"} and staged(done) == all_tables(ONE, THREE)
     hold.release()
     assert staged(follow(lake)) == all_tables(TWO)
+
+
+def test_days_of_a_version_that_was_edited_are_left_until_it_is_put_right(
+    played: UndoLakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream goes on with raw. It looks again while there is such a version, and once where there is none."""
+    edited, looks, memory = [EditedLogic("daily", ("daily",), "v1", (ONE,), ("f",), ("sums",))], [0], InputMemory()
+
+    def look(*_: object) -> tuple[EditedLogic, ...]:
+        looks[0] += 1
+        return tuple(edited)
+
+    monkeypatch.setattr(follow_module, "edited_logic", look)
+    done = follow(played.lake(Life()), memory)
+    assert not done.publication and set(done.left) == {ONE, TWO, THREE}
+    assert "made with another logic than v1 has now (sums changed) -> put v1 back" in done.left[TWO]
+    edited.clear()
+    assert staged(follow(played.lake(Life()), memory)) == EVERYTHING
+    before = looks[0]
+    follow(played.lake(Life()), memory)
+    assert looks[0] == before
 
 
 def test_however_many_days_cannot_be_computed_the_others_follow(

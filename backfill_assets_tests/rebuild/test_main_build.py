@@ -10,20 +10,22 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, LogicEdited
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, Publication, Switch
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
+from backfill_assets.model.logic import logic_of
 from backfill_assets.publish.holds import held_days
 from backfill_assets.publish.publisher import Pin, Publisher
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed, RunInfo
 from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -38,6 +40,9 @@ class World:
 
     Each day is staged by both versions, as by a run that died: what is built is adopted, and computes nothing.
     """
+
+    logic = ""
+    """What staged days say of the logic that made them."""
 
     def __init__(self, root: Path) -> None:
         self.small = SmallLakehouse(root / "lakehouse", [STEP])
@@ -73,7 +78,7 @@ class World:
         timeline.open()
 
     def verdict(self, version: Version, wanted: decide.InputFingerprint) -> GateVerdict:
-        content = DayContent(1, version.name[1:], version.name, inputs=wanted.inputs)
+        content = DayContent(1, version.name[1:], version.name, inputs=wanted.inputs, logic=self.logic)
         return GateVerdict(input_fingerprint=wanted.input_fingerprint, passed=True, content=content)
 
     def build(
@@ -135,6 +140,40 @@ def test_new_days_of_a_version_that_is_not_declared_any_more_are_refused(world: 
     assert all(day.reused for day in world.build(OLD, NEW, version=AS_PUBLISHED).days)
     world.build(NEVER, version="v1")
     assert world.versions()[NEVER] == "v1"
+
+
+def test_a_version_that_was_edited_since_it_published_days_is_not_built_with(world: World) -> None:
+    """Neither over its days nor beside them, whether there is something to compute or not; another version is."""
+    world.small.logic["fact"] = "another logic"
+    world.publish(OLD, V1)
+    for days in ((OLD,), (NEVER,), (OLD, NEVER)):
+        with pytest.raises(LogicEdited, match=r"fact 2017-03-01 .* made with another logic than v1 has now"):
+            world.build(*days, version="v1", force=True)
+    with pytest.raises(LogicEdited, match="nothing was built"):
+        world.build(OLD, version=AS_PUBLISHED)
+    world.build(NEW, NEVER, version=AS_PUBLISHED)
+    world.build(OLD, NEW)
+    assert world.versions() == {OLD: "v2", NEW: "v2", NEVER: "v2"}
+    world.build(OLD, version="v1")  # no published day is of the other logic any more
+
+
+def test_days_that_another_logic_has_staged_are_not_taken_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run died, its version was edited, and it is run again: what it staged is of neither logic's days."""
+    computed: list[date] = []
+    monkeypatch.setattr(StepBuild, "compute", lambda build, days, found: computed.extend(days))
+
+    def stage() -> list[date]:
+        StepBuild(world.lake, StepRequest(STEP, (NEVER,), "v2"), RunInfo("a-run"), silent).stage((NEVER,))
+        return computed
+
+    world.small.minutes += 1
+    world.logic = logic_of(V2).fingerprint
+    world.stage(V2, (NEVER,))
+    assert stage() == []
+    world.small.minutes += 1
+    world.logic = "another logic"
+    world.stage(V2, (NEVER,))
+    assert stage() == [NEVER]
 
 
 def test_days_that_are_as_they_were_published_are_reused(world: World) -> None:

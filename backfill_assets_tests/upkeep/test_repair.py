@@ -9,6 +9,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
+from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, StaleReason, WriteUnderWay
@@ -309,6 +310,23 @@ def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
     (waiting,) = _decide(world, busy={"fact": [elsewhere, WriteUnderWay(OTHER_RUN, {D})]}).waiting
     assert OTHER_RUN in waiting
     assert len(_decide(world, busy={"fact": [elsewhere]}).launch) == 1
+
+
+def test_what_a_version_that_was_edited_would_build_is_left_to_a_person(world: World) -> None:
+    """Its stale days, and those made of them; what it reads is repaired. Of fresh days the words are the same."""
+    edited = EditedLogic("fact", ("fact",), "v2", (D, E), ("f",), ("converted",))
+    words = f"fact {D}, {E}: made with another logic than v2 has now (converted changed) -> put v2 back"
+    (action,) = _decide(world, edited=[edited]).for_people
+    assert str(action).startswith(words) and str(action).endswith("--same-rows")
+    late(D)(world)
+    decision = _decide(world, edited=[edited])
+    (repair,) = decision.launch
+    assert set(repair.days) == {"bronze", "quarantine"}
+    assert [str(each) for each in decision.for_people] == [str(action)]
+    for table in repair.days:
+        published(table, D, checksum="8")(world)
+    decision = _decide(world, edited=[edited])
+    assert not decision.launch and [str(each) for each in decision.for_people] == [str(action)]
 
 
 def test_what_a_plan_is_rebuilding_is_left_to_it() -> None:

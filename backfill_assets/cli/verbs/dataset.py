@@ -21,7 +21,7 @@ from backfill_assets.report.answer import Answer, Fact, Grid, Line, Tone
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from backfill_assets.landing.declaration_trial import CheckedFile, Find
+    from backfill_assets.landing.declaration_trial import CheckedFile, Find, LogicSeen
     from backfill_assets.model.dataset import Dataset
     from backfill_assets.rebuild.lake import Lake, Progress
 
@@ -90,8 +90,9 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
       backfill dataset check sales --history --json
 
     Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
-    return other columns than their contract declares. Of a long file, the first 10,000 lines are read. Starts Spark,
-    which takes most of the time. Writes nothing, and needs no lakehouse.
+    return other columns than their contract declares, ask for a clock or for randomness, or were edited since they
+    published days. Of a long file, the first 10,000 lines are read. Starts Spark, which takes most of the time. Writes
+    nothing, and needs no lakehouse.
 
     The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed. With --history
     it is 0: the answer is how often each threshold, declared or learned from the past, would have been broken.
@@ -104,10 +105,18 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
         say_answer(thresholds_answer(open_storage(), declared, catalog.table_names))
         return
     with foreground_lake() as lake:
+        logic = _look_at_logic(lake, declared)
         problems, files = _try(lake, declared, catalog.table, report_progress)
-    say_answer(_trial_answer(declared, problems, files))
+    problems = [*logic.problems, *problems]
+    say_answer(_trial_answer(declared, problems, files, logic.unread))
     if problems or not all(each.good for each in files):
         ctx.exit(1)
+
+
+def _look_at_logic(lake: Lake, declared: Dataset) -> LogicSeen:
+    from backfill_assets.landing.declaration_trial import look_at_logic
+
+    return look_at_logic(lake.storage, declared)
 
 
 def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple[Sequence[str], Sequence[CheckedFile]]:
@@ -129,7 +138,9 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple
     return problems, files
 
 
-def _trial_answer(declared: Dataset, problems: Sequence[str], tried: Sequence[CheckedFile]) -> Answer:
+def _trial_answer(
+    declared: Dataset, problems: Sequence[str], tried: Sequence[CheckedFile], unread: Sequence[str] = ()
+) -> Answer:
     """What is wrong with the declaration; or how many rows of each file would be quarantined, and why."""
     files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in tried]
     reasons = [(each.file, each.reason, each.rows, each.line, each.example) for file in tried for each in file.reasons]
@@ -144,6 +155,7 @@ def _trial_answer(declared: Dataset, problems: Sequence[str], tried: Sequence[Ch
         parts=(
             Fact("problems", list(problems)),
             *([] if problems else [_sound(declared)]),
+            *(Line(f"A change of it would not be seen: {each}.", Tone.WARN) for each in unread),
             *map(_sentence, tried),
             Grid("files", ("file", "whole", "rows", "quarantined", "good"), files),
             Grid("reasons", ("file", "reason", "rows", "first line", "example"), reasons, drop=("file",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.timeline.build import TimelineBuilt
 
-_OF_TABLES = ("days", "upstream", "downstream", "version", "force", "verify", "dry_run", "on")
+_OF_TABLES = ("days", "upstream", "downstream", "version", "force", "verify", "same_rows", "dry_run", "on")
 _OF_PLANS = ("waves", "limits", "daemon")
 _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as they are."
 
@@ -64,6 +65,11 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
     is_flag=True,
     help="Also compute the days whole that a stream has extended, and publish those that differ.",
 )
+@click.option(
+    "--same-rows",
+    is_flag=True,
+    help="Where a version was edited in place: compute the published days again first, and go on if they are equal.",
+)
 @dry_run
 @click.option("--on", type=TIMELINE_TO_CHANGE, help="On this timeline.  [default: main]")
 @click.option(
@@ -87,6 +93,7 @@ def run(
     version: str | None,
     force: bool,
     verify: bool,
+    same_rows: bool,
     dry_run: bool,
     on: str | None,
     waves: str,
@@ -111,6 +118,9 @@ def run(
     used on Sunday. --downstream includes the published days that look back to the days: a rate is used for up to a
     week. If the inputs of such a later day have changed, it is built with the version that it was published with.
 
+    A version that was edited in place since it published days is not built with. --same-rows proves on the published
+    days of --days that it gives the same rows, and records it; if it does not, the run is refused with the difference.
+
     With --on, the days are built on a timeline: from its own days and its base, with the same gates. Raw tables are not
     built there.
 
@@ -133,23 +143,23 @@ def run(
     chosen = sorted({day for each in days for day in each})
     asked = RunRequest(tables, chosen, upstream=upstream, downstream=downstream, version=version, force=force)
     if on is None:
-        _on_main(asked, verify=verify, dry_run=dry_run)
+        _on_main(asked, verify=verify, same_rows=same_rows, dry_run=dry_run)
     else:
-        if verify:
-            raise click.UsageError("--verify is about published days: give it without --on.")
+        if verify or same_rows:
+            raise click.UsageError(f"--{'verify' if verify else 'same-rows'} is about published days: without --on.")
         _on_timeline(asked, on, dry_run=dry_run)
 
 
 # ------------------------------------------------------------------ on main
 
 
-def _on_main(asked: RunRequest, *, verify: bool, dry_run: bool) -> None:
+def _on_main(asked: RunRequest, *, verify: bool, same_rows: bool, dry_run: bool) -> None:
     from backfill_assets.answers.run import ran_answer, run_plan_answer
 
     plan = _plan_on_main(asked)
     if go_on(run_plan_answer(plan), dry_run=dry_run):
         with foreground_builder() as builder:
-            ran = _run_on_main(plan, builder, verify=verify)
+            ran = _run_on_main(plan, builder, verify=verify, same_rows=same_rows)
         say_answer(ran_answer(ran, _stale_readers_of(ran)))
 
 
@@ -157,6 +167,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     """From the logs and from the names of landed files."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
+    from backfill_assets.state.edited_logic import contents_of, edited_logic
     from backfill_assets.state.observed import observe_each
     from backfill_assets.state.rolled_back import rollbacks
 
@@ -175,10 +186,11 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
         report_step(f"{each.table} and what is made of it is left out, it cannot be read: {each.next_step}")
     steps = observed.readable(observed.with_current(declared))
     today = datetime.now(UTC).date()
-    return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage)))
+    edited = edited_logic(storage, steps, contents_of(observed.states))
+    return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage), edited))
 
 
-def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool) -> list[StepRan]:
+def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool, same_rows: bool) -> list[StepRan]:
     """What does not read a table that failed is built all the same; the first error is raised at the end.
 
     What was built before an error is shown.
@@ -186,7 +198,7 @@ def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool) -> list[StepR
     ran: list[StepRan] = []
     failures: list[BackfillError] = []
     try:
-        _build(plan, builder, ran, failures, verify=verify)
+        _build(plan, builder, ran, failures, verify=verify, same_rows=same_rows)
     except LakehouseUnusable as error:
         failures.insert(0, error)
     if failures:
@@ -195,7 +207,15 @@ def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool) -> list[StepR
     return ran
 
 
-def _build(plan: RunPlan, builder: Builder, ran: list[StepRan], failures: list[BackfillError], *, verify: bool) -> None:
+def _build(
+    plan: RunPlan,
+    builder: Builder,
+    ran: list[StepRan],
+    failures: list[BackfillError],
+    *,
+    verify: bool,
+    same_rows: bool,
+) -> None:
     info, absent = run_info("backfill run"), set[str]()
     for each in plan.steps:
         step = current_catalog().step(each.name)
@@ -205,7 +225,11 @@ def _build(plan: RunPlan, builder: Builder, ran: list[StepRan], failures: list[B
             continue
         report_step(f"{each.name}: {format_count(len(each.all_days), each.cadence.noun)} ...")
         try:
-            ran.append(_build_step(each, builder, info, force=plan.asked.force, verify=verify))
+            proven = (
+                builder.prove_same_rows(step, each.all_days, run=info, progress=report_progress) if same_rows else ()
+            )
+            built = _build_step(each, builder, info, force=plan.asked.force, verify=verify)
+            ran.append(replace(built, same_rows=proven))
         except KeyboardInterrupt:
             raise _interruption(each.name, ran) from None
         except LakehouseUnusable:

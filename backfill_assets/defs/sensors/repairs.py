@@ -58,6 +58,7 @@ from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
@@ -237,6 +238,7 @@ def look(
         rollbacks=lambda: rollbacks(storage),
         streams=streams,
         rebuilt_by=days_of_open_plans(storage),
+        edited=edited_logic(storage, tables.catalog.steps, contents_of(observed.states)),
     )
 
 

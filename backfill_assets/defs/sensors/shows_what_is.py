@@ -66,6 +66,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.text import format_count
@@ -287,6 +288,7 @@ def put_freshness_right(shown: ShownDays) -> int:
     observed = observe_each(shown.log.storage, tables)
     steps = observed.with_current(shown.tables.catalog.steps)
     statuses, undecided = day_statuses(steps, observed, as_published=True), observed.undecided(steps)
+    edited = edited_logic(shown.log.storage, shown.tables.catalog.steps, contents_of(observed.states))
     reported = 0
     for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in tables]):
         day = parse_day(each.day)
@@ -294,11 +296,14 @@ def put_freshness_right(shown: ShownDays) -> int:
         if each.table in undecided or state is None or state.content is None or each.status not in _EVALUATED:
             continue
         status = statuses[each.table].get(day, DayStatus.MISSING)
-        if (status is DayStatus.FRESH) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
-            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status}"))
+        said = [f"{one.why} -> {one.next_step}" for one in edited if one.concerns(each.table, day)]
+        why = said[0] if said and status is DayStatus.FRESH else ""
+        is_good = status is DayStatus.FRESH and not why
+        if is_good is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
+            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status} {why}"))
             target = targets(shown.instance, each.table, [each.day]).get(each.day)
             reported += report_checks(
-                shown.instance, run, [freshness(each.table, day, status, state.publication, target)]
+                shown.instance, run, [freshness(each.table, day, status, state.publication, target, edited=why)]
             )
     return reported
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -38,7 +39,9 @@ from backfill_assets.defs.sensors.shows_what_is import (
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Switch
 from backfill_assets.model.graph import build_order
+from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
+from backfill_assets.state.edited_logic import keep_logic_of
 from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
@@ -300,6 +303,30 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     publish_step(reported.lakehouse, "again", step, {DATES[0]: 2})
     put_right()
     assert reported.check(DAYS[0], FRESH).passed
+
+
+def test_a_day_whose_version_was_edited_is_not_shown_as_fresh_until_it_is_put_back(
+    reported: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check says which version, what has changed, and both ways out."""
+    step = SMALL_CATALOG.step("fact_daily_revenue")
+    edited = replace(step.version(), transform=MappingProxyType)
+    reported.lakehouse.logic["fact_daily_revenue"] = logic_of(step.version()).fingerprint
+    keep_logic_of(reported.lakehouse.storage, step, step.version())
+    publish_chain(reported.lakehouse, "p", DATES)
+    put_statuses_right(reported.days, ReportedUpTo(), datetime.now(UTC))
+    assert put_freshness_right(reported.days) == 0
+    steps = tuple(replace(each, versions=(edited,)) if each is step else each for each in SMALL.steps)
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(SMALL_CATALOG), "steps", tuple(build_order(steps)))
+        assert put_freshness_right(reported.days) == 2
+        shown = reported.check(DAYS[0], FRESH, "fact_daily_revenue")
+        assert (shown.passed, shown.severity) == (False, dg.AssetCheckSeverity.WARN)
+        assert "made with another logic than v2 has now (its declaration" in str(shown.description)
+        assert "--same-rows" in str(shown.description)
+        assert put_freshness_right(reported.days) == 0
+    assert put_freshness_right(reported.days) == 2
+    assert reported.check(DAYS[0], FRESH, "fact_daily_revenue").passed
 
 
 # ------------------------------------------------------------------- partitions of data that has ended grow with it

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets_tests.examples.datasets.transform_source import logic_of
+from backfill_assets.model.logic import logic_of
 
+FOLLOWED = ("backfill_assets.examples.datasets", "backfill_assets.model")
+"""A project records its own code. What the package does with a declaration is of its release: the pins have both."""
 PINS = Path(__file__).with_name("source_pins.json")
 
 
@@ -26,7 +28,7 @@ def read_pins() -> dict[str, str]:
 def current_pins() -> dict[str, str]:
     """The logic of each declared version as it is."""
     return {
-        f"{step.name}@{version.name}": logic_of(version.transform)
+        f"{step.name}@{version.name}": logic_of(version, FOLLOWED).fingerprint
         for step in CATALOG.steps
         for version in step.versions
     }

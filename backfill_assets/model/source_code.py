@@ -1,0 +1,275 @@
+"""Where functions, classes and values are written: their nodes in the syntax tree of their module."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ABSENT = object()
+"""What a name stands for that nothing is found under."""
+_MUTATORS = frozenset(
+    {"append", "add", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
+)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The code whose logic is followed. All other code is known by its names: it has versions of its own."""
+
+    packages: tuple[str, ...]
+
+    @classmethod
+    def around(cls, module: str) -> Project:
+        """The project that ``module`` is of: its package, and modules beside it that are not installed."""
+        root = module.partition(".")[0]
+        return cls(() if root in sys.stdlib_module_names else (_EXAMPLES if root == _OURS else root,))
+
+    def owns(self, module: str) -> bool:
+        if any(module == each or module.startswith(f"{each}.") for each in self.packages):
+            return True
+        return module.partition(".")[0] != _OURS and _is_beside(module)
+
+
+_OURS, _EXAMPLES = "backfill_assets", "backfill_assets.examples"
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in names)
+
+
+@cache
+def _is_beside(module: str) -> bool:
+    """Whether a module is of no installed package: a file that lies beside those of the project."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not file or module.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    return not str(Path(file).resolve()).startswith(_installed())
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """The text of a module, parsed."""
+
+    name: str
+    tree: ast.Module
+
+    @property
+    def file(self) -> str:
+        """The same wherever the package lies: ``shop/datasets/sales.py``."""
+        return f"{self.name.replace('.', '/')}.py"
+
+    @property
+    def package(self) -> str:
+        """What its relative imports begin at."""
+        return self.name if hasattr(sys.modules.get(self.name), "__path__") else self.name.rpartition(".")[0]
+
+    @cached_property
+    def functions(self) -> dict[int, list[FunctionNode]]:
+        """By the line on which their code begins: that of the first decorator."""
+        found: dict[int, list[FunctionNode]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, FunctionNode):
+                decorators = getattr(node, "decorator_list", ())
+                first = min([node.lineno, *(each.lineno for each in decorators)])
+                found.setdefault(first, []).append(node)
+        return found
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """By their qualified name."""
+        return dict(_classes_in(self.tree.body, ""))
+
+    @cached_property
+    def assigned(self) -> dict[str, ast.expr]:
+        """What is assigned to the names of the module, the last where there are several."""
+        found: dict[str, ast.expr] = {}
+        for node in _top_level(self.tree.body):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            value = getattr(node, "value", None)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and value is not None:
+                found |= {each.id: value for each in targets if isinstance(each, ast.Name)}
+        return found
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """The dotted name of all that is imported, by the name it has here."""
+        found: dict[str, str] = {}
+        for node in _top_level(self.tree.body):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found |= names_imported(node, self.package)
+        return found
+
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The names of the module whose values its functions change: such a value is no constant."""
+        bodies = (node for nodes in self.functions.values() for node in nodes)
+        return frozenset(name for body in bodies for name in _changed_in(body))
+
+    def function(self, code: CodeType) -> FunctionNode | None:
+        """The node that was compiled to ``code``; None if there is none, as for what ``exec`` made."""
+        named = [node for node in self.functions.get(code.co_firstlineno, ()) if _name(node) == code.co_name]
+        if len(named) < 2:
+            return named[0] if named else None
+        # Several lambdas on a line: the one that encloses all positions of the code, and is the smallest such.
+        places = [(line, first) for line, _, first, last in code.co_positions() if line and first is not None and last]
+        around = [node for node in named if all(_encloses(node, each) for each in places)]
+        return min(around, key=lambda node: ((node.end_lineno or 0) - node.lineno, _width(node)), default=None)
+
+
+@cache
+def module_source(name: str) -> ModuleSource | None:
+    """The parsed text of a module that is imported; None if it has none, as one that is written in C."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    lines = linecache.getlines(file, vars(module)) if module and file and file.endswith(".py") else []
+    return ModuleSource(name, ast.parse("".join(lines))) if lines else None
+
+
+def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
+    """The dotted name of each name that an import binds; ``package`` is what a relative one begins at."""
+    if isinstance(node, ast.Import):
+        return {
+            each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
+            for each in node.names
+        }
+    above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    module = ".".join([*above, *([node.module] if node.module else [])])
+    return {each.asname or each.name: f"{module}.{each.name}" for each in node.names if each.name != "*"}
+
+
+def resolve(path: str, project: Project) -> Any:
+    """What a dotted name stands for. Only modules of the project are imported for it."""
+    module, _, name = path.rpartition(".")
+    if path in sys.modules:
+        return sys.modules[path]
+    if module and module not in sys.modules and project.owns(module):
+        __import__(module)
+    return getattr(sys.modules[module], name, ABSENT) if module in sys.modules else ABSENT
+
+
+def names_around(function: FunctionType) -> Callable[[str], Any]:
+    """What a name stands for in ``function`` that is not its own."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    enclosed = dict(cells)
+
+    def find(name: str) -> Any:
+        if name in enclosed:
+            try:
+                return enclosed[name].cell_contents
+            except ValueError:
+                return ABSENT
+        return function.__globals__.get(name, getattr(builtins, name, ABSENT))
+
+    return find
+
+
+def bound_names(node: ast.AST) -> dict[str, None]:
+    """The names that the body of a function, a lambda or a comprehension binds, in order; without what is global."""
+    found: dict[str, None] = {}
+    if isinstance(node, FunctionNode):
+        found |= dict.fromkeys(each.arg for each in arguments(node))
+    outside: set[str] = set()
+    for each in _own_nodes(node):
+        found |= dict.fromkeys(_binds(each))
+        if isinstance(each, ast.Global | ast.Nonlocal):
+            outside.update(each.names)
+    return {name: None for name in found if name not in outside}
+
+
+def arguments(node: FunctionNode) -> Iterator[ast.arg]:
+    """All parameters, in order."""
+    given = node.args
+    yield from (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    yield from (each for each in (given.vararg, given.kwarg) if each)
+
+
+_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+SCOPES = FunctionNode | _COMPREHENSIONS | ast.ClassDef
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of the scope of ``node``: not those of scopes in it, but for what ``:=`` binds in a comprehension."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if isinstance(child, _COMPREHENSIONS):
+            yield from (each.target for each in ast.walk(child) if isinstance(each, ast.NamedExpr))
+        elif not isinstance(child, SCOPES):
+            yield from _own_nodes(child)
+
+
+def _binds(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return list(names_imported(node, ""))
+    named = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
+    return (
+        [named]
+        if named and isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping)
+        else []
+    )
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those under ``if`` and ``try``."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "finalbody"):
+            if isinstance(node, ast.If | ast.Try):
+                yield from _top_level(getattr(node, part, []))
+
+
+def _classes_in(body: list[ast.stmt], within: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    for node in _top_level(body):
+        if isinstance(node, ast.ClassDef):
+            yield f"{within}{node.name}", node
+            yield from _classes_in(node.body, f"{within}{node.name}.")
+
+
+def _changed_in(function: FunctionNode) -> Iterator[str]:
+    own = bound_names(function)
+    for node in _own_nodes(function):
+        base: ast.AST | None = None
+        if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            base = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
+            base = node.func.value
+        elif isinstance(node, ast.Global):
+            yield from node.names
+        if isinstance(base, ast.Name) and base.id not in own:
+            yield base.id
+
+
+def _name(node: FunctionNode) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _encloses(node: FunctionNode, place: tuple[int, int]) -> bool:
+    return (node.lineno, node.col_offset) <= place <= (node.end_lineno or 0, node.end_col_offset or 0)
+
+
+def _width(node: FunctionNode) -> int:
+    return (node.end_col_offset or 0) - node.col_offset
+
+
+Namespace = Callable[[str], Any]
+
+
+def module_names(module: str) -> Namespace:
+    """What a name stands for at the top of a module."""
+    names: Mapping[str, Any] = vars(sys.modules[module])
+    return lambda name: names.get(name, getattr(builtins, name, ABSENT))
