@@ -30,7 +30,7 @@ def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ())
         for each in (*found, *reversed(list(closed)))
     ]
     columns = ("incident", "state", "severity", "table", "days", "cause", "attempts", "opened", "what")
-    drop = ("opened", "attempts", "severity", "what", "days", "table")
+    drop = ("opened", "attempts", "severity")
     table = Grid("incidents", columns, rows, drop=drop)
     if not rows:
         return Answer(parts=(table, Line("No incident is open.", Tone.GOOD)))

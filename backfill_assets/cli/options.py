@@ -79,6 +79,9 @@ def refuse(context: click.Context, given: Container[str], why: str) -> None:
 day = click.argument("day", type=DAY, metavar="DAY")
 """A day as an argument, after the table."""
 as_json = click.option("--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON.")
+long = click.option(
+    "--long", is_flag=True, help="Show all of it on a terminal. A pipe and --json get all of it anyway."
+)
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 table = click.argument("table", type=TABLE)

@@ -38,8 +38,11 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say_answer(answer: Answer, *, as_markdown: bool = False) -> None:
-    """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown."""
+def say_answer(answer: Answer, *, as_markdown: bool = False, long: bool = True) -> None:
+    """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
+
+    A person gets it in short, if it can be, unless it shall be ``long``.
+    """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
 
@@ -52,7 +55,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False) -> None:
         click.echo(markdown(answer), nl=False)
         return
     show = all_ids() if screen() else str
-    Terminal(console(), screen(), show, _has_json()).say(answer)
+    Terminal(console(), screen(), show, _has_json()).say(answer, long=long)
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:

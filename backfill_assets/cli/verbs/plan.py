@@ -10,7 +10,7 @@ import click
 
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan
-from backfill_assets.cli.options import as_json, days, expect, refuse, version
+from backfill_assets.cli.options import as_json, days, expect, long, refuse, version
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -45,6 +45,7 @@ _OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
 )
 @click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
 @expect
+@long
 @as_json
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
 @click.pass_context
@@ -58,6 +59,7 @@ def plan(
     scope: str,
     force: bool,
     expected: tuple[str, ...],
+    long: bool,
     as_markdown: bool,
 ) -> None:
     """Plan a rebuild of days of TABLE and of what is computed from it.
@@ -69,7 +71,8 @@ def plan(
       backfill plan -f backfills --check             in CI: what would happen; nothing is stored
 
     Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
-    hash of its content. With PLAN, a plan is shown again, with what has changed since.
+    hash of its content. With PLAN, a plan is shown again, with what has changed since. On a terminal the first lines
+    say what is rebuilt, how many days, why, at what cost and risk, and what comes next; --long shows the rest.
 
     With -f FILE, everything comes from the file. The same file on the same state is the same plan, with the same id.
 
@@ -106,7 +109,7 @@ def plan(
             found, now = plan_and_keep(settings, current_catalog(), asked, os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
-    say_answer(answer, as_markdown=as_markdown)
+    say_answer(answer, as_markdown=as_markdown, long=long)
     ctx.exit(exit_code)
 
 
