@@ -204,7 +204,7 @@ def _how_long(plan: UndoPlan) -> str:
 
 
 def rolled_back_answer(published: Published, leaves_stale: Stale) -> Answer:
-    return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_undo(published))
+    return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_next(leaves_stale))
 
 
 def undone_answer(done: Undone) -> Answer:
@@ -212,7 +212,7 @@ def undone_answer(done: Undone) -> Answer:
     return Answer(
         "Rolled back",
         (*_published(done.published), did, *stale_facts(done.leaves_stale)),
-        next=_undo(done.published),
+        next=_next(done.leaves_stale),
     )
 
 
@@ -220,5 +220,9 @@ def _published(published: Published) -> tuple[Part, ...]:
     return Fact("publication", Id(published.publication)), Fact("versions", dict(sorted(published.versions.items())))
 
 
-def _undo(published: Published) -> tuple[str, ...]:
-    return (f"backfill rollback {published.publication}",)
+def _next(leaves_stale: Stale) -> tuple[str, ...]:
+    """What reads the days that came back is to be built; whoever undoes something is not told to undo that."""
+    days = [day for of_table in leaves_stale.values() for day in of_table]
+    if not days:
+        return ()
+    return (f"backfill run {' '.join(leaves_stale)} --days {format_range(DayRange(min(days), max(days)))}",)

@@ -102,6 +102,19 @@ def say_error(message: str) -> None:
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), (lines, "red")), soft_wrap=True)
 
 
+def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
+    """One line on stderr: its message, what to do (``hint``), and the exit code."""
+    text, _, hint = message.partition("\n  -> ")
+    found = {"error": text, "hint": hint, "usage": usage, "exit_code": exit_code}
+    click.echo(json.dumps({name: value for name, value in found.items() if value}), err=True)
+
+
+def json_was_typed() -> bool:
+    """Whether ``--json`` was typed, also where the rest was typed wrong."""
+    context = click.get_current_context(silent=True)
+    return bool(context and "--json" in context.meta.get(_TYPED, ()))
+
+
 def say_json(value: Any) -> None:
     """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
     click.echo(json.dumps(value, indent=2, default=_as_text))
