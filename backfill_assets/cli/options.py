@@ -13,6 +13,7 @@ from backfill_assets.cli import ids
 from backfill_assets.cli.completion import (
     Offer,
     complete_days,
+    complete_expectation,
     complete_publication,
     complete_state,
     complete_table,
@@ -20,7 +21,7 @@ from backfill_assets.cli.completion import (
     complete_version,
 )
 from backfill_assets.cli.output import JSON
-from backfill_assets.cli.wiring import current_catalog, open_storage
+from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange, parse_day
 
 Value = TypeVar("Value")
@@ -47,9 +48,15 @@ def _by(find: Callable[..., str], **how: bool) -> Callable[[str], str]:
     return lambda text: find(open_storage(), text, **how)
 
 
+def _one_table(text: str) -> str:
+    from backfill_assets.cli.selections import one_table
+
+    return one_table(text)
+
+
 DAYS = _Typed("A..B", complete_days, DayRange.parse)
 DAY = _Typed("YYYY-MM-DD", complete_days, parse_day)
-TABLE = _Typed("TABLE", complete_table, lambda text: current_catalog().table(text).name)
+TABLE = _Typed("TABLE", complete_table, _one_table)
 TIMELINE = _Typed("NAME", complete_timeline, _by(ids.find_timeline))
 TIMELINE_TO_CHANGE = _Typed("NAME", complete_timeline, _by(ids.find_timeline, change=True))
 PUBLICATION = _Typed("PUBLICATION", complete_publication, _by(ids.find_publication))
@@ -91,6 +98,7 @@ expect = click.option(
     "expected",
     multiple=True,
     metavar="TEXT",
+    shell_complete=complete_expectation,
     help='Expect this of the difference, which `backfill diff` judges: "revenue_eur < 2% a day", "rows unchanged", '
     '"currency=EUR unchanged". Can be given several times.',
 )

@@ -112,7 +112,7 @@ def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
 def json_was_typed() -> bool:
     """Whether ``--json`` was typed, also where the rest was typed wrong."""
     context = click.get_current_context(silent=True)
-    return bool(context and "--json" in context.meta.get(_TYPED, ()))
+    return bool(context and "--json" in typed_words(context))
 
 
 def say_json(value: Any) -> None:
@@ -138,10 +138,16 @@ def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:
     context.meta[_TYPED] = tuple(arguments)
 
 
+def typed_words(context: click.Context) -> Sequence[str]:
+    """What was typed after ``backfill``."""
+    found: Sequence[str] = context.meta.get(_TYPED, ())
+    return found
+
+
 def typed_command() -> str:
     """The command that is running, as it was typed."""
     context = click.get_current_context(silent=True)
-    return shlex.join(["backfill", *(context.meta.get(_TYPED, ()) if context else ())])
+    return shlex.join(["backfill", *(typed_words(context) if context else ())])
 
 
 def on_terminal() -> bool:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan
 from backfill_assets.cli.options import as_json, days, expect, long, refuse, version
 from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.selections import target_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
@@ -68,6 +70,7 @@ def plan(
     Examples:
       backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v2
       backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --expect "revenue_eur < 2% a day"
+      backfill plan +fact_daily_revenue --days 2017-03-01       also all that it is computed from: --scope whole
       backfill plan -f backfills --check             in CI: what would happen; nothing is stored
 
     Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
@@ -98,11 +101,13 @@ def plan(
             found, moved, now = look_again(settings, current_catalog(), find_plan(open_storage(), target))
         else:
             table, chosen = _table_and_days(target, days)
+            typed = ctx.get_parameter_source("scope") is not ParameterSource.DEFAULT
+            table, meant = target_meant(table, Scope(scope), scope_is_typed=typed)
             asked = PlanRequest(
                 target=table,
                 days=format_range(chosen),
                 version=version or "",
-                scope=Scope(scope),
+                scope=meant,
                 force=force,
                 expectations=tuple(map(Expectation.parse, expected)),
             )
