@@ -171,7 +171,7 @@ def day_answer(found: FoundDay) -> Answer:
     sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
     nothing = [] if rows or found.gone else [Line("No rows.")]
     made_of = (f"backfill history {found.table} --days {found.day}",) if found.publication and not found.on else ()
-    told = (*_absence(found), *_trouble(found), sample, *nothing)
+    told: tuple[Part, ...] = (*_absence(found), *_trouble(found), sample, *nothing)
     at, on = (f" --at {found.at}" if found.at else ""), (f" --on {found.on}" if found.on else "")
     more = Line(f"Metrics, inputs and files: backfill show {found.table} {found.day}{at}{on} --long", Tone.QUIET)
     short = [part for part in _facts(found) if not isinstance(part, Fact) or part.name not in _DETAIL]

@@ -207,10 +207,10 @@ def rolled_back_answer(published: Published, leaves_stale: Stale) -> Answer:
     return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_next(leaves_stale))
 
 
-def undone_answer(done: Undone) -> Answer:
+def undone_answer(done: Undone, sentence: str) -> Answer:
     did = Fact("did", dict(done.tables))
     return Answer(
-        "Rolled back",
+        sentence,
         (*_published(done.published), did, *stale_facts(done.leaves_stale)),
         next=_next(done.leaves_stale),
     )

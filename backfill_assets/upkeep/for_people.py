@@ -68,7 +68,7 @@ _RESTORE = (
 _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
-    Cause.ROLLED_BACK: "launch it when it is to be built again",
+    Cause.ROLLED_BACK: "a person rolled it back; to build it after all, launch its days",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
     Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
