@@ -51,6 +51,10 @@ class NotDelivered(BackfillError):
     """A notice could not be handed over; it stays due and is tried again."""
 
 
+class NoAnswer(NotDelivered):
+    """Nothing was heard of a place in time: whether the notice arrived is not known."""
+
+
 class CampaignStopped(BackfillError):
     """A campaign must not go on: a limit is exceeded, or what was read is not as it was published."""
 

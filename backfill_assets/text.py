@@ -12,6 +12,11 @@ from difflib import get_close_matches
 
 from backfill_assets.days import Cadence, DayRange, contiguous
 
+_CURRENCIES = re.compile(
+    "aud|bgn|brl|cad|chf|cny|czk|dkk|eur|gbp|hkd|huf|idr|ils|inr|isk|jpy|krw|mxn|myr|nok|nzd|php|pln|ron|sek|sgd|thb"
+    "|try|usd|zar"
+)
+"""Those that the European Central Bank has rates of, and the euro."""
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """The characters that Markdown interprets; it leaves an underscore within a word alone."""
 
@@ -156,6 +161,23 @@ def percent(share: Decimal) -> str:
 def amount(value: Decimal | None) -> str:
     """A number with a comma between thousands, and all of its digits; ``unknown`` for None."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def money(value: Decimal | None, measure: str) -> str:
+    """``388.90 EUR``; a number alone for a measure that is no money."""
+    return " ".join(filter(None, (amount(value), currency_of(measure))))
+
+
+def currency_of(measure: str) -> str:
+    """``EUR`` for ``amount_eur``; empty for a measure that is no money."""
+    words = measure.split("_")
+    return words[-1].upper() if len(words) > 1 and _CURRENCIES.fullmatch(words[-1]) else ""
+
+
+def measure_name(measure: str) -> str:
+    """``Amount`` for ``amount_eur``: the currency is beside the number."""
+    words = column_label(measure).split()
+    return " ".join(words[:-1] if currency_of(measure) else words).capitalize()
 
 
 def short_commit(commit: str) -> str:

@@ -19,6 +19,15 @@ def backfill_page(backfill_id: str) -> str:
     return f"/runs/b/{quote(backfill_id)}"
 
 
+def run_page(run: str) -> str:
+    return f"/runs/{quote(run)}"
+
+
+def runs_page(tag: str, value: str) -> str:
+    """The runs that have a tag."""
+    return f"/runs?{_query({'q[0]': f'tag:{tag}={value}'})}"
+
+
 def lineage_page(selection: str) -> str:
     """The graph of the assets that a selection names, such as ``key:"fact"+``."""
     return f"/asset-groups~{quote(selection, safe='')}/"

@@ -146,6 +146,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill timeline open trial": _REWIND,
     "backfill incident list": "backfill_assets_tests/cli/verbs/test_incident.py::"
     "test_those_for_a_person_come_first_and_those_of_the_week_last",
+    "backfill incident acknowledge late-rows-bronze-sales-20170304-1 --for 4h": "backfill_assets_tests/cli/verbs/"
+    "test_incident.py::test_a_person_says_who_looks_after_one_and_for_how_long",
+    'backfill incident close late-rows-bronze-sales-20170304-1 "Easter"': "backfill_assets_tests/cli/verbs/"
+    "test_incident.py::test_a_person_closes_one_once_and_the_sensor_carries_it_out",
     "backfill timeline list": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     "backfill timeline keep trial --for 14": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",

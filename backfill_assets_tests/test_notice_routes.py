@@ -7,9 +7,18 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.notice_routes import Route, Severity, parse_routes, routes_for
+from backfill_assets.notice_routes import (
+    MailAddresses,
+    QuietHours,
+    Route,
+    Severity,
+    parse_routes,
+    routes_for,
+    routes_to,
+)
 from backfill_assets.settings import Settings
 
+MAIL = "smtps://relay.example/?from=a@b.c&to=d@e.f,g@h.i"
 HOOK, PAGER = "https://hooks.example/T/secret", "https://pager.example"
 
 
@@ -24,6 +33,8 @@ HOOK, PAGER = "https://hooks.example/T/secret", "https://pager.example"
         (f"alertmanager:{PAGER}  from critical", ["alertmanager"], Route("alertmanager", PAGER, least="critical")),
         ("webhook:http://u:p@h:8080/x?y=1", ["webhook"], Route("webhook", "http://u:p@h:8080/x?y=1")),
         ("log for sales from warning", ["log"], Route("log", "", frozenset({"sales"}), "warning")),
+        (f"mail:{MAIL} quiet 22:00-07:00", ["mail"], Route("mail", MAIL, quiet=QuietHours.parse("22:00-07:00"))),
+        ("apprise:tgram://token/1 from warning", ["apprise"], Route("apprise", "tgram://token/1", least="warning")),
     ],
 )
 def test_routes_are_read(text: str, kinds: list[str], read: Route) -> None:
@@ -49,6 +60,15 @@ def test_routes_are_read(text: str, kinds: list[str], read: Route) -> None:
         "slack:https://secret quiet 22-07",
         "slack:https://secret quiet 22:00-25:00",
         "log; webhook:htps://host/secret",
+        "apprise:secret",
+        "apprise:json://sec ret",
+        "mail:http://secret/?from=a@b.c&to=d@e.f",
+        "mail:smtp://secret/?from=a@b.c",
+        "mail:smtp://secret/?to=d@e.f",
+        "mail:smtp://secret/?from=a&to=d@e.f",
+        "mail:smtp://secret/?from=a@b.c&to=d@e.f%0d%0aBcc:x@y.z",
+        "mail:smtp://ana:secret@host/?from=a@b.c&to=d@e.f",
+        "mail:smtp:///?from=a@b.c&to=d@secret.f",
     ],
 )
 def test_what_cannot_be_read_is_refused_without_its_secret(text: str) -> None:
@@ -87,6 +107,27 @@ def test_two_routes_to_one_place_send_once() -> None:
     routes = parse_routes(f"slack:{HOOK} for sales; slack:{HOOK} from warning")
     assert list(routes_for(routes, "critical", "sales").values()) == [routes[0]]
     assert list(routes_for(routes, "critical", "fx").values()) == [routes[1]]
+
+
+def test_what_is_over_goes_to_whom_it_was_told_however_urgent_they_have_it() -> None:
+    """Rather by the route about its dataset; a place that is not declared any more gets nothing."""
+    text = f"slack:{HOOK} from critical; slack:{HOOK} for sales quiet 22:00-07:00; webhook:{PAGER}"
+    routes = parse_routes(text)
+    assert routes_to(routes, {routes[0].name, "log", "webhook-of-old"}, "fx") == {
+        routes[0].name: routes[0],
+        "log": Route(),
+    }
+    assert routes_to(routes[1:], {routes[1].name}, "fx") == {routes[1].name: routes[1]}
+
+
+def test_where_mail_goes() -> None:
+    """The ports of SMTP, unless one is named."""
+    found = MailAddresses.parse(MAIL)
+    assert (found.host, found.port, found.is_encrypted) == ("relay.example", 465, True)
+    assert (found.sender, found.to) == ("a@b.c", ("d@e.f", "g@h.i"))
+    assert MailAddresses.parse(MAIL.replace("smtps:", "smtp:")).port == 25
+    assert MailAddresses.parse(MAIL.replace("example/", "example:587/")).port == 587
+    assert MailAddresses.parse(MAIL.replace("d@", "d+alarm@")).to[0] == "d+alarm@e.f"
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, Ranges, days_of
+from backfill_assets.publish.notice_forms import notice_lines
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.publish.senders import notice_lines
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
 from backfill_assets.state.positions import publication_boundaries
@@ -153,8 +153,11 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """All that a step has reported, but a difference, which is a page of its own."""
-    parts = tuple(_reported(name, value) for name, value in report.items() if name != "difference")
+    """All that a step has reported, without what is empty, and without a difference, which is a page of its own."""
+    said = {
+        name: value for name, value in report.items() if name != "difference" and value not in (None, "", (), [], {})
+    }
+    parts = tuple(_reported(name, value) for name, value in said.items())
     return Answer(step.value.replace("_", " "), parts)
 
 

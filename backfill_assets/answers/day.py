@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from backfill_assets.days import DayRange
+from backfill_assets.answers.status import UNDO_IS, short_days, undone_days
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.delta_log import AddedFile, newest_version, read_log
@@ -63,6 +64,8 @@ class FoundDay:
     """The first day of the week or month that the day lies in: the table has that one."""
     has: tuple[date, ...] = ()
     """The first and the last day that the table has, of a day that it does not have."""
+    notes: Sequence[str] = ()
+    """What a rollback means for it, and how many rows fewer than usual it has."""
 
     @property
     def is_damaged(self) -> bool:
@@ -76,10 +79,10 @@ def look_at_day(
 
     A day whose files are gone is noted as damaged: no log shows it.
     """
-    status = "" if publication else _status(storage, declared, table, day)
+    status, notes = ("", ()) if publication else _status(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
     if version is None:
-        return FoundDay(table, day, status, at=publication or "", period=_period(declared, table, day))
+        return FoundDay(table, day, status, at=publication or "", period=_period(declared, table, day), notes=notes)
     log = read_log(storage, table, version)
     files = log.of_days([day])[day]
     gone = gone_files(storage, table, files)
@@ -98,6 +101,7 @@ def look_at_day(
         written_since=_written_since(storage, table, day) if status == DayStatus.FOREIGN_WRITE else {},
         period=_period(declared, table, day),
         has=() if state else _first_and_last(log.by_day()),
+        notes=notes,
     )
     if found.is_damaged:
         note_damage(storage, table, day, gone)
@@ -130,11 +134,17 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
     return replace(found, sample=rows.head(_MOST_ROWS, filter=pc.field("day") == found.day))
 
 
-def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> str:
+def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> tuple[str, Sequence[str]]:
+    """In a word, and what else is known of it."""
     observed = observe(storage, [each.name for step in declared for each in step.tables])
+    steps, key = observed.with_current(declared), TableDay(table, day)
+    statuses = day_statuses(steps, observed, DayRange.of(day))
+    step = next(each for each in steps if table in each.table_names)
+    undo = dict(undone_days(storage, steps, observed, {name: statuses[name] for name in step.table_names})).get(key)
+    undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
+    short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
     # A day within a week or month is none of the table's.
-    found = day_statuses(observed.with_current(declared), observed, DayRange.of(day))[table]
-    return found.get(day, DayStatus.MISSING).value
+    return statuses[table].get(day, DayStatus.MISSING).value, tuple(filter(None, (undone, short)))
 
 
 def _period(declared: Sequence[Step], table: str, day: date) -> date | None:
@@ -202,6 +212,8 @@ def _facts(found: FoundDay) -> Iterator[Part]:
     yield Fact("table", found.table)
     yield Fact("day", found.day)
     yield Fact("status", found.status)
+    for note in found.notes:
+        yield Line(note, Tone.WARN)
     yield Fact("publication", Id(found.publication))
     yield Fact("table version", found.version)
     if found.content:

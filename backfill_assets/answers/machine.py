@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from backfill_assets.answers.maintenance import SEND
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import recorded_check, require_no_tokens, require_same_key
@@ -19,6 +21,8 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import gone_version, switch_notes
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.log import PublicationLog, anything_published
+from backfill_assets.publish.places import failing_places
+from backfill_assets.publish.senders import APPRISE_MISSING, INSTALL_APPRISE
 from backfill_assets.rebuild.raw_change import tables_of_tokens
 from backfill_assets.report.answer import Answer, Fact, Tone, Toned, Worded
 from backfill_assets.settings import CONNECT_PORT, Settings
@@ -94,6 +98,7 @@ def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
         "token key": partial(token_key, settings, catalog),
         "lakehouse": place,
         "publications": partial(open_publications, settings),
+        "notices": partial(notices, settings),
         "versions": partial(current_versions, settings, catalog.steps),
     }
 
@@ -245,6 +250,17 @@ def open_publications(settings: Settings) -> MachineFinding:
         found = f"under way: {', '.join(head.state.open)}"
         return MachineFinding("warn", found, "Is a run at work? If not, the next run or rollback finishes them.")
     return MachineFinding("ok", f"all are closed; {format_count(len(head.state.versions), 'table')} published")
+
+
+def notices(settings: Settings) -> MachineFinding:
+    """Whether every place that is to be told takes what it is sent."""
+    if failing := failing_places(Storage(str(settings.lakehouse)), settings.notices):
+        steps = dict.fromkeys(each.next_step for each in failing if each.next_step)
+        return MachineFinding("warn", "; ".join(map(str, failing)), " ".join((*steps, f"To try again: {SEND}")))
+    if any(route.kind == "apprise" for route in settings.notices) and find_spec("apprise") is None:
+        return MachineFinding("warn", APPRISE_MISSING, INSTALL_APPRISE)
+    kinds = dict.fromkeys(route.kind for route in settings.notices)
+    return MachineFinding("ok", f"told: {', '.join(kinds)}")
 
 
 def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFinding:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.notice_routes import Route
-from backfill_assets.publish.outbox import DueNotice, NoticeDelivery
+from backfill_assets.publish.delivery import NoticeDelivery
+from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.publish.places import FailingPlace
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Worded, size
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.maintenance import Done
@@ -67,11 +69,23 @@ def due_answer(due: Sequence[DueNotice]) -> Answer:
     return Answer(parts=(Grid("due", columns, rows), *nothing), next=(SEND,) if due else ())
 
 
+def failing_line(place: FailingPlace) -> Line:
+    """A place that takes no notices, and what a person does about it."""
+    mend = f" {place.next_step.rstrip('.')}." if place.next_step else ""
+    return Line(f"{place}.{mend} To try it now:", Tone.WARN, SEND)
+
+
 def delivery_answer(found: NoticeDelivery, routes: Sequence[Route]) -> Answer:
     """``routes`` are those of BACKFILL_NOTICES."""
     sent, how = format_count(len(found.sent), "notice"), ", ".join(dict.fromkeys(route.kind for route in routes))
     lines = [Line(f"Sent {sent} by {how}.", Tone.GOOD)] if found.sent else []
     lines += [Line(f"Waits for the end of quiet hours: {key}, for {route}.") for key, route in found.waiting]
     lines += [Line(f"Not sent yet: {key}: {reason}.", Tone.WARN, SEND) for key, reason in found.failed]
-    facts = (Fact("sent", list(found.sent)), Fact("failed", dict(found.failed)), Fact("waiting", dict(found.waiting)))
+    lines += list(map(failing_line, found.failing))
+    facts = (
+        Fact("sent", list(found.sent)),
+        Fact("failed", dict(found.failed)),
+        Fact("waiting", dict(found.waiting)),
+        Fact("failing", {each.name: str(each) for each in found.failing}),
+    )
     return Answer(parts=(*facts, *(lines or [Line("No notice is due.")])))

@@ -12,20 +12,26 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
+from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
 from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.publish.publisher import Publisher
+from backfill_assets.quality.as_usual import fewer_rows
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.observed import LogView, gc_paused, observe
-from backfill_assets.state.status import Statuses, day_statuses
+from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
+from backfill_assets.state.status import DayStatus, Statuses, day_statuses
+from backfill_assets.text import format_count
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
 DAMAGED = "damaged"
 _MOST_DAMAGED = 5
+_LATELY, _SHORT = 7, 0.1
+"""Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
 _TONES = {"fresh": Tone.GOOD, DAMAGED: Tone.BAD, "missing": Tone.BAD}
 
 
@@ -48,6 +54,12 @@ class FoundStatus:
     """What published days lack, by source, and the commonest reason of the worst day."""
     drift: Sequence[tuple[str, Drift]] = ()
     """By raw table, the fields that land and are not as declared."""
+    landed: Mapping[str, LandedSource] = field(default_factory=dict)
+    """By raw table, what has landed for it."""
+    undone: Mapping[TableDay, Undo] = field(default_factory=dict)
+    """Days that a person put back and that are not made of what there is now."""
+    short: Mapping[TableDay, str] = field(default_factory=dict)
+    """Newest days of sources that have fewer rows than usual, in words."""
 
     def status_of(self, table: str, day: date) -> str:
         return DAMAGED if TableDay(table, day) in self.damaged else self.statuses[table][day].value
@@ -61,9 +73,15 @@ class FoundStatus:
 
 
 def look_at_main(
-    storage: Storage, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
+    storage: Storage,
+    declared: Sequence[Step],
+    chosen: Sequence[str],
+    days: DayRange | None,
+    zone: LandingZone | None = None,
 ) -> FoundStatus:
-    """Reads logs, and of data only the reasons of rejected rows. ``declared`` are the steps of all datasets."""
+    """Reads logs, names in the landing ``zone``, and of data only the reasons of rejected rows. ``declared`` are the
+    steps of all datasets.
+    """
     with gc_paused():
         observed = observe(storage, [table.name for step in declared for table in step.tables])
         steps = observed.with_current(declared)
@@ -84,7 +102,49 @@ def look_at_main(
             for each in rejected
         ],
         drift=list(_drift(declared, observed, chosen, days)),
+        landed={
+            step.name: landed_source(zone, storage, step.source.name, step.name)
+            for step in asked
+            if zone is not None and step.source
+        },
+        undone=dict(undone_days(storage, steps, observed, statuses)),
+        short={key: words for step in asked for key, words in short_days(step, observed, days)},
     )
+
+
+def undone_days(
+    storage: Storage, steps: Sequence[Step], observed: LogView, statuses: Statuses
+) -> Iterator[tuple[TableDay, Undo]]:
+    """Those of ``statuses`` that a person put back and that are not made of what there is now.
+
+    The log is only asked about rollbacks where days with a past are older than their inputs, or missing.
+    """
+    behind = (DayStatus.INPUT_CHANGED, DayStatus.MISSING)
+    found = [
+        (step, TableDay(table, day))
+        for step in steps
+        for table in step.table_names
+        for day, status in statuses.get(table, {}).items()
+        if step.versions and status in behind and TableDay(table, day) in observed.states
+    ]
+    known = rollbacks(storage) if found else None
+    for step, key in found:
+        if known and (undo := undo_of(known, steps, step, key.day, observed)):
+            yield key, undo
+
+
+def short_days(
+    step: Step, observed: LogView, days: DayRange | None, least: float = _SHORT
+) -> Iterator[tuple[TableDay, str]]:
+    """Of the newest of ``days``, those of a source with so much fewer rows than usual, in words."""
+    if step.source is None:
+        return
+    own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}
+    measured = {day: {**each.metrics, "rows": each.rows} for day, each in own.items() if each}
+    lately = sorted(day for day in measured if days is None or day in days)[-_LATELY:]
+    for day in lately:
+        if words := fewer_rows(step, measured, day, least):
+            yield TableDay(step.name, day), words
 
 
 def look_at_timeline(
@@ -140,11 +200,11 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 
 def status_answer(found: FoundStatus) -> Answer:
     """Tables by status and what needs a person; then each chosen table day by day, and the campaigns under way."""
-    if not any(found.statuses.values()):
+    if not any(found.statuses.values()) and not any(_waiting(found, table) for table in found.landed):
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
-    parts = (*_before(found), _summary(found), *_damaged(found), *lacks)
+    parts = (*_before(found), _summary(found), *_damaged(found), *_undone_days(found), *_short_days(found), *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
 
@@ -189,10 +249,44 @@ def _summary(found: FoundStatus) -> Grid:
         for status, days in found.by_status(name).items():
             own = [Days.of(day for day in days if day in place.own(name))] if place else []
             rows.append([name, _toned(status), len(days), Days.of(days), *own])
-        if not found.statuses[name]:
+        waiting = _waiting(found, name)
+        if count := sum(waiting.values()):
+            said = Toned(f"landed, not taken in: {format_count(count, 'file')}", Tone.WARN)
+            rows.append([name, said, len(waiting), Days.of(waiting), *([Days(())] if place else [])])
+        if not found.statuses[name] and not waiting:
             rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if place else [])])
     columns = ("table", "status", "days", "which days", *(["of its own"] if place else []))
     return Grid("tables", columns, rows, groups=("table",))
+
+
+def _waiting(found: FoundStatus, table: str) -> dict[date, int]:
+    """How many files have landed on each arrival day that raw has not taken in."""
+    landed = found.landed.get(table)
+    return landed.waiting(landed.days) if landed else {}
+
+
+UNDO_IS = {
+    UndoIs.HELD: "it stays until an input changes",
+    UndoIs.OVER: "an input has changed since: `repairs` builds it again, by the version that was put back",
+    UndoIs.ASKED: "an input has changed since, and rows of raw were withdrawn with it: a person decides",
+}
+
+
+def _undone_days(found: FoundStatus) -> Iterator[Grid]:
+    groups: dict[tuple[str, Undo], list[date]] = {}
+    for key, undo in found.undone.items():
+        if key.table in found.statuses:
+            groups.setdefault((key.table, undo), []).append(key.day)
+    rows = [(table, Days.of(days), Id(undo.rollback), UNDO_IS[undo.state]) for (table, undo), days in groups.items()]
+    if rows:
+        title = "Rolled back, and older than their inputs"
+        yield Grid("rolled_back", ("table", "which days", "rolled back by", "what follows"), rows, title=title)
+
+
+def _short_days(found: FoundStatus) -> Iterator[Grid]:
+    rows = [(table, day, words) for (table, day), words in found.short.items()]
+    if rows:
+        yield Grid("short", ("table", "day", "note"), rows, title="Days with fewer rows than usual")
 
 
 def _days(found: FoundStatus, table: str) -> Answer:

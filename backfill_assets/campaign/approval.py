@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
+from backfill_assets.campaign.standing import PlanFacts, page_of, standing_of
 from backfill_assets.days import by_table
 from backfill_assets.difference.difference import Sides, fingerprint_of
 from backfill_assets.difference.letter import LetterTerms
@@ -186,7 +187,9 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
         reason=terms.reason,
         outcome=_outcome(state),
         published=is_published(state),
-        page=ui + asset_page("campaign", campaign_of(plan.id)) if ui and state.daemon else "",
+        page=ui + asset_page("campaign", page_of(plan, standing_of(PlanFacts(plan.id, state))))
+        if ui and state.daemon
+        else "",
     )
 
 

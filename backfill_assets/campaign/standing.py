@@ -10,6 +10,7 @@ from datetime import datetime
 from backfill_assets.campaign.course import CampaignState, is_given_up, is_published, waits_for_approval
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, plan_of
+from backfill_assets.plan.records import Plan
 
 
 class PlanStanding(enum.StrEnum):
@@ -84,6 +85,22 @@ def standing_of(facts: PlanFacts) -> PlanStanding:
         PlanStanding.APPROVED: now.approved,
     }
     return next((standing for standing, holds in found.items() if holds), PlanStanding.STAGING)
+
+
+def page_of(plan: Plan, standing: PlanStanding) -> str:
+    """The name of the campaign's page, which says table, days and state: it changes with its state.
+
+    It ends in the first digits of the plan's hash, as :func:`is_page_of` knows it again.
+    """
+    return f"{plan.asked.target} {plan.asked.days}: {standing} ({_hash(plan.id)})"
+
+
+def is_page_of(page: str, campaign: str) -> bool:
+    return page.endswith(f"({_hash(plan_of(campaign))})")
+
+
+def _hash(plan: str) -> str:
+    return plan.rpartition("-")[2][:8]
 
 
 def require_allowed(word: PlanWord, facts: PlanFacts) -> None:

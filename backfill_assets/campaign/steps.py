@@ -42,7 +42,8 @@ from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.publish.outbox import Sender, announce, begins_key, deliver, withdraw
+from backfill_assets.publish.delivery import Sender, deliver
+from backfill_assets.publish.outbox import announce, begins_key, withdraw
 from backfill_assets.rebuild.decide import days_so_far
 from backfill_assets.rebuild.lake import Progress, waiting
 from backfill_assets.rebuild.walk import StepBuilt, sides_of, staged_by

@@ -18,7 +18,7 @@ from backfill_assets.report.answer import NOT_DONE, Answer
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
-    from backfill_assets.publish.outbox import NoticeDelivery, Routed
+    from backfill_assets.publish.delivery import NoticeDelivery, Routed
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.settings import Settings
 
@@ -161,12 +161,15 @@ def _as_text(value: Any) -> str:
 # ------------------------------------------------------------------ notices
 
 
-def deliver_notices(settings: Settings, publisher: Publisher) -> NoticeDelivery:
-    """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command."""
-    from backfill_assets.answers.maintenance import delivery_answer
-    from backfill_assets.publish.outbox import deliver
+def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool = False) -> NoticeDelivery:
+    """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command.
 
-    found = deliver(publisher, notice_sender(settings))
+    ``at_once`` tries places too that are left alone because they failed.
+    """
+    from backfill_assets.answers.maintenance import delivery_answer
+    from backfill_assets.publish.delivery import deliver
+
+    found = deliver(publisher, notice_sender(settings), at_once=at_once)
     if not wants_json() and (found.sent or found.failed or found.waiting):
         say_answer(delivery_answer(found, settings.notices))
     return found

@@ -3,7 +3,7 @@
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -13,10 +13,11 @@ from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     BACKFILL_ID_TAG,
+    PartitionBackfill,
     report_checks,
     targets,
 )
-from backfill_assets.defs.look_back import missing_earlier_days
+from backfill_assets.defs.look_back import looked_back_to, missing_earlier_days, not_built_yet
 from backfill_assets.defs.metadata import (
     day_metadata,
     gate_failure,
@@ -28,6 +29,7 @@ from backfill_assets.defs.own_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
 from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset_specs, check_specs, lineage_metadata
+from backfill_assets.defs.under_way import days_of_backfill
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone
@@ -79,6 +81,7 @@ def step_assets(
         """Hands the days, on Spark, to the transform of the version: ``step.version(config.version).transform``."""
         try:
             _build_earlier_days(context, step, steps, backfill, backfill_spark)
+            _build_looked_back_to(context, step, steps, backfill, backfill_spark)
             result = _build(context, step, config, backfill, backfill_spark)
         except DaysFailed as error:
             _report_failed_days(context, step, error)
@@ -141,11 +144,54 @@ def _build_earlier_days(
         raise gate_failure(error) from None
 
 
+def _build_looked_back_to(
+    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
+) -> None:
+    """Days that the run looks back to and that another run of the same backfill is to build, before or after this one.
+
+    Dagster orders runs by partitions, which know of no look back. The other run finds these days built.
+    """
+    launched = _backfill_of(context)
+    if launched is None:
+        return
+    tables = {name for each in steps for name in each.table_names}
+    target = {table: days for table, days in days_of_backfill(launched, tables).items() if days is not None}
+    days, tags = _requested_days(context), context.run.tags
+    own = {key.path[-1]: set(days) for key in context.job_def.asset_layer.selected_asset_keys if len(key.path) == 1}
+    wanted = looked_back_to(step, steps, days, target, own)
+    if not wanted:
+        return
+    force, at = FORCE_TAG in tags, datetime.fromtimestamp(launched.backfill_timestamp, UTC)
+    for other, first in not_built_yet(wanted, steps, backfill.storage, at, force=force):
+        context.log.info(
+            f"{other.name}: {format_ranges(first)} of this backfill come first: {step.name} looks back to them"
+        )
+
+        def build(other: Step = other, first: Sequence[date] = first) -> BuildResult:
+            return backfill.builder(spark).build(
+                other,
+                first,
+                run=run_info(context.run, backfill.catalog),
+                version=tags.get(VERSION_TAG),
+                force=force,
+                progress=context.log.info,
+            )
+
+        try:
+            backfill.resume(build, context.log.warning, spark)
+        except DaysFailed as error:
+            raise gate_failure(error) from None
+
+
+def _backfill_of(context: dg.AssetExecutionContext) -> PartitionBackfill | None:
+    backfill_id = context.run.tags.get(BACKFILL_ID_TAG)
+    return context.instance.get_backfill(backfill_id) if backfill_id else None
+
+
 def _built_together(context: dg.AssetExecutionContext) -> set[str]:
     """The tables of the run, and of the backfill that it belongs to: weeks and months have runs of their own."""
     keys = set(context.job_def.asset_layer.selected_asset_keys)
-    backfill_id = context.run.tags.get(BACKFILL_ID_TAG)
-    backfill = context.instance.get_backfill(backfill_id) if backfill_id else None
+    backfill = _backfill_of(context)
     keys.update(backfill.asset_selection or () if backfill else ())
     return {key.path[-1] for key in keys if len(key.path) == 1}
 

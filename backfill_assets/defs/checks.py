@@ -26,12 +26,17 @@ from backfill_assets.state.status import DayStatus
 FRESH, WATCHDOG = "fresh", "watchdog"
 """The checks of each table that are not about its rules: against the log, and against the files."""
 AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared", "delivered"
+DELIVERED_AS_USUAL = "delivered_as_usual"
 """Checks that need the log and the names of landed files alone, and no rows: against the recent past, against what the
 source says that it sent, against the declared fields, and against the time at which a delivery is due."""
 PUBLICATION, PHYSICAL = "publication", "physical"
 """In the metadata of a watchdog's verdict: what it read."""
 BROKEN, LOST = "broken", "lost"
 """Beside it: the rules that failed, with commas, and whether files are gone or damaged."""
+RULES = "rules"
+"""And beside these: each rule, with what it expected and observed."""
+BESIDE = "beside"
+"""In it, too: a digest of what its sums were compared with."""
 MADE_OF = "made_of"
 """In the metadata of a gate that held a day back: the input fingerprint of what was built."""
 NOT_RUN = "not_run"
@@ -153,6 +158,12 @@ def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluati
     words = f"Not run: the run {run[:8]} ended before it. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run)}
     return verdict_of(table, check, day, words, about, passed=False, is_warning=True)
+
+
+def without_data(table: str, check: str, day: str) -> dg.AssetCheckEvaluation:
+    """Of a day that a run planned and that there is nothing to build from: nothing can be wrong with it."""
+    words = "Nothing to judge: nothing has landed for this day, or for a day that it is made of."
+    return verdict_of(table, check, day, words, {}, passed=True)
 
 
 def of_rule(

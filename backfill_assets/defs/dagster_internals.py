@@ -160,18 +160,33 @@ def shown_checks(instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey])
             yield ShownCheck(table, check, info.partition_key, info.latest_execution_status, run)
 
 
+@dataclass(frozen=True)
+class Said:
+    """What was said of a check, and the run that said it."""
+
+    verdict: dg.AssetCheckEvaluation
+    run: str
+
+
 def newest_evaluations(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey, limit: int = 1, day: str | None = None
 ) -> list[dg.AssetCheckEvaluation]:
     """What was said of a check, newest first; of one ``day`` if it is given."""
+    return [each.verdict for each in newest_said(instance, key, limit, day)]
+
+
+def newest_said(
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey, limit: int = 1, day: str | None = None
+) -> list[Said]:
+    """The same, with the runs."""
     records = instance.event_log_storage.get_asset_check_execution_history(
         key,
         limit,
         status={CheckStatus.FAILED, CheckStatus.SUCCEEDED},
         partition_filter=None if day is None else PartitionKeyFilter(key=day),
     )
-    events = (record.event.dagster_event for record in records if record.event)
-    return [event.asset_check_evaluation_data for event in events if event]
+    events = ((record.event.dagster_event, record.run_id) for record in records if record.event)
+    return [Said(event.asset_check_evaluation_data, run) for event, run in events if event]
 
 
 # ------------------------------------------------------------------ code locations and what is on
@@ -201,6 +216,14 @@ def is_stopped(instance: dg.DagsterInstance, name: str) -> bool:
     """Whether a schedule or sensor that is on from the start was turned off. An instance for a test keeps nothing."""
     states = instance.all_instigator_state() if instance.schedule_storage else []
     return any(not state.is_running for state in states if state.instigator_name == name)
+
+
+def is_process_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the launcher knows that the process of a started run has ended without a word: it was killed."""
+    launcher = instance.run_launcher
+    if run.status is not dg.DagsterRunStatus.STARTED or not launcher.supports_check_run_worker_health:
+        return False
+    return launcher.check_run_worker_health(run).status is WorkerStatus.FAILED
 
 
 # ------------------------------------------------------------------ the run launcher of dagster.yaml

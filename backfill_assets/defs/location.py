@@ -13,18 +13,18 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
 from backfill_assets.defs.dagster_internals import batch_events
+from backfill_assets.defs.incidents import incident_job, incidents_spec, show_incidents
 from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
 from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
-from backfill_assets.defs.start_here import incidents_spec, show_incidents, start_here_page, start_here_spec
+from backfill_assets.defs.start_here import start_here_page, start_here_spec
 from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset, stream_sensor
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog, discover
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.bounds import RepairBounds
@@ -53,7 +53,6 @@ def backfill_definitions(
         {"backfill_spark": spark, "backfill": Backfill(settings=chosen, catalog=catalog, spark=spark)},
         days_per_run=chosen.days_per_run,
         pool=None if chosen.spark_remote else EMBEDDED_SPARK,
-        published=Storage(str(chosen.lakehouse)),
         last_days=ends_of_data(catalog, chosen) or {},
         executor=executor,
     )
@@ -66,7 +65,6 @@ def code_location(
     days_per_run: int | None = None,
     pool: str | None = None,
     stream_command: Sequence[str] = COMMAND,
-    published: Storage | None = None,
     last_days: Mapping[str, date] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
@@ -76,7 +74,6 @@ def code_location(
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
     in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
-    ``published`` is the lakehouse from which the launchpad of a campaign takes its example.
     ``last_days`` has, by dataset, the last day of those whose data has ended: their partitions end with it.
     """
     tables = PartitionedTables(catalog, last_days, days_per_run)
@@ -98,8 +95,8 @@ def code_location(
             *(stream_asset(each, stream_command) for each in streamed),
         ],
         jobs=[
-            *(watch, maintain, refresh, restore, timeline_job(catalog.steps, pool)),
-            *campaign_jobs(tables, pool, published),
+            *(watch, maintain, refresh, restore, timeline_job(catalog.steps, pool), incident_job()),
+            *campaign_jobs(tables, pool),
         ],
         schedules=[watchdog_schedule(watch), *upkeep_schedules(maintain, refresh)],
         sensors=[

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
@@ -18,7 +18,15 @@ from uuid import uuid4
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
-from backfill_assets.defs.checks import AS_DECLARED, AS_SENT, AS_USUAL, DELIVERED, check_key, of_rule
+from backfill_assets.defs.checks import (
+    AS_DECLARED,
+    AS_SENT,
+    AS_USUAL,
+    DELIVERED,
+    DELIVERED_AS_USUAL,
+    check_key,
+    of_rule,
+)
 from backfill_assets.defs.dagster_internals import CheckStatus, ShownCheck, report_checks, shown_checks, targets
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
@@ -50,9 +58,15 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     ),
     AS_SENT: f"What landed is what the source says in `{control_totals.CONTROL}` that it sent: rows, sums of fields.",
     DELIVERED: "The files of the day landed by the time that the dataset declares. It passes as soon as they land.",
+    DELIVERED_AS_USUAL: (
+        "The first file of the day landed by the time by which it has on the same weekdays before, as far as that can "
+        "be learned from the files that are there. A warning, which passes as soon as it lands."
+    ),
 }
 _NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
 """How a check of a day stands: never asked for, or open if a run planned it and does not come back to it."""
+_LATELY = timedelta(days=7)
+"""An older day is not waited for by what is usual."""
 _MOST_JUDGED, _MOST_READ = 4_000, 60
 """In one tick: verdicts from the log, and days whose landed files are read."""
 
@@ -71,7 +85,8 @@ def log_checks(table: Table, step: Step) -> list[str]:
     """The names of all checks of ``table`` that need no rows."""
     found = [*log_judges(table, step)]
     if step.source is not None:
-        found += [AS_SENT] * step.sends_totals + [DELIVERED] * (step.delivered_within is not None)
+        found += [AS_SENT] * step.sends_totals
+        found += [DELIVERED if step.delivered_within is not None else DELIVERED_AS_USUAL]
     return found
 
 
@@ -122,6 +137,7 @@ class LogChecks:
             *self._judged(states, judged),
             *self._not_published(states),
             *self._of_sources(partial(self._delivered, now)),
+            *self._of_sources(partial(self._delivered_as_usual, now)),
             *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
         ]
         # No publication is cut in two: all that is left came after it. Each source goes on from what was read of it.
@@ -190,6 +206,24 @@ class LogChecks:
                 continue
             came = min(map(self.zone.landed_at, files), default=None)
             rule = deliveries.delivered(day, step.delivered_within or timedelta(), came, now)
+            if rule is not None:
+                yield _Verdict(key, rule)
+
+    def _delivered_as_usual(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
+        """Of the days of the last week, of a source that declares no time; and of older ones that were missed."""
+        landed = self.zone.paths(source.name) if step.delivered_within is None else {}
+        came = cache(lambda day: min(map(self.zone.landed_at, landed.get(day, ())), default=None))
+        for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
+            key = TableDay(step.name, day)
+            known = self._standing(DELIVERED_AS_USUAL, key)
+            is_missed = known == _FAILED and bool(landed.get(day))
+            if not is_missed and (known in (_UNDER_WAY, _PASSED, _FAILED) or now.date() - day > _LATELY):
+                continue
+            if not self._has_partition(key):
+                continue
+            before = (day - timedelta(n) for n in range(1, deliveries.LEARNED_DAYS + 1))
+            usual = deliveries.usual_delivery(day, {each: at for each in before if (at := came(each)) is not None})
+            rule = deliveries.delivered_as_usual(day, usual, came(day), now)
             if rule is not None:
                 yield _Verdict(key, rule)
 

@@ -9,14 +9,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import earlier_days, later_readers, steps_of
+from backfill_assets.model.graph import Days, earlier_days, later_readers, steps_of, upstream
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import published_days
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.reading import read_switches
+from backfill_assets.state.status import DayStatus, Statuses, day_statuses
 from backfill_assets.text import format_count
 
 LATER_DAYS = "later_days"
@@ -45,6 +48,59 @@ def missing_earlier_days(
     published = published_days(observe(storage, sorted(names)).states)
     needed = earlier_days(steps, tables, days, published, _landed_days(zone, building)).get(step.name, set())
     return sorted(needed.difference(published.get(step.name, ())))
+
+
+def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], target: Days, own: Days) -> Days:
+    """The days of a backfill's ``target`` that must be there before ``days`` of ``step``, and that Dagster does not
+    order before them: those that they look back to, and what these are made of. By step, in build order. Pure.
+
+    ``own`` are the days of the run itself: it builds its steps in order.
+    """
+    found: dict[str, set[date]] = {}
+    periods = [step.cadence.period(day) for day in days]
+    for read in (read for version in step.versions for read in version.reads if read.first < 0):
+        before = {day for period in periods for day in read.days(period) if day not in period}
+        reached = next(each for each in steps if read.table in each.table_names)
+        wanted = set(reached.cadence.starts(before))
+        above = {**upstream(steps, reached, wanted), reached.name: wanted}
+        for each in steps:
+            there = {day for table in each.table_names for day in target.get(table, ())}
+            here = {day for table in each.table_names for day in own.get(table, ())}
+            if first := (above.get(each.name, set()) & there) - here:
+                found.setdefault(each.name, set()).update(first)
+    return {each.name: found[each.name] for each in steps if each.name in found}
+
+
+def not_built_yet(
+    wanted: Days, steps: Sequence[Step], storage: Storage, launched: datetime, *, force: bool = False
+) -> list[tuple[Step, list[date]]]:
+    """Those of the ``wanted`` days, by step, that a backfill which was ``launched`` then has not built yet.
+
+    With ``force`` a day is built once by the backfill, whatever it was made of before.
+    """
+    names = [name for step in steps for name in step.table_names]
+    observed = observe(storage, names)
+    current, spanned = observed.with_current(steps), [day for days in wanted.values() for day in days]
+    statuses = day_statuses(current, observed, DayRange(min(spanned), max(spanned)), as_published=True)
+    log = PublicationLog(storage)
+
+    def is_built(step: Step, day: date) -> bool:
+        if force and not step.source:
+            return all(_published_since(log, observed, TableDay(table, day), launched) for table in step.table_names)
+        return _is_fresh(statuses, step, day)
+
+    left = [(step, [day for day in sorted(wanted.get(step.name, ())) if not is_built(step, day)]) for step in current]
+    return [(step, days) for step, days in left if days]
+
+
+def _is_fresh(statuses: Statuses, step: Step, day: date) -> bool:
+    return all(statuses[table].get(day) is DayStatus.FRESH for table in step.table_names)
+
+
+def _published_since(log: PublicationLog, observed: LogView, key: TableDay, launched: datetime) -> bool:
+    state = observed.states.get(key)
+    found = log.find_prepared(state.publication) if state else None
+    return found is not None and found[1] >= launched
 
 
 def _by_version(step: Step, version: str) -> Step:

@@ -1,19 +1,18 @@
-"""The assets ``start_here``, the first page to open, and ``incidents``.
+"""The asset ``start_here``, the first page to open: how the lakehouse is, what people do and what needs one.
 
-They say how the lakehouse is, what people do and what needs one; what is wrong, what was tried and what was settled.
-No run materializes them: the sensor keeps them as the lakehouse is.
+No run materializes it: the sensor keeps it as the lakehouse is.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.answers.incidents import incident_answer, incidents_answer
+from backfill_assets.answers.maintenance import failing_line
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
@@ -23,7 +22,7 @@ from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.sensors.landed_files import nothing_builds
+from backfill_assets.defs.sensors.landed_files import landed_and_waiting, nothing_builds
 from backfill_assets.defs.sensors.repairs import look
 from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
@@ -36,6 +35,7 @@ from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, r
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.places import failing_places
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
@@ -43,15 +43,15 @@ from backfill_assets.settings import of_project
 from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
 from backfill_assets.upkeep.for_people import first_ranges
-from backfill_assets.upkeep.incidents import Incident, IncidentBook
+from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.repair import repairs_needed
 
-ASSET, INCIDENTS = "start_here", "incidents"
+ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
+LANDED = "landed, not taken in"
 _MOST_RANGES, _MOST_LINES = 2, 12
 _NOTHING = (Line("Nothing."),)
 _FIRST_TABLE = "fact_sales_transactions"
-_SHOWN_CLOSED, _MOST_PAGES = timedelta(days=7), 12
 
 
 def start_here_spec(catalog: Catalog) -> dg.AssetSpec:
@@ -113,12 +113,14 @@ def lakehouse_state(
         *_campaigns_that_wait(instance, backfill.storage),
         *(Line(str(each)) for each in decision.for_people),
         *_landed_and_left(instance, backfill, tables, location),
+        *map(failing_line, failing_places(backfill.storage, backfill.settings.notices)),
     ]
     return state_answer(
         built_datasets(ends, states),
         newest=_newest(log, states) + ("" if backfill.settings.automation else f" {IS_OFF}"),
         is_at_work=bool(decision.launch or decision.waiting),
         people=people,
+        landed=list(_landed_and_waiting(instance, backfill, tables)),
         quarantine=list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
     )
 
@@ -130,8 +132,11 @@ def state_answer(
     is_at_work: bool = False,
     people: Sequence[Line] = (),
     quarantine: Sequence[Line] = (),
+    landed: Sequence[Line] = (),
 ) -> Answer:
-    """How the lakehouse is in a sentence, what needs a person, and what published days lack. Pure.
+    """How the lakehouse is in a sentence, what needs a person, what waits to be taken in, and what published days lack.
+
+    Pure.
 
     ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait.
     """
@@ -151,6 +156,7 @@ def state_answer(
         parts=(Line(state),),
         sections=(
             Answer(PEOPLE, tuple(people) or _NOTHING),
+            Answer(LANDED, tuple(landed) or _NOTHING),
             Answer(QUARANTINE, tuple(quarantine) or _NOTHING),
         ),
     )
@@ -184,8 +190,9 @@ def _landed_and_left(
     """New days that are left to a daily job which a person or the settings have turned off."""
     for chain in tables.catalog.chains:
         schedule = schedule_name(chain[-1].name)
-        is_off = is_stopped(instance, schedule) or not backfill.settings.automation
-        if is_off and (waiting := nothing_builds(instance, backfill, chain, tables)):
+        if _is_daily_job_off(instance, backfill, chain) and (
+            waiting := nothing_builds(instance, backfill, chain, tables)
+        ):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
             yield Line(
@@ -194,6 +201,17 @@ def _landed_and_left(
                 do=f"backfill run {' '.join(waiting)} --downstream {days}",
                 link=schedule_page(location, schedule),
             )
+
+
+def _landed_and_waiting(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> Iterator[Line]:
+    """What waits for the daily job, or for who asks for it: files that no one would notice."""
+    for chain in tables.catalog.chains:
+        daily_job = not _is_daily_job_off(instance, backfill, chain)
+        yield from map(Line, landed_and_waiting(instance, backfill, chain, tables, daily_job=daily_job))
+
+
+def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: Sequence[Dataset]) -> bool:
+    return is_stopped(instance, schedule_name(chain[-1].name)) or not backfill.settings.automation
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
@@ -211,7 +229,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
-        page = asset_page(CAMPAIGN, name) if name in shown else ""
+        page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except (BackfillError, ValueError):
@@ -230,10 +248,11 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
 
 def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
-    return _keep_page(instance, ASSET, state_metadata(answer), shown)
+    return keep_page(instance, ASSET, state_metadata(answer), shown)
 
 
-def _keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
+def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
+    """Write a page if it says something else than ``seen``, the digest of what it said; returns the new one."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now
@@ -249,36 +268,4 @@ def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:
     return {
         **{name: dg.MetadataValue.md(markdown(Answer(parts=parts)).strip()) for name, parts in entries.items()},
         "waiting for people": dg.MetadataValue.int(0 if people == _NOTHING else len(people)),
-    }
-
-
-# ------------------------------------------------------------------ incidents
-
-
-def incidents_spec() -> dg.AssetSpec:
-    return dg.AssetSpec(
-        INCIDENTS,
-        group_name=BEGIN,
-        kinds={"deltalake"},
-        description="What went wrong with published days: the cause, what the sensor `repairs` tried, what its check "
-        "says now, and what needs a person. *Metadata* below has each open incident, and those of the last week.",
-    )
-
-
-def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
-    """Keeps the page as the incidents are, for the sensor; ``seen`` is the digest of what it said."""
-    book = IncidentBook(backfill.storage)
-    metadata = incidents_metadata(book.open(), book.closed_since(datetime.now(UTC) - _SHOWN_CLOSED))
-    return "", _keep_page(context.instance, INCIDENTS, metadata, seen)
-
-
-def incidents_metadata(open_: list[Incident], closed: list[Incident]) -> dict[str, dg.MetadataValue]:
-    """Numbers that the UI plots, a table of all, and each open one with its history. Pure."""
-    pages = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
-    return {
-        "open": dg.MetadataValue.int(len(open_)),
-        "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
-        "closed in a week": dg.MetadataValue.int(len(closed)),
-        "all": dg.MetadataValue.md(markdown(incidents_answer(open_, closed))),
-        **{each.id: dg.MetadataValue.md(markdown(incident_answer(each))) for each in pages},
     }

@@ -63,7 +63,7 @@ def busy_days(
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
         if is_backfill_alive(instance, backfill, moment):
             keys = {key.to_user_string() for key in backfill.asset_selection or ()}
-            for table, days in _days_of_backfill(backfill, keys & set(tables)).items():
+            for table, days in days_of_backfill(backfill, keys & set(tables)).items():
                 busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", days))
     return busy
 
@@ -78,7 +78,7 @@ def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
         return None
 
 
-def _days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
+def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
     """Its days of each of ``tables``, of which it may target none; None for any day.
 
     Its other assets may have partitions that are no days, or none: campaigns do.

@@ -17,10 +17,12 @@ from pydantic import Field
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import (
+    BESIDE,
     BROKEN,
     LOST,
     PHYSICAL,
     PUBLICATION,
+    RULES,
     WATCHDOG,
     again,
     check_key,
@@ -175,12 +177,13 @@ def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> 
 def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluation:
     words = _BEHIND * day.is_behind + watchdogs.in_words(day.rules)
     about = {
-        "rules": rules_table(day.rules),
+        RULES: rules_table(day.rules),
         "rows": day.rows,
         PUBLICATION: day.publication,
         PHYSICAL: day.physical,
         **({} if day.passed else {BROKEN: ",".join(rule.rule for rule in day.rules if not rule.passed)}),
         **({LOST: True} if day.lost else {}),
+        **({BESIDE: day.beside} if day.beside and not day.passed else {}),
     }
     passed, is_warning = day.passed, not (day.is_wrong or day.passed)
     return verdict_of(

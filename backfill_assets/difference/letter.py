@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -37,14 +36,11 @@ from backfill_assets.text import (
     format_count,
     format_first,
     format_ranges,
+    measure_name,
+    money,
     percent,
 )
 
-_CURRENCIES = re.compile(
-    "aud|bgn|brl|cad|chf|cny|czk|dkk|eur|gbp|hkd|huf|idr|ils|inr|isk|jpy|krw|mxn|myr|nok|nzd|php|pln|ron|sek|sgd|thb"
-    "|try|usd|zar"
-)
-"""Those that the European Central Bank has rates of, and the euro."""
 WITHHELD = "(personal, differs)"
 _NO_VALUE = "(none)"
 _SUMS = ("before", "after", "change", "in percent")
@@ -279,28 +275,12 @@ def first_measure(table: TableCompared) -> str:
     return next(table.changing(), None) or next(unknown, None) or next(iter(table.measures), ROWS)
 
 
-def measure_name(measure: str) -> str:
-    """``Amount`` for ``amount_eur``: the currency is beside the number."""
-    words = column_label(measure).split()
-    return " ".join(words[:-1] if _currency(measure) else words).capitalize()
-
-
 def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
     """The same numbers with the same digits after the point: as many as the longest of them needs."""
     exponents = [value.normalize(EXACT).as_tuple().exponent for value in values if value is not None]
     places = max((-each for each in exponents if isinstance(each, int)), default=0)
     step = Decimal(1).scaleb(-max(0, places))
     return tuple(None if value is None else value.quantize(step, context=EXACT) for value in values)
-
-
-def money(value: Decimal | None, measure: str) -> str:
-    """``388.90 EUR``; a number alone for a measure that is no money."""
-    return " ".join(filter(None, (amount(value), _currency(measure))))
-
-
-def _currency(measure: str) -> str:
-    words = measure.split("_")
-    return words[-1].upper() if len(words) > 1 and _CURRENCIES.fullmatch(words[-1]) else ""
 
 
 def sums_cells(found: Sums) -> tuple[object, ...]:

@@ -291,11 +291,20 @@ def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[i
     Read from the commit files, because delta-rs's ``history()`` also lists commits newer than its handle and then
     numbers all of them wrongly.
     """
-    for number in range(version, -1, -1):
-        path = f"{table}/_delta_log/{number:020d}.json"
+    for number, actions in actions_back(storage, table, version):
+        yield number, next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+
+
+def actions_back(
+    storage: Storage, table: str, version: int, most: int | None = None
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """The actions of each commit from ``version`` backwards, as far as the log goes, or of ``most`` of them."""
+    oldest = -1 if most is None else max(-1, version - most)
+    for number in range(version, oldest, -1):
+        path = _commit(table, number)
         if storage.missing([path]):
             return
-        yield number, next((a["commitInfo"] for a in storage.read_json_lines(path) if "commitInfo" in a), {})
+        yield number, storage.read_json_lines(path)
 
 
 def _apply(active: dict[str, AddedFile], removed: dict[str, RemovedFile], actions: Iterable[dict[str, Any]]) -> None:

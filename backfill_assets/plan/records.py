@@ -306,10 +306,9 @@ class Plan(Record):
     @property
     def id(self) -> str:
         """The same for the same content, found in any order and at any time."""
-        # How busy the machine was does not make it another plan; of the code the versions count, not how it is written.
-        text = json.dumps(
-            _canonical(self.model_dump(mode="json", exclude={"made_at", "times", "code"})), sort_keys=True
-        )
+        # How busy the machine was does not make it another plan.
+        content = self.model_dump(mode="json", exclude={"made_at", "times", "code"})
+        text = json.dumps(_canonical(content), sort_keys=True)
         return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property

@@ -1,29 +1,34 @@
-"""Where notices go: into a log, into files, to a web server, to a channel of Slack's, to an Alertmanager."""
+"""Where notices go: into a log, into files, over the web, as mail, and to the services that apprise knows."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import smtplib
+import ssl
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from backfill_assets.errors import NotDelivered
-from backfill_assets.lakehouse.records import Notice
-from backfill_assets.notice_routes import SEVERITIES, Route, Severity
-from backfill_assets.publish.outbox import DueNotice, Outlet, Routed
+from backfill_assets.errors import NoAnswer, NotDelivered
+from backfill_assets.notice_routes import MailAddresses, Route
+from backfill_assets.publish.delivery import Outlet, Routed
+from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.publish.notice_forms import alerts, as_json, headline, mail, message_lines, slack_body, text_block
 
-_TIMEOUT_SECONDS = 10.0
-_FIRES = timedelta(days=365)
-"""An alert without an end is over after some minutes; an incident, only when it is closed."""
+SMTP_USER, SMTP_PASSWORD = "BACKFILL_SMTP_USER", "BACKFILL_SMTP_PASSWORD"
+APPRISE_MISSING = "the package apprise is not installed"
+INSTALL_APPRISE = "pip install 'backfill-assets[apprise]'"
+_TIMEOUT_SECONDS = 8.0
+_log = logging.getLogger("backfill_assets.notices")
 
 
 def sender_of(routes: Sequence[Route], write: Callable[[str], None] | None = None) -> Routed:
@@ -31,13 +36,15 @@ def sender_of(routes: Sequence[Route], write: Callable[[str], None] | None = Non
 
     ``write`` is where the log is written to, by default the logger ``backfill_assets.notices``.
     """
-    log = LogSender(write or log_writer(logging.getLogger("backfill_assets.notices"), logging.WARNING))
+    log = LogSender(write or log_writer(_log, logging.WARNING))
     senders: Mapping[str, Callable[[str], Outlet]] = {
         "log": lambda _: log,
         "file": lambda where: FileSender(Path(where).expanduser(), is_folder=where.endswith("/")),
         "webhook": WebhookSender,
         "slack": SlackSender,
         "alertmanager": AlertmanagerSender,
+        "mail": MailSender,
+        "apprise": AppriseSender,
     }
     return Routed(tuple(routes), {each.name: senders[each.kind](each.where) for each in (*routes, Route())})
 
@@ -67,30 +74,6 @@ def _is_written(logger: logging.Logger, level: int) -> bool:
     return any(level >= each.level and not isinstance(each, logging.NullHandler) for each in handlers)
 
 
-def as_json(due: DueNotice) -> dict[str, Any]:
-    """The notice with its deduplication key, as files and web servers get it."""
-    recipients = {"recipients": list(due.recipients)} if due.recipients else {}
-    damage = {"damage": due.damage} if due.damage else {}
-    return {"key": due.key, **due.notice.model_dump(mode="json"), **recipients, **damage}
-
-
-def notice_lines(notice: Notice, recipients: Sequence[str] = ()) -> list[str]:
-    """The notice as text: its title first."""
-    parts = [notice.title, *notice.lines]
-    parts += [f"For {', '.join(recipients)}"] if recipients else []
-    parts += [f"Reports: {', '.join(notice.reports)}"] if notice.reports else []
-    parts += [f"Approved by {notice.approved_by}"] if notice.approved_by else []
-    return [*parts, f"To undo: {notice.undo}"] if notice.undo else parts
-
-
-def message_lines(due: DueNotice) -> list[str]:
-    """As people read it, with the key of each notice: what is told together is a line each."""
-    if due.together:
-        return [due.notice.title, *(f"[{each.key}] {each.notice.title}" for each in due.together)]
-    first, *others = notice_lines(due.notice, due.recipients)
-    return [f"[{due.key}] {first}", *others]
-
-
 @dataclass(frozen=True)
 class LogSender:
     """One text a message. ``write`` raises :class:`NotDelivered` where it would be lost."""
@@ -98,7 +81,7 @@ class LogSender:
     write: Callable[[str], None]
 
     def send(self, due: DueNotice) -> None:
-        self.write("\n  ".join(message_lines(due)))
+        self.write(text_block(due))
 
 
 @dataclass(frozen=True)
@@ -174,7 +157,7 @@ class _WebSender:
             error.close()
             raise NotDelivered(f"{host} answered {error.code}") from None
         except (OSError, HTTPException, ValueError) as error:  # their text may repeat the URL
-            raise NotDelivered(f"{host} did not answer ({_kind(error)})") from None
+            raise _no_answer(error)(f"{host} did not answer ({_kind(error)})") from None
 
 
 def _credentials(user: str) -> dict[str, str]:
@@ -189,6 +172,13 @@ def _kind(error: Exception) -> str:
     return "timed out" if isinstance(reason, TimeoutError) else type(reason).__name__
 
 
+def _no_answer(error: Exception) -> type[NotDelivered]:
+    """A connection that was refused is a certain no; one that says nothing, or breaks off, is none."""
+    reason = getattr(error, "reason", error)
+    is_in_doubt = isinstance(reason, TimeoutError | ConnectionResetError | HTTPException)
+    return NoAnswer if is_in_doubt else NotDelivered
+
+
 class WebhookSender(_WebSender):
     """The notice's JSON, with the key as ``Idempotency-Key``."""
 
@@ -197,45 +187,104 @@ class WebhookSender(_WebSender):
 
 
 class SlackSender(_WebSender):
-    """A text for an incoming webhook of Slack's, or of what takes the same body; it has the key of each notice."""
+    """Blocks for an incoming webhook of Slack's, and the same as text for what takes the same body."""
 
     def send(self, due: DueNotice) -> None:
-        first, *others = (line.translate(_SLACK_ESCAPES) for line in message_lines(due))
-        urgency = "" if due.notice.severity == "info" else f"*{due.notice.severity}* "
-        self._post({"text": "\n".join([f"{urgency}{first}", *others])}, due.key)
-
-
-_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+        self._post(slack_body(due), due.key)
 
 
 class AlertmanagerSender(_WebSender):
-    """An alert for each notice, to ``<URL>/api/v2/alerts``; alerts with the same labels are one.
-
-    An incident fires until a notice says that it is over, however urgent it was by then: that is a label. What tells of
-    no incident is over when the Alertmanager has not heard of it for its ``resolve_timeout``.
-    """
+    """Alerts, to ``<URL>/api/v2/alerts``."""
 
     def send(self, due: DueNotice) -> None:
-        now = datetime.now(UTC)
-        alerts = [
-            _alert(each, severity, now)
-            for each in due.parts
-            for severity in (SEVERITIES if each.notice.resolved else (each.notice.severity,))
-        ]
-        self._post(alerts, due.key, below="/api/v2/alerts")
+        self._post(alerts(due, datetime.now(UTC)), due.key, below="/api/v2/alerts")
 
 
-def _alert(due: DueNotice, severity: Severity, now: datetime) -> dict[str, Any]:
-    told = due.notice
-    dataset = {"dataset": told.dataset} if told.dataset else {}
-    about = {"alertname": "BackfillNotice", "notice": due.key}
-    if told.incident:
-        about = {"alertname": "BackfillIncident", "incident": told.incident}
-    ends = now if told.resolved else now + _FIRES if told.incident else None
-    summary, *others = notice_lines(told, due.recipients)
-    return {
-        "labels": {**about, **dataset, "severity": severity},
-        "annotations": {"summary": summary, "description": "\n".join(others)},
-        "startsAt": now.isoformat(),
-        **({"endsAt": ends.isoformat()} if ends else {}),
-    }
+@dataclass(frozen=True)
+class MailSender:
+    """Plain text over SMTP; encrypted where the server offers it, and always if there is a password to send.
+
+    Name and password are read from the environment when they are needed, and shown nowhere.
+    """
+
+    url: str = field(repr=False)
+    timeout: float = _TIMEOUT_SECONDS
+
+    def send(self, due: DueNotice) -> None:
+        """Raises :class:`NotDelivered` with the host and what it answered; delivered is what one receiver has."""
+        to = MailAddresses.parse(self.url)
+        message = mail(due, to, datetime.now(UTC))
+        try:
+            with self._connected(to) as server:
+                refused = server.send_message(message)
+        except smtplib.SMTPResponseException as error:
+            raise NotDelivered(f"{to.host} answered {error.smtp_code}") from None
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = sorted({code for code, _ in error.recipients.values()})
+            raise NotDelivered(f"{to.host} refused every receiver ({', '.join(map(str, codes))})") from None
+        except (OSError, smtplib.SMTPException) as error:  # their text may repeat what was sent
+            is_in_doubt = isinstance(error, TimeoutError | smtplib.SMTPServerDisconnected)
+            said = "timed out" if isinstance(error, TimeoutError) else type(error).__name__
+            raise (NoAnswer if is_in_doubt else NotDelivered)(f"{to.host} did not answer ({said})") from None
+        for receiver, (code, _) in refused.items():
+            _log.warning("%s refused the receiver %s of the notice %s: %s", to.host, receiver, due.key, code)
+
+    def _connected(self, to: MailAddresses) -> smtplib.SMTP:
+        if to.is_encrypted:
+            context = ssl.create_default_context()
+            server: smtplib.SMTP = smtplib.SMTP_SSL(to.host, to.port, timeout=self.timeout, context=context)
+        else:
+            server = smtplib.SMTP(to.host, to.port, timeout=self.timeout)
+        try:
+            self._prepare(server, to)
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def _prepare(self, server: smtplib.SMTP, to: MailAddresses) -> None:
+        server.ehlo_or_helo_if_needed()
+        is_encrypted = to.is_encrypted
+        if not is_encrypted and server.has_extn("starttls"):
+            server.starttls(context=ssl.create_default_context())
+            server.ehlo()
+            is_encrypted = True
+        if user := os.environ.get(SMTP_USER, ""):
+            if not is_encrypted:
+                why = f"{to.host} offers no encryption, so {SMTP_PASSWORD} is not sent"
+                raise NotDelivered(why, hint=f"Use smtps://, or unset {SMTP_USER}.")
+            server.login(user, os.environ.get(SMTP_PASSWORD, ""))
+
+
+@dataclass(frozen=True)
+class AppriseSender:
+    """Text, to what an address of apprise's names. The package is imported when the first notice goes there."""
+
+    url: str = field(repr=False)
+
+    def send(self, due: DueNotice) -> None:
+        """Raises :class:`NotDelivered` with the scheme alone: all the rest of the address may be a secret."""
+        scheme = self.url.partition("://")[0]
+        apprise = _apprise()
+        place = apprise.Apprise()
+        if not place.add(self.url):
+            raise NotDelivered(
+                f"apprise does not take this address of {scheme}", hint="Look at it in BACKFILL_NOTICES."
+            )
+        kinds = {"critical": "failure", "warning": "warning", "info": "info"}
+        kind = "success" if due.notice.resolved else kinds[due.notice.severity]
+        first, *others = message_lines(due)
+        body = "\n".join(others or [first])
+        if due.key not in body and not due.together:
+            body = f"{body}\n[{due.key}]"
+        if not place.notify(title=headline(due.notice), body=body, notify_type=kind, body_format="text"):
+            raise NotDelivered(f"apprise could not hand it over by {scheme}", hint="The log of apprise says why.")
+
+
+def _apprise() -> Any:
+    """The package, whichever of its versions; raises :class:`NotDelivered` where it is not installed."""
+    try:
+        import apprise
+    except ImportError:
+        raise NotDelivered(APPRISE_MISSING, hint=INSTALL_APPRISE) from None
+    return apprise

@@ -34,6 +34,7 @@ _OF_NORMAL = 1.4826
 """The standard deviation of a normal distribution whose median deviation is 1."""
 _LEAST_SHARE = 0.01
 """A deviation is never taken for less than this share of the median: a figure that never moved may begin to."""
+_WORTH_A_NOTE = 0.05
 _NEXT_STEP = (
     "Compare the day with its source. If it is right, there is nothing to do: it is part of the past from now on. If "
     "the table varies more than that, set a greater `unusual_beyond`."
@@ -143,6 +144,8 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
     found = findings(table, step, days, day)
     unusual = [each for each in found if not each.passed]
     words = [(f"{each.figure.name} {_number(each.value)}", each.usual) for each in unusual or found[:1]]
+    if found and not unusual and (short := fewer_rows(step, days, day)):
+        words = [(f"{words[0][0]}, {short}", words[0][1])]
     passed = not unusual
     if not found:
         # Without rows there is nothing to compare; a source that always had some on such a day is unusual.
@@ -152,6 +155,23 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
         words = [("no rows", "" if passed else f"rows, as on each of the {format_count(len(same), kind)} before")]
     observed, expected = ("; ".join(each) for each in zip(*words, strict=True))
     return RuleOutcome(RULE, "consistency", passed, observed, expected, "" if passed else _NEXT_STEP, "warning")
+
+
+def fewer_rows(step: Step, days: DaysMetrics, day: date, least: float = _WORTH_A_NOTE) -> str:
+    """How many rows a day of a source has fewer than its weekday usually has; empty for less than the share ``least``.
+
+    A note: a tenth of the rows may well be missing, and days vary by more than that.
+    """
+    kind = _kind(day, step.cadence)
+    same = [days[each] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
+    usual, rows = median(map(_rows, same)) if len(same) >= _LEAST_SAME else 0.0, _rows(days[day])
+    if step.source is None or usual <= 0 or usual - rows < least * usual:
+        return ""
+    return f"{1 - rows / usual:.0%} fewer rows than usual on a {kind} (median {_number(usual)})".replace("%", " %")
+
+
+def _rows(day: Metrics) -> float:
+    return float(day["rows"] or 0)
 
 
 def _band(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:

@@ -1,15 +1,30 @@
-"""Whether a source delivered in time, and all that it says it sent. Pure."""
+"""Whether a source delivered in time, and all that it says it sent. Pure.
+
+Where no time is declared, it is learned as the figures of a day are (:mod:`backfill_assets.quality.as_usual`): how long
+after the end of a day its first file was there, on the same weekday of eight weeks; and how far that lies apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 from pydantic import BaseModel, ConfigDict
 
 from backfill_assets.model.declaration import RuleOutcome
-from backfill_assets.text import format_duration
+from backfill_assets.quality import as_usual
+from backfill_assets.text import format_count, format_duration
+
+DELIVERED_AS_USUAL = "delivered_as_usual"
+_BEYOND = 6.0
+"""So many standard deviations after its median, a delivery is overdue; as far as figures may lie apart."""
+_LEAST_DEVIATION = timedelta(minutes=10)
+"""Deliveries to the minute may begin to vary."""
+_OF_HISTORY = timedelta(days=3)
+"""What came later than this after its day was no delivery of it: history that was landed at once, or a correction."""
+LEARNED_DAYS, _LEAST_SAME, _LEAST = 56, 4, 12
 
 
 class Totals(BaseModel):
@@ -46,7 +61,7 @@ def delivered(day: date, within: timedelta, landed_at: datetime | None, now: dat
 
     It is due ``within`` a time after the day has ended, in UTC.
     """
-    due = datetime.combine(day, time(), UTC) + timedelta(days=1) + within
+    due = _end_of(day) + within
     if landed_at is None and now < due:
         return None
     expected = f"by {due:%Y-%m-%d %H:%M} UTC"
@@ -56,3 +71,51 @@ def delivered(day: date, within: timedelta, landed_at: datetime | None, now: dat
     late = (landed_at - due).total_seconds()
     observed = f"landed {landed_at:%Y-%m-%d %H:%M} UTC" + (f", {format_duration(late)} late" if late > 0 else "")
     return RuleOutcome("delivered", "timeliness", True, observed, expected)
+
+
+@dataclass(frozen=True)
+class UsualDelivery:
+    """How long after the end of a day its first file usually is there at the latest, and what that is learned from."""
+
+    within: timedelta
+    learned_from: str
+
+
+def usual_delivery(day: date, landed: Mapping[date, datetime]) -> UsualDelivery | None:
+    """When the files of ``day`` are usually there, from when the first file of each day ``landed``.
+
+    None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays.
+    """
+    kinds: dict[int, list[float]] = {}
+    for before in (day - timedelta(n) for n in range(1, LEARNED_DAYS + 1)):
+        delay = landed[before] - _end_of(before) if before in landed else _OF_HISTORY
+        if -timedelta(days=1) <= delay < _OF_HISTORY:
+            kinds.setdefault(before.weekday(), []).append(delay.total_seconds())
+    same = kinds.get(day.weekday(), [])
+    if len(same) < _LEAST_SAME or sum(map(len, kinds.values())) < _LEAST:
+        return None
+    band = as_usual.learn(same, kinds.values(), _BEYOND, _LEAST_DEVIATION.total_seconds())
+    return UsualDelivery(timedelta(seconds=round(band.centre + band.reach)), format_count(len(same), f"{day:%A}"))
+
+
+def delivered_as_usual(
+    day: date, usual: UsualDelivery | None, landed_at: datetime | None, now: datetime
+) -> RuleOutcome | None:
+    """A warning while nothing has landed for ``day`` by the time at which something usually has.
+
+    None while it is not due, and where nothing was learned. It passes as soon as it lands.
+    """
+    due = _end_of(day) + usual.within if usual else None
+    expected = f"usually landed by {due:%Y-%m-%d %H:%M} UTC (learned from {usual.learned_from})" if usual else ""
+    if landed_at is not None:
+        return RuleOutcome(
+            DELIVERED_AS_USUAL, "timeliness", True, f"landed {landed_at:%Y-%m-%d %H:%M} UTC", expected, "", "warning"
+        )
+    if due is None or now < due:
+        return None
+    next_step = "Ask the source; if the day really has no rows, land an empty file. It passes as soon as it lands."
+    return RuleOutcome(DELIVERED_AS_USUAL, "timeliness", False, "nothing yet", expected, next_step, "warning")
+
+
+def _end_of(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC) + timedelta(days=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.model.dataset import Dataset
@@ -140,6 +140,14 @@ def _pending(landed: Landed) -> _Pending:
 def left_to_daily_job(landed: Landed) -> Mapping[date, Sequence[str]]:
     """Files of days after the last one that was ingested: nothing builds them while the daily job is off."""
     return _pending(landed).newest
+
+
+def waiting_files(landed: Landed, *, daily_job: bool = True) -> list[str]:
+    """What has landed and is not taken in now, and what takes it in: a line for each kind. Without a ``daily_job``,
+    what is left to it is told elsewhere.
+    """
+    pending = _pending(landed)
+    return _left_alone(landed, pending if daily_job else replace(pending, newest={}))
 
 
 def _late(landed: Landed, pending: _Pending) -> Arrival | None:

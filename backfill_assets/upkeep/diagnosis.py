@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,9 +28,11 @@ class Cause(enum.StrEnum):
     LOST_RAW = "raw lost files"
     FOREIGN_RAW = "foreign write to raw"
     INCOMPLETE = "delivery incomplete"
+    OVERDUE = "delivery overdue"
     DRIFT = "fields changed"
     UNUSUAL = "unusual figures"
     ROLLED_BACK = "rolled back"
+    UNDONE_WITH_RAW = "undone with rows of raw"
     GONE_VERSION = "version not declared"
     HELD_BACK = "held back by gates"
     TOO_LATE = "too late by declaration"
@@ -45,6 +48,31 @@ class Cause(enum.StrEnum):
     NEVER_BUILT = "never built"
 
 
+_NUMBER = re.compile(r"(?<![\w.,])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\w)")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A rule of the watchdog that failed on a published day."""
+
+    rule: str
+    expected: str
+    observed: str
+
+    def __str__(self) -> str:
+        """With by how much, where each side names one number."""
+        by = _apart(self.expected, self.observed)
+        return f"{self.rule}: expected {self.expected}, observed {self.observed}{f' ({by})' if by else ''}"
+
+
+def _apart(expected: str, observed: str) -> str:
+    sides = [_NUMBER.findall(text) for text in (observed, expected)]
+    if any(len(numbers) != 1 for numbers in sides):
+        return ""
+    left, right = (Decimal(numbers[0].replace(",", "")) for numbers in sides)
+    return f"{left - right:+,}"
+
+
 @dataclass(frozen=True)
 class Symptoms:
     """What is seen of one day of one step. Texts are empty where nothing is."""
@@ -54,6 +82,8 @@ class Symptoms:
     """Main holds files that no publication named."""
     broken: Collection[str] = ()
     """The rules of the watchdog that failed on what is published now."""
+    disagreements: str = ""
+    """Of sums, what they are and what they should be."""
     lost: bool = False
     """Files of it are gone or cannot be read."""
     late: bool = False
@@ -72,9 +102,14 @@ class Symptoms:
     asks: str = ""
     """Why its dataset leaves these late rows to a person."""
     rolled_back: bool = False
+    """A person has put it back, and none of its inputs has changed since."""
+    undone_with_raw: bool = False
+    """A person has put it back together with rows of raw that it was made of, and its inputs have changed since."""
     version_gone: bool = False
     incomplete: str = ""
     """What the check of a delivery said: less came than was sent, or nothing by its time."""
+    overdue: str = ""
+    """What was said of a delivery that is usually there by now."""
     drifted: str = ""
     unusual: str = ""
 
@@ -115,15 +150,19 @@ def _differs(seen: Symptoms) -> bool:
 
 
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
+_HELD = "a person has rolled it back, and nothing that it is made of has changed since"
+_UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
 CASES: tuple[Case, ...] = (
     _case(Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw lost files", "critical"),
     _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw is not what was published", "critical"),
     _case(
         Cause.INCOMPLETE, Action.WAIT, 90, lambda s: bool(s.incomplete), "`delivered` or `as_sent` fails", "critical"
     ),
+    _case(Cause.OVERDUE, Action.WAIT, 60, lambda s: bool(s.overdue), "`delivered_as_usual` fails"),
     _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
     _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
-    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, "a person has rolled it back"),
+    _case(Cause.UNDONE_WITH_RAW, _ASK, 100, lambda s: s.undone_with_raw, _UNDONE_WITH_RAW),
+    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, _HELD),
     _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
     _case(Cause.HELD_BACK, _ASK, 100, lambda s: bool(s.gates), "its gates held it back, built from just these inputs"),
     _case(Cause.TOO_LATE, _ASK, 100, lambda s: bool(s.asks), "its rows are later than its dataset takes by itself"),
@@ -161,10 +200,12 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         raise LookupError("Nothing of this is a symptom.")
     said = {
         Cause.INCOMPLETE: seen.incomplete,
+        Cause.OVERDUE: seen.overdue,
         Cause.DRIFT: seen.drifted,
         Cause.UNUSUAL: seen.unusual,
         Cause.HELD_BACK: seen.gates,
         Cause.TOO_LATE: seen.asks,
+        Cause.DISAGREES: seen.disagreements,
     }
     sure = case.confidence >= least
     return Diagnosis(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -10,7 +10,8 @@ from backfill_assets.days import TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_ranges
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
+from backfill_assets.upkeep.diagnosis import Cause, Diagnosis
+from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
 
 _MOST_RANGES = 4
@@ -68,20 +69,22 @@ _RESTORE = (
 _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
-    Cause.ROLLED_BACK: "a person rolled it back; to build it after all, launch its days",
+    Cause.ROLLED_BACK: "it is built again when one of its inputs changes; launch it to build it now",
+    Cause.UNDONE_WITH_RAW: "launch it if it is to be made of what raw has now",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
     Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
+    Cause.OVERDUE: "ask the source for it, or land an empty file if the day really has no rows",
     Cause.DRIFT: "declare the field, or tell the source (backfill status names fields and since when)",
     Cause.UNUSUAL: "look at the day (backfill show); if it is right, backfill incident close",
 }
 
 
 def by_diagnosis(diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
-    """Days of one table with one cause, with the diagnosis of the first."""
-    groups: dict[tuple[str, Cause], list[StaleDay]] = {}
+    """Days of one table with one cause, and of which the same is said, with the diagnosis of the first."""
+    groups: dict[tuple[str, Cause, str], list[StaleDay]] = {}
     for trouble, found in sorted(diagnoses.items(), key=lambda each: each[0].day):
-        groups.setdefault((trouble.table, found.cause), []).append(trouble)
+        groups.setdefault((trouble.table, found.cause, saying(found.words)), []).append(trouble)
     order = list(Cause)
     for days in sorted(groups.values(), key=lambda each: order.index(diagnoses[each[0]].cause)):
         yield diagnoses[days[0]], days
@@ -109,39 +112,22 @@ def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagno
         yield ManualAction(days[0].table, tuple(sorted(each.day for each in days)), why, next_step, found)
 
 
-_CAUSES: Mapping[str, Callable[[str], Symptoms]] = {
-    "delivered": lambda words: Symptoms(incomplete=words),
-    "as_sent": lambda words: Symptoms(incomplete=words),
-    "as_declared": lambda words: Symptoms(drifted=words),
-    "as_usual": lambda words: Symptoms(unusual=words),
-}
-
-
-def cause_of(check: str) -> Cause:
-    """What a failing check that needs no rows points to."""
-    return diagnose(_CAUSES[check](check)).cause
-
-
-def of_suspicions(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """What the checks say that need no rows: of a day only about the earliest table that is wrong."""
-    wrong = {(each.table, each.day) for each in diagnoses}
-    found: dict[tuple[str, Cause], list[tuple[date, Diagnosis]]] = {}
-    for step in seen.steps:
-        for key, check, words in _suspicions_of(seen, step):
-            above = {(read.table, day) for read in step.reads for day in read.days(step.cadence.period(key.day))}
-            if wrong.isdisjoint(above):
-                diagnosis = diagnose(_CAUSES[check](words))
-                found.setdefault((key.table, diagnosis.cause), []).append((key.day, diagnosis))
-            wrong.add((key.table, key.day))
-    for (table, cause), days in found.items():
-        first = days[0][1]
-        yield ManualAction(table, tuple(sorted({day for day, _ in days})), first.words, _NEXT_STEPS[cause], first)
-
-
-def _suspicions_of(seen: RepairContext, step: Step) -> Iterator[tuple[TableDay, str, str]]:
-    for key, said in sorted(seen.suspicions.items()):
-        if key.table in step.table_names:
-            yield from ((key, check, words) for check, words in said.items())
+def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[ManualAction]:
+    """What the checks say that need no rows: of a day only about the earliest table that is wrong, and once."""
+    stale, wrong = set[TableDay](), set[TableDay]()
+    groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
+    for each in found:
+        step = seen.step_of[each.table]
+        period = step.cadence.period(each.day)
+        above = {TableDay(read.table, day) for read in step.reads for day in read.days(period)}
+        if each.cause not in SUSPECTED:
+            stale.add(each.key)
+        elif wrong.isdisjoint(above) and each.key not in stale and not each.accepted:
+            groups.setdefault(each.fault, []).append(each)
+        wrong.add(each.key)
+    for (table, cause, _), days in groups.items():
+        first = days[0].diagnosis
+        yield ManualAction(table, tuple(sorted({each.day for each in days})), first.words, _NEXT_STEPS[cause], first)
 
 
 def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:

@@ -6,19 +6,27 @@ done, under the same id: a backfill, a proof and a notice exist once, however of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.foreign_commits import ForeignCommit, find_foreign_commits
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
 from backfill_assets.state.observed import LogView
-from backfill_assets.text import format_count
-from backfill_assets.upkeep.incident_course import Progress, advance, launches, proofs_to_ask, proven
+from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, Surroundings, with_facts
+from backfill_assets.upkeep.incident_course import (
+    PROVEN_BY_WATCHDOG,
+    Progress,
+    advance,
+    launches,
+    proofs_to_ask,
+    proven,
+)
 from backfill_assets.upkeep.incidents import (
     Incident,
     IncidentBook,
@@ -28,8 +36,10 @@ from backfill_assets.upkeep.incidents import (
     record,
     stages_to_tell,
 )
+from backfill_assets.upkeep.read_days import ReadDays
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
+from backfill_assets.upkeep.wanted import first_builds, unrecorded, with_failed_builds
 
 KEPT_CLOSED = timedelta(days=90)
 
@@ -69,10 +79,10 @@ class Healed:
     @property
     def proofs(self) -> Mapping[str, Mapping[str, Sequence[date]]]:
         """The days that the watchdog is to read now, by attempt and table."""
-        return proofs_to_ask(self.open)
+        return proofs_to_ask((*self.open, *self.closed))
 
 
-def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
+def heal(storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES) -> Healed:
     """How backfills ended is asked before the lakehouse is looked at: what they published then is seen."""
     book = IncidentBook(storage)
     known = book.open()
@@ -80,34 +90,44 @@ def heal(storage: Storage, hands: Hands, now: datetime) -> Healed:
         hands.launch(attempt)
     ended = hands.ended(launches(known))
     seen = hands.look(known)
+    held = ReadDays(storage, seen.steps, seen.observed, _doubted(seen, known))
     progress = Progress(
         now,
         ended,
         proofs=dict(_verdicts(hands, known, seen.observed)),
         closings=book.closings(),
-        figures=lambda key: _figures(seen.observed, key),
+        acknowledgements=book.acknowledgements() if known else {},
+        figures=lambda key: str(held.of(key)),
         dataset_of=hands.dataset_of,
         free_number=book.free_number,
     )
     before = {each.id: each for each in known}
     known = proven(known, progress)
-    decision = repairs_needed(replace(seen, incidents=by_days(known)))
+    decision = _decision(replace(seen, incidents=by_days(known), closings=progress.closings), hands, now)
     found = advance(known, decision, progress)
-    closed = [each for each in found if each.closed]
-    opened = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
+    planned = [_with_plan(each, decision, hands, now) for each in found if not each.closed]
+    around = _surroundings(storage, seen, held)
+    opened = [with_facts(each, around, at, before.get(each.id)) for each in planned]
+    closed = [with_facts(each, around, at, each) for each in found if each.closed]
     for each in opened:
         if each != before.get(each.id):
             book.write(each)
-    for attempt in launches(opened):
+    for attempt in (*launches(opened), *unrecorded(decision, opened, now)):
         hands.launch(attempt)
     for each in opened:
-        if (told := _told(storage, each)) != each:
+        if (told := _told(storage, each, at)) != each:
             book.write(told)
     for each in closed:
         # A closed one is not looked at again: what is told of it comes first.
-        book.write(_told(storage, each))
+        book.write(_told(storage, each, at))
     book.forget_closed(now - KEPT_CLOSED)
     return Healed(decision, opened, closed)
+
+
+def _decision(seen: RepairContext, hands: Hands, now: datetime) -> RepairDecision:
+    decision = repairs_needed(seen)
+    builds = first_builds(decision, now)
+    return with_failed_builds(decision, hands.ended(builds)) if builds else decision
 
 
 def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Iterator[tuple[TableDay, bool]]:
@@ -119,9 +139,34 @@ def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Ite
                 yield TableDay(table, day), passed
 
 
-def _figures(observed: LogView, key: TableDay) -> str:
-    content = observed.content(key)
-    return f"{format_count(content.rows, 'row')}, content {content.logical[:8]}" if content else "nothing"
+def _doubted(seen: RepairContext, known: Sequence[Incident]) -> set[TableDay]:
+    """Days that are read although the log knows them: a watchdog or an incident says that they are not as published."""
+    wrong = (each for each in known if each.cause in PROVEN_BY_WATCHDOG)
+    return {*seen.watches, *(TableDay(each.table, day) for each in wrong for day in each.days)}
+
+
+def _surroundings(storage: Storage, seen: RepairContext, held: ReadDays) -> Surroundings:
+    def commits(table: str, days: Collection[date]) -> Sequence[ForeignCommit]:
+        files = seen.observed.files.get(table)
+        if files is None:
+            return ()
+        publications = {day: seen.publication(TableDay(table, day)) for day in days}
+        return find_foreign_commits(storage, table, files.version, publications)
+
+    return Surroundings(
+        steps=seen.steps,
+        published=seen.published,
+        content=seen.observed.content,
+        held=held.of,
+        commits=commits,
+        disagreements=lambda key: seen.watches[key].disagreements if key in seen.watches else (),
+        run_of=lambda key: _run_of(seen, key),
+    )
+
+
+def _run_of(seen: RepairContext, key: TableDay) -> str:
+    gate = seen.failed_gates.get(key)
+    return seen.not_run.get(key, "") or (gate.run if gate else "")
 
 
 def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:
@@ -139,9 +184,9 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
     return incident.then(now, f"planned as {plan}", plan=plan, next_step=step)
 
 
-def _told(storage: Storage, incident: Incident) -> Incident:
+def _told(storage: Storage, incident: Incident, at: Addresses) -> Incident:
     stages = list(stages_to_tell(incident))
     for stage in stages:
         record(PublicationLog(storage), incident, stage)
-        announce(storage, f"{incident.id}-{stage}", notice_of(incident, stage))
+        announce(storage, f"{incident.id}-{stage}", at.told(notice_of(incident, stage)))
     return incident.model_copy(update={"told": (*incident.told, *stages)})

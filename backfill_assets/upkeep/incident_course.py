@@ -1,4 +1,4 @@
-"""How incidents go on: opened, repaired, proven, given up, closed. Pure: what is open and what is seen in, changes out.
+"""How incidents go on: opened, joined, repaired, proven, given up, closed. Pure: what is open and seen in, changes out.
 
 An attempt is over when its backfill is. Then the very check that failed is asked again: of late rows and changed inputs
 the log itself, of files and content the watchdog.
@@ -6,25 +6,35 @@ the log itself, of files and content the watchdog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.days import TableDay
 from backfill_assets.text import format_count, format_ranges
-from backfill_assets.upkeep.diagnosis import Action, Cause, Diagnosis
+from backfill_assets.upkeep.diagnosis import Action, Cause
+from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, WrongDay, fault_evidence
 from backfill_assets.upkeep.for_people import ManualAction
-from backfill_assets.upkeep.incidents import Closing, Happened, Incident, Proof, RepairAttempt, incident_id
-from backfill_assets.upkeep.repair import Repair, RepairDecision
-from backfill_assets.upkeep.trouble import StaleDay
+from backfill_assets.upkeep.incidents import (
+    Acknowledgement,
+    Closing,
+    Happened,
+    Incident,
+    Proof,
+    RepairAttempt,
+    incident_id,
+)
+from backfill_assets.upkeep.repair import RepairDecision
+from backfill_assets.upkeep.roots import ONE_EVENT, Root, following, moved_to, roots_of
+from backfill_assets.upkeep.wanted import Wanted
 
 PROVEN_BY_WATCHDOG = frozenset({Cause.LOST_RAW, Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT})
-Key = tuple[str, Cause]
+_MOST_FURTHER = 6
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is seen of what was launched, looked at before the decision was made."""
+    """What is seen of what was launched, looked at before the decision was made, and what people said."""
 
     now: datetime
     ended: Mapping[str, str] = field(default_factory=dict)
@@ -32,21 +42,11 @@ class Progress:
     proofs: Mapping[TableDay, bool] = field(default_factory=dict)
     """What the watchdog says of what is published now, where it has looked at just that."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
+    acknowledgements: Mapping[str, Acknowledgement] = field(default_factory=dict)
     figures: Callable[[TableDay], str] = str
     """What a day holds, in words."""
     dataset_of: Callable[[str], str] = str
     free_number: Callable[[str, Cause, date], int] = lambda *_: 1
-
-
-@dataclass
-class _Wanted:
-    """What the decision says of one table and cause."""
-
-    diagnosis: Diagnosis
-    days: set[date] = field(default_factory=set)
-    attempts: list[RepairAttempt] = field(default_factory=list)
-    person: ManualAction | None = None
-    left_to: str = ""
 
 
 def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
@@ -56,126 +56,161 @@ def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
     """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them."""
-    wanted = _wanted(decision, seen.now)
     still = [_proven(_closed_by_person(each, seen), decision, seen) for each in known]
-    going = _diagnosed_anew([each for each in still if not each.closed], wanted, decision, seen)
-    after = [_gone_on(each, wanted.pop((each.table, each.cause), None), seen) for each in going]
-    opened = [_opened(table, cause, each, seen) for (table, cause), each in wanted.items() if each.days]
-    return [*(each for each in still if each.closed), *after, *opened]
+    going = [each for each in still if not each.closed]
+    wanted = Wanted.of(decision)
+    roots = roots_of(decision.findings, going, decision.lineage, seen.now, wanted.acted_on)
+    ids = {root: root.incident.id for root in roots if root.incident and root.findings}
+    found: list[Incident] = []
+    # New ones first: what others say of their days names them.
+    for root in sorted(roots, key=lambda each: each.incident is not None):
+        if (incident := _of_root(root, wanted, decision, seen, ids)) is not None:
+            ids[root] = incident.id
+            found.append(incident)
+    before = {each.id: each for each in known}
+    after = (_looked_after(each, before.get(each.id), seen) for each in found)
+    return [*(each for each in still if each.closed), *after]
 
 
-def _diagnosed_anew(
-    going: Sequence[Incident], wanted: Mapping[Key, _Wanted], decision: RepairDecision, seen: Progress
-) -> list[Incident]:
-    """With another cause, where a repair has shown another one; of some of its days alone, an incident is split.
-
-    Days of an attempt that is under way stay with it until that has ended.
-    """
-    found = {each.id: each for each in going}
-    for (table, cause), each in wanted.items():
-        for old in [every for every in found.values() if every.table == table and every.cause is not cause]:
-            moved = each.days.intersection(old.days)
-            if not moved or (old.attempts and old.attempts[-1].proof == "passed"):
-                continue  # What was wrong is over: this is another fault.
-            if old.under_way or old.state == "proving":
-                each.days -= moved
-                continue
-            wrong = {trouble.day for trouble in decision.diagnoses if trouble.table == table}
-            same = next((every for every in found.values() if (every.table, every.cause) == (table, cause)), None)
-            if same is None and wrong.intersection(old.days) <= moved:
-                said = f"it is {cause} now: {each.diagnosis.words}"
-                about = {"cause": cause, "severity": each.diagnosis.severity, "words": each.diagnosis.words}
-                found[old.id] = old.then(seen.now, said, **about, confidence=str(each.diagnosis.confidence))
-                continue
-            tried = [attempt for attempt in old.attempts if moved.intersection(attempt.evidence)]
-            left = tuple(day for day in old.days if day not in moved)
-            found[old.id] = old.then(seen.now, f"{format_ranges(moved)}: {cause}, an incident of its own", days=left)
-            new = same or _opened(table, cause, each, seen)
-            found[new.id] = new.model_copy(update={"attempts": (*tried, *new.attempts)})
-    return [each for each in found.values() if each.days]
-
-
-def _wanted(decision: RepairDecision, now: datetime) -> dict[Key, _Wanted]:
-    found: dict[Key, _Wanted] = {}
-
-    def of(table: str, diagnosis: Diagnosis) -> _Wanted:
-        return found.setdefault((table, diagnosis.cause), _Wanted(diagnosis))
-
-    for repair in decision.launch:
-        groups: dict[Key, list[StaleDay]] = {}
-        for trouble in repair.troubles:
-            groups.setdefault((trouble.table, decision.diagnoses[trouble].cause), []).append(trouble)
-        for (table, _), troubles in groups.items():
-            each = of(table, decision.diagnoses[troubles[0]])
-            each.days.update(trouble.day for trouble in troubles)
-            each.attempts.append(_attempt(repair, troubles, now))
-    for trouble in (*decision.later, *decision.left_to):
-        each = of(trouble.table, decision.diagnoses[trouble])
-        each.days.add(trouble.day)
-        each.left_to = decision.left_to.get(trouble, each.left_to)
-    for action in decision.for_people:
-        if action.diagnosis:
-            each = of(action.table, action.diagnosis)
-            each.days.update(action.days)
-            each.person = action
-    return found
-
-
-def _attempt(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> RepairAttempt:
-    return RepairAttempt(
-        id=repair.id,
-        at=now,
-        title=repair.title,
-        description=repair.description,
-        days=repair.days,
-        force=repair.force,
-        restores=repair.restores,
-        evidence={each.day: each.evidence for each in troubles},
-        core_seconds=repair.core_seconds,
-    )
-
-
-def _opened(table: str, cause: Cause, wanted: _Wanted, seen: Progress) -> Incident:
-    days = tuple(sorted(wanted.days))
-    found = wanted.diagnosis
-    new = Incident(
-        id=incident_id(table, cause, days[0], seen.free_number(table, cause, days[0])),
-        table=table,
-        dataset=seen.dataset_of(table),
-        cause=cause,
-        severity=found.severity,
-        confidence=str(found.confidence),
-        days=days,
-        words=found.words,
-        opened=seen.now,
-        before={day: seen.figures(TableDay(table, day)) for day in days},
-        history=(Happened(at=seen.now, words=f"opened: {found.words}"),),
-    )
-    return _gone_on(new, wanted, seen)
-
-
-def _gone_on(incident: Incident, wanted: _Wanted | None, seen: Progress) -> Incident:
-    """With what the decision wants of it; closed if nothing of it is wrong, and nothing under way."""
-    if wanted is None:
-        if incident.under_way or incident.state == "proving":
-            return incident
-        did = [each.id for each in incident.attempts if each.proof == "passed"]
-        how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
-        return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
-    days = tuple(sorted({*incident.days, *wanted.days}))
-    new = {day: seen.figures(TableDay(incident.table, day)) for day in days if day not in incident.before}
-    if days != incident.days:
-        incident = incident.model_copy(update={"days": days, "before": {**incident.before, **new}})
-    known = {each.id for each in incident.attempts}
-    for attempt in (each for each in wanted.attempts if each.id not in known):
-        words = f"launched {attempt.id}: {attempt.title}"
-        incident = incident.then(
-            seen.now, words, attempts=(*incident.attempts, attempt), state="repairing", next_step=""
+def _of_root(
+    root: Root, wanted: Wanted, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
+) -> Incident | None:
+    found = [each for each in root.findings if not each.silent]
+    if root.incident is None:
+        is_new = any(each.what in wanted.acted_on for each in found) or (
+            any(each.cause not in PENDING and each.key not in decision.under_way for each in found)
         )
-    if wanted.left_to != incident.left_to and not incident.under_way:
-        said = f"left to {wanted.left_to}" if wanted.left_to else f"no longer left to {incident.left_to}"
-        incident = incident.then(seen.now, said, left_to=wanted.left_to, state="waiting")
-    return _for_person(incident, wanted.person, seen)
+        return _gone_on(_opened(root, found, seen), root, found, wanted, seen) if is_new else None
+    if root.in_progress:
+        return _gone_on(root.incident, root, found, wanted, seen)
+    unsettled = {day for day in root.incident.days if TableDay(root.incident.table, day) in decision.unsettled}
+    if not found:
+        if unsettled.difference(root.moved):
+            return root.incident
+        if not root.moved and (waiting := _waiting_for_followers(root.incident, root, seen)):
+            return waiting
+        return _ended_without_days(root, root.incident, decision, seen, ids)
+    incident = _diagnosed_anew(root.incident, found, seen)
+    return _gone_on(_with_days(incident, root, found, unsettled, seen, ids), root, found, wanted, seen)
+
+
+# ------------------------------------------------------------------ opened, joined, and what it is about
+
+
+def _opened(root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
+    first, days = found[0], tuple(sorted({each.day for each in found}))
+    before = root.split_from
+    return Incident(
+        id=incident_id(first.table, first.cause, days[0], seen.free_number(first.table, first.cause, days[0])),
+        table=first.table,
+        dataset=seen.dataset_of(first.table),
+        cause=first.cause,
+        severity=first.diagnosis.severity,
+        confidence=str(first.diagnosis.confidence),
+        days=days,
+        words=first.diagnosis.words,
+        opened=seen.now,
+        before={day: seen.figures(TableDay(first.table, day)) for day in days},
+        history=(Happened(at=seen.now, words=f"opened: {first.diagnosis.words}"),),
+        attempts=tuple(each for each in (before.attempts if before else ()) if each.evidence.keys() & days),
+        saying=first.saying,
+        evidence=fault_evidence(first.diagnosis, first.saying),
+    )
+
+
+def _diagnosed_anew(incident: Incident, found: Sequence[WrongDay], seen: Progress) -> Incident:
+    """With another cause, where a repair or another check has shown it; or as the fault above that it comes from."""
+    first = found[0]
+    if (incident.table, incident.cause) == (first.table, first.cause):
+        return incident
+    about: dict[str, object] = {
+        "cause": first.cause,
+        "severity": first.diagnosis.severity,
+        "confidence": str(first.diagnosis.confidence),
+        "words": first.diagnosis.words,
+    }
+    if incident.table == first.table:
+        return incident.then(seen.now, f"it is {first.cause} now: {first.diagnosis.words}", **about)
+    days = format_ranges(each.day for each in found)
+    said = f"it comes from {first.table} {days}: {first.cause}: {first.diagnosis.words}"
+    below = {**incident.follows, incident.table: incident.days}
+    more = {"table": first.table, "days": (), "before": {}, "attempts": (), "plan": "", "follows": below}
+    return incident.then(seen.now, said, **about, **more, following=(*incident.following, *incident.attempts))
+
+
+def _with_days(
+    incident: Incident,
+    root: Root,
+    found: Sequence[WrongDay],
+    unsettled: set[date],
+    seen: Progress,
+    ids: Mapping[Root, str],
+) -> Incident:
+    """Of the days that are wrong: one that is right again leaves, and so does one that shows another fault."""
+    wrong = {each.day for each in found}
+    left = set(incident.days) - wrong - unsettled
+    for other, days in moved_to(root):
+        gone = left.intersection(days)
+        if gone and (name := ids.get(other)):
+            said = f"{format_ranges(gone)}: {other.cause}, an incident of its own: {name}"
+            incident = incident.then(seen.now, said)
+            left -= gone
+    sound = left & {each.day for each in root.follows if each.table == incident.table}
+    if sound:
+        incident = incident.then(seen.now, f"{format_ranges(sound)}: sound, and not built because of the others")
+    if left - sound:
+        incident = incident.then(seen.now, f"{format_ranges(left - sound)}: right again")
+    return incident.model_copy(update={"days": tuple(sorted(wrong | unsettled.intersection(incident.days)))})
+
+
+def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: Wanted, seen: Progress) -> Incident:
+    """With what is found and what the decision does about it."""
+    incident = _joined(incident, root, found, seen)
+    known = {each.id for each in incident.attempts}
+    for attempt in (each for each in wanted.attempts(found, seen.now) if each.id not in known):
+        words = f"launched {attempt.id}: {attempt.title}"
+        attempts = (*incident.attempts, attempt)
+        incident = incident.then(seen.now, words, attempts=attempts, state="repairing", next_step="")
+    known = {each.id for each in (*incident.attempts, *incident.following)}
+    for attempt in (each for each in wanted.attempts(root.follows, seen.now) if each.id not in known):
+        words = f"launched {attempt.id} of sound days that were not built with these: {attempt.title}"
+        incident = incident.then(seen.now, words, following=(*incident.following, attempt))
+    left_to = next((wanted.left_to[each.what] for each in found if each.what in wanted.left_to), "")
+    if left_to != incident.left_to and not incident.under_way and found:
+        said = f"left to {left_to}" if left_to else f"no longer left to {incident.left_to}"
+        incident = incident.then(seen.now, said, left_to=left_to, state="waiting")
+    return _for_person(incident, wanted.person(found), seen)
+
+
+def _joined(incident: Incident, root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
+    """With the days that are wrong, those that follow from them, and what was seen of each."""
+    days = tuple(sorted({*incident.days, *(each.day for each in found)}))
+    new = {day: seen.figures(TableDay(incident.table, day)) for day in days if day not in incident.before}
+    evidence: dict[str, dict[date, str]] = {}
+    for each in (*found, *root.follows):
+        evidence.setdefault(each.table, {})[each.day] = each.evidence
+    beside = [words for each in found for words in each.further]
+    beside += [f"{each.table} {each.day}: {each.diagnosis.words}" for each in root.follows]
+    about: dict[str, object] = {"days": days, "before": {**incident.before, **new}}
+    about["right_since"] = None
+    about["follows"] = following(root.follows, incident.follows)
+    disagree = [each for each in root.follows if each.cause is Cause.DISAGREES]
+    about["disagreed"] = following(disagree, incident.disagreed)
+    if found and not (root.incident and root.in_progress):
+        first = found[0]
+        about["seen"], about["said"] = evidence, {each.day: each.diagnosis.words for each in found}
+        about["further"] = tuple(dict.fromkeys(beside))[:_MOST_FURTHER]
+        about["explained"] = tuple(dict.fromkeys((*incident.explained, *_explained(incident, found))))
+        about["saying"], about["evidence"] = first.saying, fault_evidence(first.diagnosis, first.saying)
+    changed = {name: value for name, value in about.items() if value != getattr(incident, name)}
+    return incident.model_copy(update=changed) if changed else incident
+
+
+def _explained(incident: Incident, found: Iterable[WrongDay]) -> Iterator[str]:
+    """Rows that came since with the same words are not what these words were said of first."""
+    for each in found:
+        if each.cause in SUSPECTED and each.saying not in incident.explained:
+            yield from (each.content, each.saying)
 
 
 def _for_person(incident: Incident, action: ManualAction | None, seen: Progress) -> Incident:
@@ -189,6 +224,46 @@ def _for_person(incident: Incident, action: ManualAction | None, seen: Progress)
     return incident.then(seen.now, said, state=state, words=action.why, next_step=next_step)
 
 
+# ------------------------------------------------------------------ what people said
+
+
+def _looked_after(incident: Incident, was: Incident | None, seen: Progress) -> Incident:
+    """Acknowledged while the evidence is what it was then, and until its end; graver, or after its end, it is told."""
+    said, before = seen.acknowledgements.get(incident.id), incident.acknowledged
+    if incident.closed or (said is None and before is None):
+        return incident
+    ended = said is None or (said.until is not None and said.until <= seen.now)
+    other = said is not None and bool(said.evidence) and said.evidence != incident.evidence
+    if said is not None and not ended and not other:
+        until = f" until {said.until:%Y-%m-%d %H:%M} UTC" if said.until else ""
+        words = f"acknowledged by {said.by}{until}" + (f": {said.reason}" if said.reason else "")
+        return incident if before == said else incident.then(seen.now, words, acknowledged=said)
+    if before is None:
+        return incident
+    why = "what is seen is another thing now" if other else "its time has passed"
+    is_told = ended or was is None or not _is_lesser(incident, was)
+    again = incident.again + is_told
+    return incident.then(seen.now, f"no longer acknowledged: {why}", acknowledged=None, again=again)
+
+
+def _is_lesser(incident: Incident, was: Incident) -> bool:
+    order, severities = list(Cause), ("info", "warning", "critical")
+    graver = severities.index(incident.severity) > severities.index(was.severity)
+    return not graver and order.index(incident.cause) > order.index(was.cause)
+
+
+def _closed_by_person(incident: Incident, seen: Progress) -> Incident:
+    closing = seen.closings.get(incident.id)
+    return (
+        incident
+        if closing is None or incident.closed
+        else _closed(incident, f"closed by {closing.by}: {closing.reason}", seen)
+    )
+
+
+# ------------------------------------------------------------------ repaired, proven, closed
+
+
 def _ended(incident: Incident, seen: Progress) -> Incident:
     for number, attempt in enumerate(incident.attempts):
         if attempt.ended is None and attempt.id in seen.ended:
@@ -196,6 +271,11 @@ def _ended(incident: Incident, seen: Progress) -> Incident:
             attempts = (*incident.attempts[:number], over, *incident.attempts[number + 1 :])
             words = f"{attempt.id} ended: {seen.ended[attempt.id]}"
             incident = incident.then(seen.now, words, attempts=attempts, state="proving")
+    for attempt in incident.following:
+        if attempt.ended is None and attempt.id in seen.ended:
+            over = attempt.model_copy(update={"ended": seen.now})
+            rest = tuple(over if each is attempt else each for each in incident.following)
+            incident = incident.then(seen.now, f"{attempt.id} ended: {seen.ended[attempt.id]}", following=rest)
     return incident
 
 
@@ -226,13 +306,35 @@ def _with_proof(incident: Incident, failed: int, seen: Progress) -> Incident:
     return incident.then(seen.now, said, attempts=attempts, state="waiting")
 
 
-def _closed_by_person(incident: Incident, seen: Progress) -> Incident:
-    closing = seen.closings.get(incident.id)
-    return (
-        incident
-        if closing is None or incident.closed
-        else _closed(incident, f"closed by {closing.by}: {closing.reason}", seen)
-    )
+def _ended_without_days(
+    root: Root, incident: Incident, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
+) -> Incident:
+    """Closed with the reason why nothing of it is wrong any more; kept where its days go on within nothing open."""
+    others = [other for other, _ in moved_to(root)]
+    names = sorted({ids[other] for other in others if other in ids})
+    if names:
+        return _closed(incident, f"it goes on within {', '.join(names)}", seen)
+    silent = [each for other in others for each in other.findings if each.silent]
+    silent += [each for each in root.findings if each.silent]
+    if any(each.cause is Cause.ROLLED_BACK for each in silent):
+        return _closed(incident, "a person has rolled its days back: `backfill status` shows them", seen)
+    if silent:
+        return _closed(incident, "a person has closed the same before", seen)
+    if others:
+        return incident
+    did = [each.id for each in incident.attempts if each.proof == "passed"]
+    how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
+    return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
+
+
+def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:
+    """Its days are right; what followed from them was judged before, and has an hour to be judged again."""
+    if not any(each.cause in FOLLOWING and not each.silent for each in root.follows):
+        return None
+    if incident.right_since is None:
+        words = "its days are right again: what followed is looked at again"
+        return incident.then(seen.now, words, right_since=seen.now, state="waiting", next_step="")
+    return incident if seen.now - incident.right_since < ONE_EVENT else None
 
 
 def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
@@ -240,17 +342,31 @@ def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
     return incident.then(seen.now, outcome, state="closed", closed=seen.now, outcome=outcome, after=after, next_step="")
 
 
+# ------------------------------------------------------------------ what is to be done
+
+
 def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
     """What must have been launched, each once: asking again for one that was changes nothing."""
-    found = {each.id: each for incident in incidents for each in incident.attempts if each.ended is None}
-    yield from found.values()
+    attempts = (each for incident in incidents for each in (*incident.attempts, *incident.following))
+    yield from {each.id: each for each in attempts if each.ended is None}.values()
 
 
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
-    """The days that the watchdog is asked about, by attempt and table."""
+    """The days that the watchdog is asked about, by attempt and table; where it failed beside them, there too.
+
+    They are read again once more where its days are right, and no watchdog has proven it.
+    """
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:
-        if each.state == "proving" and each.cause in PROVEN_BY_WATCHDOG and not each.under_way:
-            last = each.attempts[-1]
-            found.setdefault(last.id, {})[each.table] = tuple(sorted(last.evidence))
+        last = each.attempts[-1] if each.attempts and each.cause in PROVEN_BY_WATCHDOG else None
+        is_right = each.closed or each.right_since
+        if last and each.state == "proving" and not each.under_way:
+            _ask(found.setdefault(last.id, {}), {each.table: tuple(last.evidence)}, each.disagreed)
+        elif is_right and each.disagreed and not (last and last.proof == "passed"):
+            _ask(found.setdefault(each.id, {}), each.disagreed)
     return found
+
+
+def _ask(asked: dict[str, tuple[date, ...]], *all_days: Mapping[str, Sequence[date]]) -> None:
+    for table, days in ((table, days) for each in all_days for table, days in each.items()):
+        asked[table] = tuple(sorted({*asked.get(table, ()), *days}))

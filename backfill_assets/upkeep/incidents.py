@@ -99,6 +99,24 @@ class Incident(Record):
     evidence: str = ""
     """A digest of what was seen: a person's word about the incident holds until it changes."""
     acknowledged: Acknowledgement | None = None
+    disagreed: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
+    """Those of them whose watchdog failed beside it: it is asked again."""
+    seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
+    """The evidence of each day that is wrong, by table: its own days and those that follow."""
+    said: Mapping[date, str] = Field(default_factory=dict)
+    """What was seen of each of its days, in words."""
+    saying: str = ""
+    """What these words have in common: without figures, days and examples."""
+    explained: tuple[str, ...] = ()
+    """What its days have held and what was said of them, as one led to the other: all else is another fault."""
+    further: tuple[str, ...] = ()
+    """What other checks say of the same days."""
+    following: tuple[RepairAttempt, ...] = ()
+    """Backfills of days that follow: they are sound, and were not built because of it."""
+    right_since: datetime | None = None
+    """Since when its own days are right, while what followed is looked at again."""
+    again: int = 0
+    """How often it is told once more: a person looked after it, and does not any more."""
     facts: tuple[Fact, ...] = ()
     """What a person is told beside the words: since when, what is affected, who owns it, who wrote."""
 
@@ -115,12 +133,14 @@ class Incident(Record):
         """This incident with ``changes``, and a line about them."""
         return self.model_copy(update={**changes, "history": (*self.history, Happened(at=at, words=said))})
 
-    def tries(self, day: date, evidence: str) -> int:
+    def attempts_of(self, key: TableDay) -> list[RepairAttempt]:
+        """Those that were to build this day."""
+        own = self.attempts if key.table == self.table else ()
+        return [each for each in (*own, *self.following) if key.day in each.evidence]
+
+    def tries(self, key: TableDay, evidence: str) -> int:
         """The attempts that left the day in the state ``evidence``, or after which its check failed again."""
-        return sum(
-            day in each.evidence and (each.proof == "failed" or each.evidence[day] == evidence)
-            for each in self.attempts
-        )
+        return sum(each.proof == "failed" or each.evidence[key.day] == evidence for each in self.attempts_of(key))
 
 
 class Closing(Record):
@@ -134,6 +154,8 @@ class Closing(Record):
     days: tuple[date, ...]
     evidence: str = ""
     """What was seen when it was closed: the word holds until that changes; empty: for good."""
+    seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
+    """The same, of each day of each table that was wrong."""
 
 
 def incident_id(table: str, cause: Cause, first: date, number: int) -> str:
@@ -148,6 +170,7 @@ class IncidentBook:
         self._open = Documents(storage, "_incidents/open", Incident, _MEND)
         self._closed = Documents(storage, "_incidents/closed", Incident, _MEND)
         self._closings = Documents(storage, "_incidents/closings", Closing, _MEND)
+        self._acknowledged = Documents(storage, "_incidents/acknowledged", Acknowledgement, _MEND)
 
     def open(self) -> list[Incident]:
         """In the order of their ids. One whose writer died while it closed it is closed."""
@@ -185,12 +208,36 @@ class IncidentBook:
         self._open.delete(incident.id)
 
     def ask_to_close(self, incident: Incident, by: str, reason: str, at: datetime) -> bool:
-        """False if somebody has asked for it before."""
-        asked = Closing(by=by, reason=reason, at=at, table=incident.table, cause=incident.cause, days=incident.days)
+        """False if somebody has asked for it before. The sensor closes it at its next tick."""
+        asked = Closing(
+            by=by,
+            reason=reason,
+            at=at,
+            table=incident.table,
+            cause=incident.cause,
+            days=incident.days,
+            evidence=incident.evidence,
+            seen=incident.seen,
+        )
         return self._closings.create(incident.id, asked)
 
     def closings(self) -> dict[str, Closing]:
         found = {name: self._closings.get(name) for name in self._closings.files()}
+        return {name: each for name, each in found.items() if each}
+
+    def ask_to_acknowledge(
+        self, incident: Incident, by: str, reason: str, at: datetime, until: datetime | None = None
+    ) -> bool:
+        """False for one that is closed. The last word counts: it may be given again, with another end."""
+        if incident.closed is not None:
+            return False
+        said = Acknowledgement(by=by, at=at, until=until, reason=reason, evidence=incident.evidence)
+        self._acknowledged.replace(incident.id, said)
+        return True
+
+    def acknowledgements(self) -> dict[str, Acknowledgement]:
+        """The newest one of each incident, by its id."""
+        found = {name: self._acknowledged.get(name) for name in self._acknowledged.files()}
         return {name: each for name, each in found.items() if each}
 
     def forget_closed(self, before: datetime) -> int:
@@ -198,6 +245,7 @@ class IncidentBook:
         old = [name for name, file in self._closed.files().items() if file.modified_ms < before.timestamp() * 1000]
         for name in old:
             self._closed.delete(name)
+            self._acknowledged.delete(name)
         return len(old)
 
 
@@ -221,34 +269,43 @@ def record(log: PublicationLog, incident: Incident, stage: str) -> None:
 
 def spent_since(incidents: Iterable[Incident], moment: datetime) -> Decimal:
     """The core seconds of what was launched after ``moment``, as estimated: a repair of several incidents once."""
-    attempts = {each.id: each for incident in incidents for each in incident.attempts if each.at > moment}
+    launched = (each for incident in incidents for each in (*incident.attempts, *incident.following))
+    attempts = {each.id: each for each in launched if each.at > moment}
     return sum((each.core_seconds for each in attempts.values()), Decimal(0))
 
 
 def by_days(incidents: Iterable[Incident]) -> dict[TableDay, list[Incident]]:
+    """Those that are about a day, or that it follows from."""
     found: dict[TableDay, list[Incident]] = {}
     for each in incidents:
-        for day in each.days:
-            found.setdefault(TableDay(each.table, day), []).append(each)
+        keys = [TableDay(each.table, day) for day in each.days]
+        keys += [TableDay(table, day) for table, days in each.follows.items() for day in days]
+        for key in dict.fromkeys(keys):
+            found.setdefault(key, []).append(each)
     return found
 
 
 # ------------------------------------------------------------------ what people are told
 
-OPENED, GIVEN_UP, OVER = "opened", "given-up", "closed"
+OPENED, GIVEN_UP, OVER, AGAIN = "opened", "given-up", "closed", "again"
 
 
 def stages_to_tell(incident: Incident) -> Iterator[str]:
     """What is true of ``incident``, is worth a word to people, and was not told yet.
 
-    What heals by itself and is common, as late rows, is only listed.
+    What heals by itself and is common, as late rows, is only listed. While a person looks after it nothing is told; if
+    it becomes graver, or their time has passed, it is told again.
     """
-    given_up = incident.state == "person" and bool(incident.attempts)
-    stages = {
-        OPENED: not given_up and (incident.severity != "info" or incident.state == "person"),
-        GIVEN_UP: given_up,
-        OVER: incident.state == "closed" and bool(incident.told),
-    }
+    if incident.state == "closed":
+        stages = {OVER: bool(incident.told)}
+    else:
+        given_up = incident.state == "person" and bool(incident.attempts)
+        quiet, told = incident.acknowledged is not None, bool(incident.told)
+        stages = {
+            OPENED: not given_up and not told and (incident.severity != "info" or incident.state == "person"),
+            GIVEN_UP: given_up and not (quiet and told),
+            f"{AGAIN}-{incident.again}": told and not quiet and incident.again > 0,
+        }
     yield from (stage for stage, is_due in stages.items() if is_due and stage not in incident.told)
 
 
@@ -260,8 +317,6 @@ def notice_of(incident: Incident, stage: str) -> Notice:
         title, lines = f"Over: {title}", [incident.outcome, *_compared(incident)]
     elif stage == GIVEN_UP:
         title = f"Given up after {format_count(len(incident.attempts), 'attempt')}: {title}"
-    if incident.next_step and stage != OVER:
-        lines.append(f"To do: {incident.next_step}")
     return Notice(
         title=title,
         lines=(*lines, f"backfill incident show {incident.id}"),
@@ -269,6 +324,8 @@ def notice_of(incident: Incident, stage: str) -> Notice:
         dataset=incident.dataset,
         incident=incident.id,
         resolved=stage == OVER,
+        to_do="" if stage == OVER else incident.next_step,
+        facts=incident.facts,
     )
 
 

@@ -14,6 +14,7 @@ from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.bounds import why_beyond
 from backfill_assets.upkeep.diagnosis import Action, Diagnosis
+from backfill_assets.upkeep.findings import SUSPECTED, Lineage, WrongDay, findings_of
 from backfill_assets.upkeep.for_people import (
     ManualAction,
     after_most_attempts,
@@ -64,6 +65,8 @@ class Repair:
     """The inputs are those that the days were published from: without it, they would be found unchanged."""
     versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
     """By step, the days that were published with another version than the current one: that one builds them again."""
+    undone: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+    """By step, the days that a person had put back: their inputs change, so the undo is over."""
     core_seconds: Decimal = Decimal(0)
     """What it takes at most, as far as days were timed."""
     restores: bool = False
@@ -78,13 +81,16 @@ class Repair:
             for version, days in days_by_version.items()
         )
         versions = [f"By the version that they were published with: {older}."] if older else []
-        return "\n".join([*map(str, self.troubles), *versions])
+        undone = "; ".join(f"{step} {first_ranges(days)}" for step, days in self.undone.items())
+        over = [f"A person had put these back, and what they are made of changes: {undone}."] if undone else []
+        return "\n".join([*map(str, self.troubles), *versions, *over])
 
 
 @dataclass(frozen=True)
 class RepairDecision:
     """What to launch now, what waits for something that is under way, and what waits for a person."""
 
+    lineage: Lineage
     launch: tuple[Repair, ...] = ()
     waiting: tuple[str, ...] = ()
     for_people: tuple[ManualAction, ...] = ()
@@ -94,6 +100,12 @@ class RepairDecision:
     """Days that a plan is rebuilding, with the plan."""
     diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
     """Of all that is wrong, by day."""
+    findings: tuple[WrongDay, ...] = ()
+    """All that is wrong, with what the checks say that need no rows, in the order in which tables are built."""
+    under_way: frozenset[TableDay] = frozenset()
+    """Days that something is about to write, or that a plan is rebuilding: nothing new is said of them."""
+    unsettled: frozenset[TableDay] = frozenset()
+    """Days of which it cannot be said now whether they are right: an incident of theirs stays as it is."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
@@ -114,13 +126,16 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw) if raw else {}
     with_raw = [each for each in diagnoses if each not in raw and each.day in held.get(each.table, ())]
-    open_ = {each: found for each, found in diagnoses.items() if each not in {*with_raw, *restored}}
+    findings = findings_of(seen, diagnoses)
+    accepted = {each.key for each in findings if each.accepted and each.cause not in SUSPECTED}
+    apart = {*with_raw, *restored, *(each for each in diagnoses if each.key in accepted)}
+    open_ = {each: found for each, found in diagnoses.items() if each not in apart}
     rebuilt = [each for each, found in open_.items() if found.action is Action.REBUILD and each not in raw]
     by_plan = {each: plan for each in rebuilt if (plan := seen.rebuilt_by.get(each.key))}
     tried = [each for each in rebuilt if each not in by_plan and not _may_try(seen, each)]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
     later = _later(seen, roots)
-    launch, waiting, beyond = _launches(seen, [each for each in roots if each not in later])
+    launch, met, beyond = _launches(seen, [each for each in roots if each not in later])
     after = [each for each in nowhere if is_after_partitions(seen, each)]
     actions = (
         *by_diagnoses(seen, {each: found for each, found in open_.items() if found.action is not Action.REBUILD}),
@@ -128,10 +143,11 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *beyond,
         *before_partitions(trouble for trouble in nowhere if trouble not in after),
         *code,
-        *of_suspicions(seen, diagnoses),
+        *of_suspicions(seen, findings),
     )
     people, of_plans = left_to_plans(seen, actions)
-    waiting += (
+    waiting = (
+        *met.values(),
         *_with_why(later),
         *_with_why({each: f"{plan} is rebuilding these days" for each, plan in by_plan.items()}),
         *([f"{format_count(len(with_raw), 'day')} made of raw days that wait for a person"] if with_raw else ()),
@@ -139,8 +155,26 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *after_partitions(after),
         *of_plans,
     )
-    restores = _restores(seen, [each for each in restored if not seen.pause(each)])
-    return RepairDecision((*launch, *restores), waiting, tuple(people), (*later, *restored), by_plan, diagnoses)
+    restores = _restores(seen, [each for each in restored if not seen.pause(each) and each.key not in accepted])
+    return RepairDecision(
+        Lineage(seen),
+        (*launch, *restores),
+        waiting,
+        tuple(people),
+        (*later, *restored),
+        by_plan,
+        diagnoses,
+        findings,
+        frozenset({*(each.key for troubles in met for each in troubles), *seen.rebuilt_by}),
+        frozenset({*(each.key for each in (*left, *nowhere)), *_written_now(seen)}),
+    )
+
+
+def _written_now(seen: RepairContext) -> Iterator[TableDay]:
+    """Days of open incidents that a run or a backfill of just these days may be writing."""
+    for key in seen.incidents:
+        if any(write.days is not None and key.day in write.days for write in seen.busy.get(key.table, ())):
+            yield key
 
 
 # ---------------------------------------------------------------- what is launched
@@ -176,10 +210,10 @@ def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
 
 def _launches(
     seen: RepairContext, roots: Sequence[StaleDay]
-) -> tuple[tuple[Repair, ...], tuple[str, ...], tuple[ManualAction, ...]]:
-    """What is launched, what waits for something under way, and what is beyond the bounds."""
+) -> tuple[tuple[Repair, ...], dict[tuple[StaleDay, ...], str], tuple[ManualAction, ...]]:
+    """What is launched, the days that wait for something under way and why, and what is beyond the bounds."""
     launch: list[Repair] = []
-    waiting: list[str] = []
+    waiting: dict[tuple[StaleDay, ...], str] = {}
     beyond: list[ManualAction] = []
     busy = {table: list(writes) for table, writes in seen.busy.items()}
     spent = seen.spent_lately
@@ -187,7 +221,7 @@ def _launches(
         for part in _apart(seen, group, busy):
             repair = _repair(seen, part)
             if first := _met(busy, repair):
-                waiting.append(f"{repair.title}: waits for {first.name}")
+                waiting[repair.troubles] = f"{repair.title}: waits for {first.name}"
                 continue
             days = sum(map(len, repair.days.values()))
             if why := why_beyond(seen.bounds, days, repair.core_seconds, spent, seen.core_hour_price):
@@ -197,7 +231,7 @@ def _launches(
             launch.append(repair)
             for table, dates in repair.days.items():
                 busy.setdefault(table, []).append(WriteUnderWay(f"the repair {repair.id}", frozenset(dates)))
-    return tuple(launch), tuple(waiting), tuple(beyond)
+    return tuple(launch), waiting, tuple(beyond)
 
 
 def _may_try(seen: RepairContext, stale: StaleDay) -> bool:
@@ -263,9 +297,10 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
     again = max(attempt for _, attempt in attempts)
     return Repair(
         id=_id(group, attempts),
-        title=_title(group, again + 1),
+        title=_title(group, again + 1, is_undone=any(seen.undo(each.table, each.day) for each in group)),
         troubles=tuple(group),
         days={table: tuple(sorted(dates)) for table, dates in days.items()},
+        undone=_undone(seen, days),
         force=group[0].reason is StaleReason.WATCHDOG,
         versions=_older_versions(seen, days),
         core_seconds=_core_seconds(seen, days),
@@ -296,14 +331,20 @@ def _older_versions(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> 
     return older
 
 
-def _title(group: Sequence[StaleDay], attempt: int) -> str:
+def _undone(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str, tuple[date, ...]]:
+    steps = (step for step in seen.steps if step.versions and step.name in days)
+    found = {step.name: tuple(day for day in sorted(days[step.name]) if seen.undo(step.name, day)) for step in steps}
+    return {step: back for step, back in found.items() if back}
+
+
+def _title(group: Sequence[StaleDay], attempt: int, *, is_undone: bool = False) -> str:
     """Every range if there is room for it; else from the first day to the last, of the first table."""
     days = by_table(each.key for each in group)
     listed = "; ".join(f"{table} {first_ranges(dates)}" for table, dates in days.items())
     first, *others = days
     spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"
     counted = f"{first}{f' and {len(others)} more' if others else ''}, {len(group)} days of {spanned}"
-    reason = group[0].reason.value + (f" (attempt {attempt})" if attempt > 1 else "")
+    reason = group[0].reason.value + " since an undo" * is_undone + (f" (attempt {attempt})" if attempt > 1 else "")
     title = f"Repair: {listed}: {reason}"
     return title if len(title) <= _LONGEST_TITLE else f"Repair: {counted}: {reason}"
 

@@ -9,22 +9,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 
 from backfill_assets.days import TableDay, by_table
-from backfill_assets.lakehouse.records import is_of_stream
+from backfill_assets.lakehouse.records import is_of_stream, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import missing_inputs, step_by_table
-from backfill_assets.quality.watchdogs import CONTENT, FILES
+from backfill_assets.quality.watchdogs import CONTENT, FILES, metrics_needed
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
-from backfill_assets.upkeep.incidents import Incident
+from backfill_assets.upkeep.diagnosis import Diagnosis, Disagreement, Symptoms, diagnose
+from backfill_assets.upkeep.incidents import Closing, Incident
 
 
 class StaleReason(enum.StrEnum):
@@ -49,6 +49,10 @@ class FailedWatch:
     """The rules that failed."""
     lost: bool = False
     """Files of it are gone or damaged."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """What these rules expected and observed."""
+    beside: str = ""
+    """A digest of what its sums were compared with; empty where that is not known."""
 
     @property
     def differs(self) -> bool:
@@ -63,6 +67,8 @@ class HeldByGates:
     words: str
     made_of: str = ""
     """The input fingerprint of what was built; empty where that is not known."""
+    run: str = ""
+    """The run that built it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -131,8 +137,10 @@ class RepairContext:
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
     """What the checks said that need no rows, by the name of the check, where they fail."""
-    not_run: Collection[TableDay] = ()
-    """Days whose last run ended before their gates were judged."""
+    not_run: Mapping[TableDay, str] = field(default_factory=dict)
+    """Days whose last run ended before their gates were judged, with that run."""
+    closings: Mapping[str, Closing] = field(default_factory=dict)
+    """What people have closed, by the id of the incident."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
@@ -147,11 +155,25 @@ class RepairContext:
     """The plan that is being carried out for a day."""
 
     def is_rolled_back(self, table: str, day: date) -> bool:
-        """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""
-        states = (
-            (each.name, self.observed.states.get(TableDay(each.name, day))) for each in self.step_of[table].tables
-        )
-        return any(state and self._rollbacks.of(name, day, state.publication) for name, state in states)
+        """Does a rollback of a table of this step hold that day? Until an input of it changes; longer where it
+        withdrew rows of raw that the day is made of: a person decides then.
+        """
+        undo = self.undo(table, day)
+        return undo is not None and undo.state is not UndoIs.OVER
+
+    def undo(self, table: str, day: date) -> Undo | None:
+        """The rollback that stands on a table of this step on that day."""
+        return self._undo(self.step_of[table].name, day)
+
+    @cached_property
+    def _undo(self) -> Callable[[str, date], Undo | None]:
+        def look(step: str, day: date) -> Undo | None:
+            tables = self.step_of[step].table_names
+            if not any(TableDay(table, day) in self.observed.states for table in tables):
+                return None
+            return undo_of(self._rollbacks, self.steps, self.step_of[step], day, self.observed)
+
+        return cache(look)
 
     @cached_property
     def _rollbacks(self) -> Rollbacks:
@@ -174,27 +196,32 @@ class RepairContext:
 
     def fails_again(self, stale: StaleDay) -> HeldByGates | None:
         """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
-        step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
+        step = self.step_of[stale.table]
         keys = (TableDay(table.name, stale.day) for table in step.tables)
         failed = [self.failed_gates[key] for key in keys if key in self.failed_gates]
-        if not failed or version is None:
-            return None
-        read = decide.read_days(step, version, [stale.day])
+        wanted = self._wanted(step, stale.day) if failed else ""
+        return next((gate for gate in failed if wanted and gate.made_of == wanted), None)
+
+    def _wanted(self, step: Step, day: date) -> str:
+        """The input fingerprint that a repair would build the day with; empty if its version is not declared."""
+        version = self.version(step.name, day)
+        if version is None:
+            return ""
+        read = decide.read_days(step, version, [day])
         logicals = {
-            name: {day: self.observed.logical(TableDay(name, day)) for day in days} for name, days in read.items()
+            name: {each: self.observed.logical(TableDay(name, each)) for each in days} for name, days in read.items()
         }
-        wanted = decide.wanted(step, version, [stale.day], logicals)[stale.day].input_fingerprint
-        return next((gate for gate in failed if gate.made_of == wanted), None)
+        return decide.wanted(step, version, [day], logicals)[day].input_fingerprint
 
     def tries(self, stale: StaleDay) -> int:
         """The repairs that left the day as it is, or after which its check failed again."""
         known = self.incidents.get(stale.key, ())
-        return max((each.tries(stale.day, stale.evidence) for each in known), default=0)
+        return max((each.tries(stale.key, stale.evidence) for each in known), default=0)
 
     def pause(self, stale: StaleDay) -> datetime | None:
         """Until when a day waits after its last attempt; None if it need not."""
         known = self.incidents.get(stale.key, ())
-        ends = [each.ended or each.at for found in known for each in found.attempts if stale.day in each.evidence]
+        ends = [each.ended or each.at for found in known for each in found.attempts_of(stale.key)]
         tries = self.tries(stale)
         until = max(ends) + self.bounds.pause_after(tries) if tries and ends else None
         return until if until and self.now < until else None
@@ -204,7 +231,7 @@ class RepairContext:
         if stale.reason not in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED):
             return False
         settle = timedelta(seconds=self.bounds.settle)
-        known = self.incidents.get(stale.key, ())
+        known = [each for each in self.incidents.get(stale.key, ()) if stale.table == each.table]
         if any(self.now - each.opened > _LONGEST_SETTLING * settle for each in known):
             return False
         published = (self.streams.published_at(self.publication(key)) for key in self.moved(stale))
@@ -229,9 +256,19 @@ class RepairContext:
     @cached_property
     def watches(self) -> Mapping[TableDay, FailedWatch]:
         """The watchdogs that failed on what is published now."""
-        return {
-            TableDay(each.table, each.day): each for each in self.failed_watches if _still_speaks(each, self.observed)
-        }
+        return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
+
+    def _still_speaks(self, watch: FailedWatch) -> bool:
+        """Is all that it looked at as it was? A sum that was read beside another table's fault says nothing after."""
+        key = TableDay(watch.table, watch.day)
+        state, physical = self.observed.states.get(key), self.observed.now(key)
+        if state is None or (state.publication, physical) != (watch.publication, watch.physical):
+            return False
+        if watch.differs or not watch.beside or watch.table not in self.step_of:
+            return True
+        step = self.step_of[watch.table]
+        tables = next(metrics_needed(each) for each in step.tables if each.name == watch.table)
+        return watch.beside == digest_beside(self.observed, tables, step.cadence.period(watch.day))
 
     def diagnose(self, stale: StaleDay) -> Diagnosis:
         return diagnose(self._symptoms(stale), self.bounds.confidence)
@@ -243,12 +280,13 @@ class RepairContext:
         moved = self.moved(stale) if stale.reason in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED) else []
         from_raw = [key for key in moved if self.step_of[key.table].source]
         looks_back = {read.table for read in step.version().reads if read.first < 0} if moved else set()
-        gate = self.fails_again(stale)
+        gate, undo = self.fails_again(stale), self.undo(stale.table, stale.day)
         late = stale.reason is StaleReason.LATE_ROWS
         return Symptoms(
             is_raw=step.source is not None,
             foreign=stale.reason is StaleReason.FOREIGN_WRITE,
             broken={rule for watch in watches for rule in watch.broken},
+            disagreements="; ".join(str(each) for watch in watches for each in watch.disagreements),
             lost=any(watch.lost for watch in watches),
             late=late,
             corrected=any(self._took_back(key) for key in from_raw),
@@ -258,7 +296,8 @@ class RepairContext:
             run_failed=any(key in self.not_run for key in keys),
             gates=gate.words if gate else "",
             asks=next(filter(None, map(self._asks, from_raw)), ""),
-            rolled_back=self.is_rolled_back(stale.table, stale.day),
+            rolled_back=undo is not None and undo.state is UndoIs.HELD,
+            undone_with_raw=undo is not None and undo.state is UndoIs.ASKED,
             version_gone=gone and step.source is None,
         )
 
@@ -272,8 +311,19 @@ class RepairContext:
         return bool(content and content.figure(DELETED))
 
     def may_build(self, table: str, day: date) -> bool:
-        free = self.has_partition(table, day) and not self.is_rolled_back(table, day)
-        return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
+        """Also a day that an undo holds, if it is made of what there is: unless an input changes, it is kept."""
+        if not self.has_partition(table, day):
+            return False
+        step, undo = self.step_of[table], self.undo(table, day)
+        is_kept = undo is not None and undo.state is UndoIs.HELD and self._is_fresh(step, day)
+        if self.is_rolled_back(table, day) and not is_kept:
+            return False
+        return step.source is not None or self.version(table, day) is not None
+
+    def _is_fresh(self, step: Step, day: date) -> bool:
+        """Is a built day made of what is published of its inputs?"""
+        contents = [self.observed.content(TableDay(table, day)) for table in step.table_names]
+        return decide.made_from(self._wanted(step, day), contents)
 
     @cached_property
     def published(self) -> dict[str, set[date]]:
@@ -319,10 +369,10 @@ def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: St
     return None
 
 
-def _still_speaks(watch: FailedWatch, observed: LogView) -> bool:
-    state = observed.states.get(TableDay(watch.table, watch.day))
-    physical = observed.now(TableDay(watch.table, watch.day))
-    return state is not None and (state.publication, physical) == (watch.publication, watch.physical)
+def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]) -> str:
+    """What ``tables`` hold on ``days``: a compaction of them changes nothing of it, a foreign write does."""
+    keys = [TableDay(table, day) for table in sorted(tables) for day in days]
+    return digest([logical_of(observed.states.get(key), observed.now(key)) for key in keys], 12)
 
 
 def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -> str:

@@ -28,6 +28,7 @@ from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.upkeep.trouble import digest_beside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +53,8 @@ class WatchedDay:
     """Whether rows came since, to what it is made of or to what it is judged by: then tables may disagree."""
     lost: bool = False
     """Whether files of it are gone or damaged."""
+    beside: str = ""
+    """A digest of what its sums were compared with; empty for a table that is compared with none."""
 
     @property
     def passed(self) -> bool:
@@ -204,7 +207,10 @@ class Watch:
         facts = DayFacts(own, upstream=self._others(table, day))
         rules = watchdogs.judge(table, recorded, facts, self._unread(table, day))
         lost = bool(recorded.missing_files or recorded.unreadable)
-        return WatchedDay(table.name, day, publication, physical, int(str(own["rows"])), rules, lost=lost)
+        others = watchdogs.metrics_needed(table)
+        beside = digest_beside(sight, others, self.catalog.step(table.name).cadence.period(day)) if others else ""
+        rows = int(str(own["rows"]))
+        return WatchedDay(table.name, day, publication, physical, rows, rules, lost=lost, beside=beside)
 
     def _others(self, table: Table, day: date) -> dict[str, Metrics]:
         """What the tables that the rules look at hold in the period of ``day``, together."""

@@ -21,6 +21,7 @@ from backfill_assets.campaign.approval import (
     moved_sentence,
 )
 from backfill_assets.campaign.course import state_of
+from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.days import TableDay
 from backfill_assets.difference.difference import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
 from backfill_assets.difference.verdict import Difference, difference_of
@@ -30,6 +31,7 @@ from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule
+from backfill_assets.ui_addresses import asset_page
 
 FIRST, LATE = date(2017, 3, 1), date(2017, 3, 7)
 FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
@@ -178,8 +180,9 @@ def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
         by_commands = state_of("campaign-x", journal)
         assert letter_terms(plan, ANYONE, ANA, by_commands, "http://127.0.0.1:3000").page == ""
         linked = letter_terms(plan, ANYONE, ANA, replace(by_commands, daemon=True), "http://127.0.0.1:3000")
-        of_campaign = f"view=partitions&partition={plan.id.replace('plan-', 'campaign-')}"
-        assert linked.page == f"http://127.0.0.1:3000/assets/campaign?{of_campaign}"
+        standing = PlanStanding.WAITING if journal is waits else PlanStanding.UNDONE
+        standing = PlanStanding.LIVE if journal is published else standing
+        assert linked.page == "http://127.0.0.1:3000" + asset_page("campaign", page_of(plan, standing))
     assert outcome(*published, back) == ("It was rolled back on 2017-06-02 05:00 UTC by eva.", False)
     stopped = entry("stopped", 3, reason="the canary differs by 7 %.")
     assert outcome(*waits, stopped) == (

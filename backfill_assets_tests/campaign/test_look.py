@@ -17,7 +17,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.publish.outbox import DueNotice
+from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings

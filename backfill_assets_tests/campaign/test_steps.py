@@ -17,7 +17,8 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.plan.records import Pinned, Plan, PlannedStep, PlanRequest, Why
-from backfill_assets.publish.outbox import DueNotice, due_notices
+from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo

@@ -1,4 +1,4 @@
-"""What twelve screens look like: kept in golden_files/, at 80 columns, on a pipe and as JSON.
+"""What thirteen screens look like: kept in golden_files/, at 80 columns, on a pipe and as JSON.
 
 ``python -m backfill_assets_tests.cli.golden`` (``make golden``) writes them again; look at what changed before it is
 committed. The lakehouse is a small one, with fixed ids and a fixed clock. Nothing starts Spark: commands that need it
@@ -53,6 +53,7 @@ from backfill_assets.lakehouse.campaign_journal import (
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Notice
+from backfill_assets.lakehouse.records import Fact as Told
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import Step
@@ -65,6 +66,8 @@ from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.refresh import RefreshResult
 from backfill_assets.state.view import View
 from backfill_assets.text import pluralize
+from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.incidents import Acknowledgement, Happened, Incident, IncidentBook
 from backfill_assets_tests.cli.terminal import terminal
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
@@ -155,6 +158,32 @@ TIMELINE = NamedTimeline(
 )
 
 NOTICE = Notice(title="March is rebuilt", lines=("revenue -0.57 %",), reports=(REVENUE,))
+INCIDENT = Incident(
+    id="foreign-write-fact-sales-transactions-20170302-1",
+    table=FACT,
+    dataset="sales",
+    cause=Cause.FOREIGN_WRITE,
+    severity="warning",
+    confidence="1",
+    days=(DAYS[1],),
+    words="main holds files that no publication named",
+    next_step=f"backfill run {FACT} --downstream --days {DAYS[1]}",
+    state="person",
+    opened=MADE,
+    before={DAYS[1]: "7,942 rows, amount 24,690.12 EUR"},
+    history=(Happened(at=MADE, words="opened: main holds files that no publication named"),),
+    acknowledged=Acknowledgement(by="ana (OS user, uid 1000)", at=MADE, until=MADE + timedelta(hours=4)),
+    facts=(
+        Told(label="since", words="2017-06-01 11:58 UTC"),
+        Told(
+            label="affected",
+            words=f"1 day of {FACT}: 7,942 rows, amount 24,690.12 EUR; 3,971 rows and amount 12,345.06 EUR more than "
+            "published",
+        ),
+        Told(label="reports", words=f"{REVENUE}: 1 day, 43 rows, revenue 12,345.06 EUR"),
+        Told(label="written by", words="WRITE by Apache-Spark/4.0.0, user ana, version 17, 2017-06-01 11:58 UTC"),
+    ),
+)
 RAW, BRONZE, FACTS, AGAIN = (
     "20170601t120100-raw-sales-1a2b3c4d",
     "20170601t120200-bronze-sales-2b3c4d5e",
@@ -214,6 +243,7 @@ CASES: Mapping[str, Sequence[str]] = {
     ],
     "show": [f"show {FACT} {FIRST}", f"show {FACT} {FIRST} --at 3c4d5e6"],
     "history": ["history", f"history {REVENUE} --days {FIRST}"],
+    "incident": ["incident list", f"incident show {INCIDENT.id}"],
     "trace": ["trace 'basket 1-product 1'", "trace no-such-key"],
     "timeline": ["timeline list", "timeline show with-v2", f"timeline rewind {FACT}"],
     "raw": [
@@ -291,6 +321,7 @@ def build(home: Path) -> None:
     keep_difference(storage, found)
     announce(storage, f"{campaign}.start", NOTICE)
     open_plan(storage, PLAN.id)
+    IncidentBook(storage).write(INCIDENT)
     os.utime(home / "lakehouse" / "_plans" / "_open" / PLAN.id, (MADE.timestamp(), MADE.timestamp()))
     lakehouse.crash(DEAD, {REVENUE: {FIRST: [9]}}, at=CrashPoint.PREPARED)
 

@@ -26,5 +26,5 @@ def test_a_command_prints_what_is_kept(command: str, home: Path) -> None:
     assert page(command, home) == kept.read_text(), f"if it is meant: make golden, and look at {kept.name}"
 
 
-def test_twelve_screens_are_kept_and_no_other() -> None:
+def test_thirteen_screens_are_kept_and_no_other() -> None:
     assert {file.stem for file in FOLDER.glob("*.txt")} == set(kept_pages())

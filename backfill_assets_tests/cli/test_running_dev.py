@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.cli.foreground import foreground_builder, foreground_spark
 from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark
 from backfill_assets.cli.verbs.ui import page_about
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
 from backfill_assets.lakehouse.named_timelines import create_timeline
+from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import record_file
 from backfill_assets.timeline.rewind import new_timeline
@@ -165,10 +168,12 @@ def test_a_table_and_a_timeline_have_pages(backfill: Backfill) -> None:
 
 
 def test_a_campaign_that_commands_carry_has_no_page_of_its_own(backfill: Backfill) -> None:
-    """The first page names the commands that it waits for; once Dagster carried it, it has one."""
-    first, own = asset_page("start_here"), asset_page("campaign", campaign_of(PLAN))
-    assert page_about(PLAN) == first
-    for daemon, page in ((False, first), (True, own), (False, own)):
-        entry = JournalEntry(kind="resumed" if page == own else "started", report={"daemon": daemon}, at=MADE)
-        write(backfill.lakehouse.storage, campaign_of(PLAN), entry)
-        assert page_about(PLAN) == page
+    """The first page names the commands that it waits for; one that Dagster carries is named for where it stands."""
+    storage, first = backfill.lakehouse.storage, asset_page("start_here")
+    kept = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01..2017-03-02"), steps=(), made_at=MADE)
+    keep_plan(storage, kept.id, kept.to_json())
+    own = asset_page("campaign", page_of(kept, PlanStanding.STAGING))
+    assert page_about(kept.id) == first
+    for daemon, page in ((False, first), (True, own)):
+        write(storage, campaign_of(kept.id), JournalEntry(kind="started", report={"daemon": daemon}, at=MADE))
+        assert page_about(kept.id) == page

@@ -19,6 +19,7 @@ from backfill_assets.defs.dagster_internals import newest_evaluations
 from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.graph import steps_of
 from backfill_assets_tests.defs.conftest import DagsterLake, run_range
 from backfill_assets_tests.defs.fake_builder import built_day
@@ -42,9 +43,16 @@ class Place(DagsterLake):
     def look(self) -> None:
         self.run_job(JOB, STEP, days="..".join(DAYS), tables=[TABLE])
 
-    def put_right(self) -> int:
+    def put_right(self, landing: LandingZone | None = None) -> int:
         log = self.lakehouse.publisher.log
-        return put_checks_right(ShownDays(self.instance, log, SMALL_TABLES))
+        return put_checks_right(ShownDays(self.instance, log, SMALL_TABLES, landing))
+
+    def land(self, *days: str) -> LandingZone:
+        for day in days:
+            file = self.home / "landing" / "sales" / day / "a.jsonl.gz"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"")
+        return LandingZone(self.home / "landing")
 
     def statuses(self, check: str) -> dict[str, AssetCheckExecutionRecordStatus]:
         keys = [dg.AssetCheckKey(dg.AssetKey(TABLE), check)]
@@ -120,6 +128,22 @@ def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: P
     assert str(gates[third].description).startswith("Not run: ")
     assert place.newest(WATCHDOG, DAYS[0]).passed
     assert place.failed_gates() == set()
+
+
+def test_checks_of_a_day_that_never_had_data_are_not_failed(place: Place) -> None:
+    """A range holds two days that nothing has landed for: its run fails, and the table is as sound as before.
+
+    A day that has landed and was not built was not judged.
+    """
+    landing = place.land("2017-03-03")
+    run = place.planned("2017-03-05")
+    place.instance.report_run_failed(run)
+    assert place.put_right(landing) == 40
+    passed = AssetCheckExecutionRecordStatus.SUCCEEDED
+    shown = place.statuses(KEYS)
+    assert [shown[f"2017-03-0{day}"] for day in (1, 2, 4, 5)] == [passed] * 4
+    assert str(place.newest(KEYS, "2017-03-05").description).startswith("Nothing to judge: nothing has landed")
+    assert place.was_not_run(KEYS, "2017-03-03")
 
 
 def test_each_failed_run_is_put_right_once(place: Place) -> None:

@@ -12,14 +12,18 @@ import dagster as dg
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.defs.dagster_internals import BACKFILL_ID_TAG
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.look_back import LATER_DAYS, later_days_text, missing_earlier_days
+from backfill_assets.defs.look_back import LATER_DAYS, later_days_text, looked_back_to, missing_earlier_days
 from backfill_assets.defs.resources import SharedSpark
+from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.graph import build_order
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets_tests.defs.conftest import run_range
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -153,3 +157,64 @@ def test_another_version_looks_back_as_it_does(tmp_path: Path) -> None:
 def test_a_look_back_of_one_day_is_in_the_singular() -> None:
     assert later_days_text("bronze_x", {"fact": 1}).startswith("Days up to 1 day later use these rows as well")
     assert later_days_text("bronze_x", {"fact": 7}).startswith("Days up to 7 days later use these rows as well")
+
+
+# ------------------------------------------------------------------ runs of one backfill
+
+
+@pytest.fixture
+def of_backfill(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Callable[..., FakeBuilder]:
+    """A backfill of facts of Saturday to Tuesday and of the rates of Friday, as a repair launches it; the run of the
+    facts is the first that Dagster starts, since their own rates are no part of it.
+    """
+
+    def run(rates: Iterable[date] = (FRIDAY,), tags: dict[str, str] | None = None) -> FakeBuilder:
+        lakehouse = SmallLakehouse(tmp_path / "lakehouse")
+        publish_chain(lakehouse, "p", [SATURDAY, SUNDAY])
+        lakehouse.publish("q", {"raw_fx_rates": {FRIDAY: [1]}})
+        builder = FakeBuilder()
+        location = code_location(SMALL_CATALOG, fake_resources(builder, tmp_path))
+        wanted = {RATES: rates, FACT: DayRange(SATURDAY, TUESDAY)}
+        graph = location.resolve_asset_graph()
+        launch_backfill(dagster_instance, graph, wanted, title="A repair", backfill_id="repair")
+        tags = {BACKFILL_ID_TAG: "repair", **(tags or {})}
+        assert run_range(location, dagster_instance, f"{SATURDAY}..{TUESDAY}", FACT, tags=tags).success
+        return builder
+
+    return run
+
+
+def test_the_reference_days_of_a_backfill_come_before_what_looks_back_to_them(
+    of_backfill: Callable[..., FakeBuilder],
+) -> None:
+    """Else the run of the facts is futile, and an incident. The run of the rates finds them built."""
+    builder = of_backfill(tags={VERSION_TAG: AS_PUBLISHED})
+    assert [key for key in builder.published if key[0] == RATES] == [(RATES, FRIDAY)]
+    assert next(iter(builder.published)) == (RATES, FRIDAY)
+    assert builder.versions == [AS_PUBLISHED, AS_PUBLISHED]
+
+
+def test_reference_days_that_are_built_already_stay(of_backfill: Callable[..., FakeBuilder]) -> None:
+    assert {table for table, _ in of_backfill(rates=(SATURDAY,)).published} == {FACT}
+
+
+def test_days_that_are_to_be_built_whatever_they_are_made_of_are_built_before_what_looks_back_to_them(
+    of_backfill: Callable[..., FakeBuilder],
+) -> None:
+    """A watchdog has found other rows in them: who reads them before would keep these, and nothing would show it."""
+    builder = of_backfill(rates=(SATURDAY,), tags={FORCE_TAG: "watchdog"})
+    assert next(iter(builder.published)) == (RATES, SATURDAY)
+
+
+def test_what_a_run_looks_back_to_is_ordered_where_dagster_does_not() -> None:
+    """Days of the run's own step are built in order, days outside of the backfill are left as they are."""
+    steps = build_order(SMALL.steps)
+    fact, every = SMALL.step_of(FACT), {FRIDAY, SATURDAY, SUNDAY}
+    target: dict[str, set[date]] = {"raw_fx_rates": {FRIDAY}, RATES: every, FACT: {SUNDAY}}
+    assert looked_back_to(fact, steps, [SUNDAY], target, {FACT: {SUNDAY}}) == {
+        "raw_fx_rates": {FRIDAY},
+        RATES: {FRIDAY, SATURDAY},
+    }
+    assert looked_back_to(fact, steps, [SUNDAY], target, {RATES: every, "raw_fx_rates": every}) == {}
+    assert looked_back_to(SMALL.step_of(RATES), steps, [SUNDAY], target, {}) == {}
+    assert looked_back_to(fact, steps, [SUNDAY], {RATES: {SUNDAY, TUESDAY}}, {}) == {}

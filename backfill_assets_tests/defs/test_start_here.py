@@ -15,6 +15,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
+from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.days import TableDay
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
 from backfill_assets.defs.start_here import (
@@ -28,14 +29,17 @@ from backfill_assets.defs.start_here import (
     state_answer,
     state_metadata,
 )
+from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.publish.places import forget_failures, note_failure
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.text import escape_markdown
+from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.defs.campaigns.campaigns import started
 from backfill_assets_tests.defs.conftest import shown_on
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -120,11 +124,12 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
         f"{name} waits for approval: backfill status {PLAN.id} shows the difference; to publish it: "
         f"`backfill approve {PLAN.id}`"
     )
-    page.instance.add_dynamic_partitions(CAMPAIGNS, [name])
+    shown = page_of(PLAN, PlanStanding.WAITING)
+    page.instance.add_dynamic_partitions(CAMPAIGNS, [shown])
     page.tick()
     assert page.shown()[0][PEOPLE] == (
         f"[{name} waits for approval: its page has the difference, and how to approve it]"
-        f"(/assets/campaign?view=partitions&partition={name})"
+        f"({asset_page('campaign', shown)})"
     )
     journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
     page.tick()
@@ -140,6 +145,20 @@ def test_what_waits_for_a_person_is_there(page: Page) -> None:
     assert f"{escape_markdown('raw_sales')} 2017-03-01" in str(shown[PEOPLE])
     assert shown["waiting for people"] == 1
     assert "1 thing below needs a person." in str(shown[STATE])
+
+
+def test_a_place_that_takes_no_notices_is_there(page: Page) -> None:
+    """With since when, why, and the command that tries it now; it goes when the place takes one."""
+    page.publish()
+    storage = page.lakehouse.storage
+    note_failure(storage, "log", NotDelivered("the handler is gone"), MADE)
+    page.tick()
+    shown = str(page.shown()[0][PEOPLE])
+    assert "takes no notices since 2017-06-01 00:00 UTC" in shown and "the handler is gone" in shown
+    assert shown.endswith("`backfill maintain --send-notices`")
+    forget_failures(storage, "log")
+    page.tick()
+    assert page.shown()[0][PEOPLE] == "Nothing."
 
 
 def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:

@@ -29,8 +29,6 @@ from backfill_assets.difference.letter import (
     first_measure,
     headline,
     holds_back,
-    measure_name,
-    money,
     notes,
     reports_line,
     side_by_side,
@@ -40,6 +38,7 @@ from backfill_assets.difference.verdict import Deviation, Difference, Expectatio
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.report.answer import plain
 from backfill_assets.report.markdown import markdown
+from backfill_assets.text import measure_name, money
 from backfill_assets_tests.difference.compared_month import (
     MARCH,
     NASTY,

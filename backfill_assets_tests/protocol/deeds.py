@@ -10,7 +10,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead, Notice, Position, Publication, Switch, TableChange
 from backfill_assets.publish.compact import compact
-from backfill_assets.publish.outbox import deliver
+from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.upkeep.reclaim import reclaim

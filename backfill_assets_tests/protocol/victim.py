@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Notice, Position
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import COMMITTED, CrashPoint, Reached
-from backfill_assets.publish.outbox import deliver
+from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import FileSender
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim

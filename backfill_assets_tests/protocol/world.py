@@ -17,9 +17,11 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import Reached, nowhere
+from backfill_assets.publish.delivery import deliver
+from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.publish.fold import SETTLED, fold
-from backfill_assets.publish.outbox import DueNotice, deliver, due_notices
+from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.pinned import pin_again
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.stream_positions import begun_id

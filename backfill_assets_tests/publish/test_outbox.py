@@ -25,7 +25,9 @@ from backfill_assets.lakehouse.records import Notice, Provenance, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.notice_routes import parse_routes
 from backfill_assets.publish.crash_points import CrashPoint, Reached
-from backfill_assets.publish.outbox import DueNotice, Outlet, announce, deliver, due_notices
+from backfill_assets.publish.delivery import Outlet, deliver
+from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.publish.outbox import announce, due_notices
 from backfill_assets.publish.senders import (
     AlertmanagerSender,
     FileSender,
@@ -229,6 +231,8 @@ class Server:
     answers: list[int | str]
     paths: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
+    """When each was asked, on the clock that only goes forward."""
     credentials: list[str | None] = field(default_factory=list)
     bodies: dict[str, Any] = field(default_factory=dict)
     url: str = ""
@@ -244,6 +248,7 @@ def serving(*answers: int | str) -> Iterator[Server]:
             answer = state.answers.pop(0) if state.answers else 200
             key = self.headers["Idempotency-Key"]
             state.keys.append(key)
+            state.at.append(time.monotonic())
             state.paths.append(self.path)
             state.credentials.append(self.headers["Authorization"])
             if answer == "slow":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 
@@ -17,7 +17,7 @@ from backfill_assets.examples.sample.real import _transactions
 from backfill_assets.examples.sample.references import packaged_file, published_rates
 from backfill_assets.model.declaration import Metrics
 from backfill_assets.quality import as_usual
-from backfill_assets.quality.deliveries import Totals, as_sent
+from backfill_assets.quality.deliveries import Totals, as_sent, delivered_as_usual, usual_delivery
 
 YEAR = DayRange(date(2017, 1, 1), date(2017, 12, 31))
 LEARNED = DayRange(date(2017, 1, 29), YEAR.last)
@@ -138,3 +138,27 @@ def _totals(frame: pd.DataFrame) -> dict[date, Totals]:
     return {
         day: Totals(rows=int(rows), sums={"sales_value": Decimal(f"{usd:.2f}")}) for day, rows, usd in sums.itertuples()
     }
+
+
+def test_deliveries_of_the_year_are_waited_for_with_few_false_alarms() -> None:
+    """Each day lands five hours after its last sale, later by chance, and on one day in forty by hours.
+
+    Of a day that lands, a warning before it does is a false alarm; of one that never lands, each is noticed by noon.
+    """
+    draw, last = np.random.default_rng(1), lines().groupby("day")["transaction_timestamp"].max()
+    landed: dict[date, datetime] = {}
+    for day in YEAR:
+        if day in last.index:
+            late = float(draw.exponential(12.0)) + (float(draw.uniform(60, 300)) if draw.random() < 1 / 40 else 0.0)
+            sold = last[day].to_pydatetime().replace(tzinfo=UTC)
+            landed[day] = sold + timedelta(hours=5, minutes=late)
+    false, missed, slow = list[date](), list[date](), list[date]()
+    for day in LEARNED:
+        usual = usual_delivery(day, {each: at for each, at in landed.items() if each < day})
+        noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC) + timedelta(days=1)
+        told = delivered_as_usual(day, usual, None, noon)
+        missed += [day] * (told is None)
+        if day in landed and delivered_as_usual(day, usual, None, landed[day]) is not None:
+            (slow if landed[day].hour >= 6 else false).append(day)
+    print(f"{len(LEARNED)} days: false alarms {len(false)}, hours late and told {len(slow)}, not noticed {len(missed)}")
+    assert len(false) <= 2 and not missed

@@ -14,6 +14,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.defs.campaigns.jobs import ASSET, SENSOR
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS, UNDO_JOB
@@ -21,7 +22,7 @@ from backfill_assets.defs.location import code_location
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, plan_of
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.limits import Limits
@@ -83,8 +84,10 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     announce(publisher.storage, "left-over", Notice(title="its sender died before it was sent"))
     asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
     page = launch(daemon, JOB, **asked, start=True, waves=str(WAVES))
+    (kept,) = open_plan_ids(wrong.builder.lake.storage)
+    at = campaign(wrong, plan_as_kept(wrong.settings, kept))
     (name,) = daemon.instance.get_dynamic_partitions(SENSOR)
-    at = campaign(wrong, plan_as_kept(wrong.settings, plan_of(name)))
+    assert name == page_of(at.plan, PlanStanding.WAITING)
     assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
 
     assert checksums(wrong) == old, "readers see nothing of it yet"

@@ -5,24 +5,61 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Step
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
+from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import Healed, heal
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
-from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams, WriteUnderWay
+from backfill_assets.upkeep.trouble import (
+    FailedWatch,
+    HeldByGates,
+    RepairContext,
+    RunningStreams,
+    WriteUnderWay,
+    digest_beside,
+)
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.protocol.names import SteppedStorage
 from backfill_assets_tests.upkeep.weeks import ALL, STEPS
 
 YEAR, WEEKS = DayRange.parse("2017-01-02..2017-12-31"), DayRange.parse("2017-01-02..2017-01-22")
+
+
+AGREES = "agrees_with_fact"
+
+
+@dataclass(frozen=True)
+class AgreesWithFact(DayRule):
+    """The report adds up to the fact, when both are read again."""
+
+    name_format = AGREES
+    dimension = "consistency"
+    judged_afresh = True
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        return {"fact": ()}
+
+    def judge(self, facts: DayFacts) -> GateFinding:
+        raise NotImplementedError("A life says itself what its watchdogs see.")
+
+
+def _compared(step: Step) -> Step:
+    tables = tuple(replace(table, rules=(AgreesWithFact(),)) for table in step.tables)
+    return replace(step, tables=tables) if step.name in ("revenue", "weekly") else step
+
+
+COMPARED = tuple(map(_compared, STEPS))
+"""Watchdogs of the reports compare them with the fact."""
 
 
 class Dies(BaseException):
@@ -60,8 +97,10 @@ class Life:
     world: Lakehouse = field(default_factory=lambda: Lakehouse({}, {}, {}, STEPS))
     now: datetime = datetime(2018, 1, 1, tzinfo=UTC)
     bounds: RepairBounds = field(default_factory=RepairBounds)
-    steps: Sequence[Step] = STEPS
+    steps: Sequence[Step] = COMPARED
     watches: dict[TableDay, FailedWatch] = field(default_factory=dict)
+    disagreeing: set[TableDay] = field(default_factory=set)
+    """Reports that do not add up to a fact that is as it should be."""
     damaged: dict[TableDay, str] = field(default_factory=dict)
     """Days whose files are wrong, with the publication that brought these files."""
     bad: set[TableDay] = field(default_factory=set)
@@ -69,7 +108,10 @@ class Life:
     flaky: dict[TableDay, int] = field(default_factory=dict)
     """Days whose next runs die, and how many."""
     gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
-    not_run: set[TableDay] = field(default_factory=set)
+    rolled_back: set[str] = field(default_factory=set)
+    """Publications that a person has put back."""
+    not_run: dict[TableDay, str] = field(default_factory=dict)
+    """Days whose last run ended before their gates, with that run."""
     suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
     plans_of_campaigns: dict[TableDay, str] = field(default_factory=dict)
     launched: dict[str, RepairAttempt] = field(default_factory=dict)
@@ -119,13 +161,22 @@ class Life:
             failed_gates=self.gates,
             not_run=self.not_run,
             suspicions=self.suspicions,
+            rollbacks=self._rollbacks,
             rebuilt_by=self.plans_of_campaigns,
             bounds=self.bounds,
-            spent_lately=spent_since((*known, *self.closed()), self.now - timedelta(days=1)),
+            spent_lately=self._spent(known),
             now=self.now,
             streams=streams,
             busy=busy,
         )
+
+    def _spent(self, known: Sequence[Incident]) -> Decimal:
+        if self.bounds.core_seconds is None:
+            return Decimal(0)  # Nobody asks, and a week has many that are closed.
+        return spent_since((*known, *self.closed()), self.now - timedelta(days=1))
+
+    def _rollbacks(self) -> Rollbacks:
+        return Rollbacks({each: FileMove("rollback", self.now) for each in self.rolled_back})
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
         self._call()
@@ -166,18 +217,18 @@ class Life:
             failing = [key for key in keys if key in self.bad]
             for key in failing:
                 inputs = fingerprints.input_fingerprint("v2", "", self.world._inputs(key.table, key.day, "v2"))
-                self.gates[key] = HeldByGates("rejected_at_most: expected 1 %, observed 30 %", inputs)
+                self.gates[key] = HeldByGates("rejected_at_most: expected 1 %, observed 30 %", inputs, attempt.id)
             dying = [key for key in keys if self.flaky.get(key)]
             for key in dying:
                 self.flaky[key] -= 1
-            self.not_run.update(dying)
             if failing or dying:
+                self.not_run |= dict.fromkeys((key for key in keys if key not in self.gates), attempt.id)
                 return "failed"
             for key in keys:
                 self.world.build(*key)
                 self.built.append(key)
                 self.gates.pop(key, None)
-                self.not_run.discard(key)
+                self.not_run.pop(key, None)
                 self.damaged.pop(key, None)
         return "success"
 
@@ -194,13 +245,36 @@ class Life:
         return "success"
 
     def read_again(self, keys: Iterable[TableDay]) -> None:
-        """The watchdog looks: at what is published now."""
-        for key in keys:
-            state = self.world.states[key]
-            wrong = self.damaged.get(key) == state.publication
+        """The watchdog looks at what is published now, and at what that is compared with."""
+        for key in (each for each in keys if each in self.world.states):
+            state, physical = self.world.states[key], self.world.newest[key.table].get(key.day, fingerprints.EMPTY_DAY)
             self.watches.pop(key, None)
-            if wrong:
-                self.watches[key] = FailedWatch(*key, state.publication, self.world.newest[key.table][key.day])
+            broken, beside = self._broken(key), ""
+            if broken == (AGREES,):
+                beside = digest_beside(self.world.observed(), ["fact"], self._period(key))
+            if broken:
+                self.watches[key] = FailedWatch(*key, state.publication, physical, broken, beside=beside)
+
+    def _broken(self, key: TableDay) -> tuple[str, ...]:
+        if self.damaged.get(key) == self.world.states[key].publication:
+            return (CONTENT,)
+        if key in self.disagreeing:
+            return (AGREES,)
+        if key.table in ("revenue", "weekly") and any(self._is_wrong(TableDay("fact", d)) for d in self._period(key)):
+            return (AGREES,)
+        return ()
+
+    def _period(self, key: TableDay) -> DayRange:
+        return step_by_table(STEPS)[key.table].cadence.period(key.day)
+
+    def _is_wrong(self, key: TableDay) -> bool:
+        state = self.world.states.get(key)
+        is_foreign = state is not None and self.world.newest[key.table].get(key.day) != state.physical
+        return is_foreign or (state is not None and self.damaged.get(key) == state.publication)
+
+    def four_o_clock(self) -> None:
+        """The watchdogs read all that is published."""
+        self.read_again(list(self.world.states))
 
     def damage(self, key: TableDay, *, lost: bool = False, broken: str = CONTENT) -> None:
         """The watchdog has seen it."""
@@ -220,6 +294,15 @@ class Life:
     @property
     def book(self) -> IncidentBook:
         return IncidentBook(self.storage)
+
+    def told_of(self, found: Iterable[Incident]) -> dict[str, str]:
+        """The stages that were told of each incident, as they came."""
+        files = sorted(self.storage.files("_outbox/due"), key=lambda file: file.modified_ms)
+        keys = [file.path.rpartition("/")[2].removesuffix(".json") for file in files]
+        return {
+            each.id: " ".join(key.removeprefix(f"{each.id}-") for key in keys if key.startswith(f"{each.id}-"))
+            for each in found
+        }
 
     def told(self) -> list[str]:
         return sorted(file.path.rpartition("/")[2] for file in self.storage.files("_outbox/due"))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.for_people import cause_of
+from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, RunningStreams
 from backfill_assets_tests.plan.world import World
@@ -44,7 +44,7 @@ def test_a_table_that_is_made_of_a_wrong_day_is_no_news(world: World) -> None:
 def test_days_of_one_check_are_one_action(world: World) -> None:
     suspicions = {TableDay("raw", day): {"as_declared": f"tier {day}"} for day in (D, E)}
     (action,) = _decide(world, suspicions=suspicions).for_people
-    assert action.days == (D, E) and action.diagnosis and action.diagnosis.cause is cause_of("as_declared")
+    assert action.days == (D, E) and action.diagnosis and action.diagnosis.cause is Cause.DRIFT
 
 
 def test_a_day_that_its_gates_hold_back_is_left_to_the_plan_that_is_rebuilding_it(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,9 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.incidents import Acknowledgement, RepairAttempt, stages_to_tell
 from backfill_assets_tests.upkeep.healing import WEEKS, Life, sound
+from backfill_assets_tests.upkeep.incident import incident
 
 pytestmark = pytest.mark.data
 BAD, GOOD = date(2017, 1, 4), date(2017, 1, 10)
@@ -74,3 +76,94 @@ def test_a_new_fault_of_the_same_kind_joins_the_open_incident(life: Life) -> Non
     assert set(incident.days) == {BAD, BAD + timedelta(days=14), GOOD}
     life.go_on(8)
     assert life.book.open() == [] and len(life.closed()) == 1
+
+
+MONDAY = date(2017, 1, 9)
+
+
+@pytest.fixture
+def sound_life(tmp_path: Path) -> Life:
+    return Life.beginning(Storage(str(tmp_path / "sound")), sound(WEEKS))
+
+
+def test_reports_that_were_read_beside_a_fault_are_read_again_with_its_proof(sound_life: Life) -> None:
+    sound_life.world.write_past_the_protocol("fact", GOOD)
+    sound_life.four_o_clock()
+    assert {key.table for key in sound_life.watches} == {"revenue", "weekly"}
+    sound_life.tick()
+    sound_life.run_backfills()
+    ((_, asked),) = sound_life.tick().proofs.items()
+    assert asked == {"fact": (GOOD,), "revenue": (GOOD,), "weekly": (MONDAY,)}
+    assert sound_life.watches == {}
+
+
+def test_they_are_read_again_too_where_the_fault_went_without_a_repair(sound_life: Life) -> None:
+    state = sound_life.world.states[TableDay("fact", GOOD)]
+    sound_life.world.write_past_the_protocol("fact", GOOD)
+    sound_life.four_o_clock()
+    sound_life.tick()
+    (foreign,) = sound_life.book.open()
+    sound_life.over |= dict.fromkeys(sound_life.launched, "canceled")
+    sound_life.tick()
+    sound_life.world.newest["fact"][GOOD] = state.physical
+    asked = [sound_life.tick().proofs for _ in range(3)]
+    reports = {"revenue": (GOOD,), "weekly": (MONDAY,)}
+    assert {foreign.id: reports} in asked
+    assert sound_life.watches == {} and sound_life.book.open() == []
+
+
+def test_it_is_not_over_while_a_run_may_be_writing_its_days(sound_life: Life) -> None:
+    """A run that builds the day plans its checks anew: until they are evaluated, none of them fails."""
+    sound_life.suspicions[TableDay("fact", GOOD)] = {"as_usual": "as_usual: expected 9, observed rows 5"}
+    sound_life.tick()
+    sound_life.suspicions.clear()
+    sound_life.launched["other"] = RepairAttempt(id="other", at=sound_life.now, title="", days={"fact": (GOOD,)})
+    sound_life.tick()
+    assert [each.state for each in sound_life.book.open()] == ["person"]
+    sound_life.over["other"] = "success"
+    sound_life.tick()
+    assert sound_life.book.open() == []
+
+
+_AT = datetime(2017, 4, 1, tzinfo=UTC)
+_TRIED = (RepairAttempt(id="a", at=_AT, title="Repair", days={}, evidence={}),)
+_ANN = Acknowledgement(by="ann", at=_AT)
+
+
+@pytest.mark.parametrize(
+    ("about", "due"),
+    [
+        ({}, []),
+        ({"severity": "warning"}, ["opened"]),
+        ({"state": "person"}, ["opened"]),
+        ({"state": "person", "told": ("opened",)}, []),
+        ({"state": "person", "told": ("opened",), "attempts": _TRIED}, ["given-up"]),
+        ({"state": "person", "attempts": _TRIED}, ["given-up"]),
+        ({"state": "person", "attempts": _TRIED, "told": ("given-up",)}, []),
+        ({"state": "person", "told": ("given-up",)}, []),
+        ({"state": "person", "told": ("opened",), "attempts": _TRIED, "acknowledged": _ANN}, []),
+        ({"state": "person", "told": ("opened",), "again": 1}, ["again-1"]),
+        ({"state": "person", "told": ("opened", "again-1"), "again": 1}, []),
+        ({"state": "person", "told": ("opened",), "again": 1, "acknowledged": _ANN}, []),
+        ({"state": "closed", "told": ("opened",)}, ["closed"]),
+        ({"state": "closed"}, []),
+    ],
+    ids=[
+        "what heals by itself",
+        "open",
+        "for a person",
+        "told",
+        "given up after it was told",
+        "given up",
+        "told as given up",
+        "it comes from another fault now",
+        "acknowledged, and given up",
+        "no longer acknowledged",
+        "told again",
+        "acknowledged again",
+        "over",
+        "over, and never told",
+    ],
+)
+def test_what_is_due(about: dict[str, object], due: list[str]) -> None:
+    assert list(stages_to_tell(incident(**about))) == due

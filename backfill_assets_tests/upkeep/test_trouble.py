@@ -97,8 +97,13 @@ def test_a_day_has_the_version_that_it_was_published_with(world: World) -> None:
 
 
 def test_a_day_may_be_built_that_has_a_partition_and_a_version_and_was_not_rolled_back(world: World) -> None:
-    """One table that was rolled back counts for all of its step, on that day; a day without a publication never was."""
+    """One table that was rolled back counts for all of its step, on that day; a day without a publication never was.
+
+    One that is made of what there is may come along with others: it is kept.
+    """
     happened(world, published_by("undo", "quarantine", D))
+    assert _seen(world, rollbacks=lambda: ROLLED_BACK).may_build("bronze", D)
+    happened(world, late(D))
     seen = _seen(world, rollbacks=lambda: ROLLED_BACK, has_partition=lambda table, day: (table, day) != ("fact", E))
     keys = (("fact", D), ("raw", D), ("fact", NEVER), ("fact", E), ("revenue", E), ("bronze", D), ("bronze", E))
     assert [key for key in keys if not seen.may_build(*key)] == [("fact", E), ("bronze", D)]

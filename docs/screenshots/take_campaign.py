@@ -15,6 +15,7 @@ from demo_place import REPOSITORY, backfill, daemon, landed_home, webserver
 from playwright.sync_api import sync_playwright
 from take import PICTURES, TALL, Tour
 
+from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.ui_addresses import asset_page
 
 DAYS, RATED_DAYS, FIRST_DAY = "2017-03-01..2017-03-09", "2017-03-02..2017-03-09", "2017-03-01"
@@ -32,8 +33,9 @@ WAITS, PUBLISHED, TOLD, UNDONE = (
 _CAMPAIGN_TAG = "backfill/campaign"
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 _ENTRIES = "metadataEntries{label ... on MarkdownMetadataEntry{mdStr}}"
-_SAID = f"""query($partition:String!){{assetOrError(assetKey:{{path:["{ASSET}"]}}){{... on Asset{{assetEventHistory(
-partitions:[$partition] limit:100 eventTypeSelectors:[MATERIALIZATION,OBSERVATION]){{results{{
+_PAGES = f"""query{{assetNodeOrError(assetKey:{{path:["{ASSET}"]}}){{... on AssetNode{{partitionKeys}}}}}}"""
+_SAID = f"""query{{assetOrError(assetKey:{{path:["{ASSET}"]}}){{... on Asset{{assetEventHistory(
+limit:100 eventTypeSelectors:[MATERIALIZATION,OBSERVATION]){{results{{
 ... on MaterializationEvent{{{_ENTRIES}}} ... on ObservationEvent{{{_ENTRIES}}}}}}}}}}}}}"""
 _RUNS = """query($job:String!){runsOrError(filter:{pipelineName:$job}){... on Runs{
 results{id status tags{key value}}}}}"""
@@ -59,7 +61,9 @@ class Campaign:
 
     @property
     def partition(self) -> str:
-        return self.plan.replace("plan-", "campaign-")
+        """Its name is another one with each state."""
+        pages: list[str] = self.tour.asked(_PAGES)["assetNodeOrError"]["partitionKeys"]
+        return next(each for each in pages if is_page_of(each, self.plan.replace("plan-", "campaign-")))
 
     def open(self) -> None:
         """Its page."""
@@ -126,8 +130,8 @@ class Campaign:
         return str(name).replace("campaign-", "plan-")
 
     def said(self) -> Iterator[str]:
-        """All that was ever on the page of the campaign, entry by entry."""
-        found = self.tour.asked(_SAID, partition=self.partition)["assetOrError"]
+        """All that was ever on the pages of campaigns, entry by entry: of a state that is over the page is gone."""
+        found = self.tour.asked(_SAID)["assetOrError"]
         for event in found.get("assetEventHistory", {}).get("results", ()):
             yield from (str(entry.get("mdStr", "")) for entry in event.get("metadataEntries", ()))
 

@@ -33,8 +33,11 @@ def doctor(ctx: click.Context) -> None:
       BACKFILL_APPROVAL_BY      anyone, another-person or listed may approve   [anyone]
       BACKFILL_DIRTY_TREE       refuse: publish only with committed code       [allow]
       BACKFILL_NOTICES          routes: log; file:PATH; webhook:URL; slack:URL;
-                                alertmanager:URL; each with, if need be,
+                                alertmanager:URL; apprise:URL;
+                                mail:smtp://HOST:PORT/?from=ADDRESS&to=ADDRESS;
+                                each with, if need be,
                                 for DATASET from warning quiet 22:00-07:00     [log]
+      BACKFILL_SMTP_USER        with BACKFILL_SMTP_PASSWORD, for mail
       BACKFILL_BREAKER          stops a backfill: errors=20%,slower=10,core_seconds=none
       BACKFILL_SHARED_SPARK     never: not the Spark of a running `backfill dev`   [use]
       BACKFILL_UI               Dagster's UI, if `backfill dev` did not start it

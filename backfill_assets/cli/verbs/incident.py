@@ -9,19 +9,20 @@ import click
 from backfill_assets.cli.completion import complete_incident
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import open_storage
+from backfill_assets.cli.wiring import current_settings, open_storage
 
 id_argument = click.argument("incident", metavar="ID", shell_complete=complete_incident)
 
 
 @click.group()
 def incident() -> None:
-    """Look at what went wrong with published days, and say when it is settled.
+    """Look at what went wrong with published days, and say who looks after it and when it is settled.
 
     \b
     Examples:
       backfill incident list
       backfill incident show late-rows-bronze-sales-20170304-1
+      backfill incident acknowledge late-rows-bronze-sales-20170304-1 --for 4h
       backfill incident close unusual-figures-raw-sales-20170417-1 "Easter"
 
     The sensor `repairs` opens an incident for whatever is wrong, says why, repairs it within BACKFILL_REPAIRS, has the
@@ -44,11 +45,30 @@ def list_() -> None:
 @id_argument
 @as_json
 def show(incident: str) -> None:
-    """Show one incident: cause, attempts, and what its days held before and after."""
+    """Show one incident: how much of which reports is affected, who wrote, what was tried, days before and after."""
     from backfill_assets.answers.incidents import incident_answer
     from backfill_assets.upkeep.incidents import IncidentBook
 
-    say_answer(incident_answer(IncidentBook(open_storage()).get(incident)))
+    ui = current_settings().ui or ""
+    say_answer(incident_answer(IncidentBook(open_storage()).get(incident), ui))
+
+
+@incident.command()
+@id_argument
+@click.option("--for", "until", metavar="TIME", default="", help="For so long: 30m, 4h, 2d.")
+@click.option("--reason", default="", metavar="TEXT", help="What others read beside your name.")
+@as_json
+def acknowledge(incident: str, until: str, reason: str) -> None:
+    """Say that you look after an incident. It stays quiet until the time is over, or something else is seen.
+
+    Repairs go on. Give the word again for another time.
+    """
+    from backfill_assets.answers import incidents
+    from backfill_assets.rebuild.outcome import os_person
+    from backfill_assets.upkeep.incidents import IncidentBook
+
+    book, now = IncidentBook(open_storage()), datetime.now(UTC)
+    say_answer(incidents.acknowledge(book, incident, str(os_person()), now, reason, until))
 
 
 @incident.command()
@@ -56,16 +76,13 @@ def show(incident: str) -> None:
 @click.argument("reason")
 @as_json
 def close(incident: str, reason: str) -> None:
-    """Close an incident by hand. The sensor does it at its next tick.
+    """Close an incident by hand, with a reason. The sensor does it at its next tick.
 
-    Figures that are as they should be stay quiet for these days. Days that are still wrong are found again.
+    Your word holds as long as the same is seen. Days that are wrong in another way are found again.
     """
+    from backfill_assets.answers import incidents
     from backfill_assets.rebuild.outcome import os_person
-    from backfill_assets.report.answer import Answer, Fact, Id, Line
     from backfill_assets.upkeep.incidents import IncidentBook
 
-    book = IncidentBook(open_storage())
-    found = book.get(incident)
-    asked = found.closed is None and book.ask_to_close(found, str(os_person()), reason, datetime.now(UTC))
-    words = "The sensor closes it at its next tick." if asked else "It is closed already."
-    say_answer(Answer(parts=(Fact("incident", Id(found.id)), Line(words))))
+    book, now = IncidentBook(open_storage()), datetime.now(UTC)
+    say_answer(incidents.close(book, incident, str(os_person()), now, reason))

@@ -41,8 +41,8 @@ def maintain(dry_run: bool, clock_checked: bool, send_notices: bool, abort: str 
     another writer has changed since are left alone. A table that accepts no commit is left as it is and named. The
     history records who aborted it and why.
 
-    --send-notices: a notice is sent at least once, always with the same key, to where BACKFILL_NOTICES says. The exit
-    code is 1 if one cannot be sent: it stays due.
+    --send-notices: a notice is sent at least once, always with the same key, to where BACKFILL_NOTICES says, also to
+    places that are left alone because they failed. The exit code is 1 if one cannot be sent: it stays due.
     """
     if abort is not None:
         _abort(abort, reason, dry_run, yes)
@@ -85,7 +85,7 @@ def _send_notices(dry_run: bool) -> None:
     if dry_run:
         say_answer(due_answer(due_notices(publisher)))
         return
-    found = deliver_notices(settings, publisher)
+    found = deliver_notices(settings, publisher, at_once=True)
     if wants_json() or not (found.sent or found.failed or found.waiting):
         say_answer(delivery_answer(found, settings.notices))
     if found.failed:

@@ -10,7 +10,7 @@ from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import as_json, days, on_timeline
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.selections import tables_meant
-from backfill_assets.cli.wiring import current_catalog, open_publisher
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
 
 
@@ -33,6 +33,8 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> No
     Tables that are named are shown day by day. Reads the publication log and the Delta logs only: no data is read but
     the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status.
 
+    Files that have landed and that raw has not taken in are counted in a line of their own.
+
     A day may pass its gates and lack rows, those that were rejected: the worst day of each source is named. A timeline
     shows its own days, and those of its base.
 
@@ -42,11 +44,12 @@ def status(tables: tuple[str, ...], days: DayRange | None, on: str | None) -> No
         _of_plan(tables, days, on)
         return
     from backfill_assets.answers.status import look_at_main, look_at_timeline, status_answer
+    from backfill_assets.landing.zone import LandingZone
 
     chosen = tables_meant(tables)
     publisher, steps = open_publisher(), current_catalog().steps
     if on is None:
-        found = look_at_main(publisher.storage, steps, chosen, days)
+        found = look_at_main(publisher.storage, steps, chosen, days, LandingZone(current_settings().landing))
     else:
         found = look_at_timeline(publisher, on, steps, chosen, days)
     say_answer(status_answer(found))

@@ -69,14 +69,20 @@ def page_about(word: str, day: str = "") -> str:
 
 
 def _campaign_page(word: str) -> str:
+    from backfill_assets.campaign.course import state_of
+    from backfill_assets.campaign.standing import PlanFacts, page_of, standing_of
     from backfill_assets.cli.ids import find_plan
     from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+    from backfill_assets.lakehouse.plans import kept_plan
+    from backfill_assets.plan.records import Plan
 
     storage = open_storage()
-    campaign = campaign_of(find_plan(storage, word))
+    plan = find_plan(storage, word)
     with suppress(BackfillError, OSError):
-        if any(entry.report.get("daemon") for entry in entries(storage, campaign)):
-            return asset_page("campaign", campaign)
+        state = state_of(campaign_of(plan), entries(storage, campaign_of(plan)))
+        if state.daemon:
+            kept = Plan.from_json(kept_plan(storage, plan), id=plan)
+            return asset_page("campaign", page_of(kept, standing_of(PlanFacts(plan, state))))
     return asset_page("start_here")
 
 

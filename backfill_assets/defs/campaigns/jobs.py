@@ -6,8 +6,11 @@ newest step.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -18,21 +21,24 @@ from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
 from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
-from backfill_assets.campaign.standing import PlanWord
+from backfill_assets.campaign.standing import PlanWord, is_page_of, page_of, standing_of
 from backfill_assets.campaign.steps import carry_on
 from backfill_assets.campaign.undo import plan_undo, undone_sentence
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.campaigns.pages import (
     APPROVE_JOB,
     JOB,
+    LOCATION,
     OPS,
     UNDO_JOB,
     Launchpads,
     in_markdown,
+    last_found,
     letter_link,
     plan_page,
     standing_page,
     step_page,
+    stopping,
     undo_page,
 )
 from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, WILL_RETRY_TAG
@@ -51,14 +57,15 @@ from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares
+from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.log import anything_published
-from backfill_assets.publish.outbox import deliver
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
 from backfill_assets.report.markdown import markdown
 from backfill_assets.state.observed import observe
 
 ASSET, SENSOR = "campaign", "campaigns"
+NEWEST = "newest"
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
 CAMPAIGN_TAG, KIND_TAG = "backfill/campaign", "backfill/kind"
 """On runs: the campaign that it is about, from its first moment; and that it is one of a campaign, for the queue."""
@@ -66,6 +73,7 @@ _OF_STEPS_TAG = "dagster/retry_on_asset_or_op_failure"
 _TAGS = {KIND_TAG: "campaign", MAX_RETRIES_TAG: "2", _OF_STEPS_TAG: "false"}
 """Dagster starts a run again that has died; what fails in words waits for a person."""
 _EVERY_SECONDS, _DAYS, _NEWEST_RUNS = 10, 7, 10
+_NEWEST_DAYS = re.compile(rf"{NEWEST} (\d{{1,4}})")
 Published = Callable[[Backfill, dg.DagsterInstance], ShownDays | None]
 
 
@@ -74,7 +82,10 @@ class CampaignConfig(dg.Config):
 
     plan: str = Field(default="", description="The id of a plan that is kept. Nothing of what follows is planned then.")
     target: str = Field(default="", description="The table to rebuild.")
-    days: str = Field(default="", description="The days of the table to rebuild: 2017-03-01..2017-05-29")
+    days: str = Field(
+        default="",
+        description=f'The days of the table to rebuild: 2017-03-01..2017-05-29, or "{NEWEST} 7" that are published.',
+    )
     version: str = Field(default="", description="The version of its logic, as v2; if empty, the current one.")
     scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS rebuilds the table and what is computed from it.")
     force: bool = Field(default=False, description="Also rebuild days that are unchanged.")
@@ -109,13 +120,8 @@ def campaign_spec() -> dg.AssetSpec:
     )
 
 
-def campaign_jobs(
-    tables: PartitionedTables, pool: str | None = None, storage: Storage | None = None
-) -> list[dg.JobDefinition]:
-    """The three jobs. Their runs may start Spark, and share the limit of ``pool``.
-
-    ``storage`` has what the launchpad's example is taken from: a table with versions, and published days of it.
-    """
+def campaign_jobs(tables: PartitionedTables, pool: str | None = None) -> list[dg.JobDefinition]:
+    """The three jobs. Their runs may start Spark, and share the limit of ``pool``."""
 
     def published(backfill: Backfill, instance: dg.DagsterInstance) -> ShownDays | None:
         log = backfill.publications()
@@ -129,7 +135,7 @@ def campaign_jobs(
 
         return lakehouse_job(name, OPS[name], description, config_type, carried, pool=pool, tags=_TAGS, **more)
 
-    example = dict(zip(("target", "days"), plan_example(tables.catalog, storage), strict=True))
+    example = {"target": example_target(tables.catalog), "days": f"{NEWEST} {_DAYS}"}
     return [
         job(JOB, _BEGINS, CampaignConfig, _begin, example=example),
         job(APPROVE_JOB, _APPROVES, PlanConfig, _approve),
@@ -151,24 +157,25 @@ _UNDOES = (
 )
 
 
-def plan_example(catalog: Catalog, storage: Storage | None = None) -> tuple[str, str]:
-    """The table with the most versions of its logic, and its newest published days, or its first days without any."""
+def example_target(catalog: Catalog) -> str:
+    """The daily table with the most versions of its logic."""
     built = (step for step in catalog.steps if step.source is None)
-    step = max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions)))
-    dataset = catalog.dataset_of(step.name)
-    newest = _newest_published_day(storage, step.name) or dataset.first_day + timedelta(_DAYS - 1)
-    return step.name, str(DayRange(max(dataset.first_day, newest - timedelta(_DAYS - 1)), newest))
+    return max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions))).name
 
 
-def _newest_published_day(storage: Storage | None, table: str) -> date | None:
-    """None without one; an example is no reason for a code location not to load."""
-    try:
-        if storage is None or not anything_published(storage):
-            return None
-        states = observe(storage, [table]).states
-    except (BackfillError, OSError):
-        return None
-    return max((key.day for key, state in states.items() if state.content is not None), default=None)
+def days_asked(text: str, storage: Storage, table: str) -> str:
+    """``text``, which is a range; ``newest 7`` is from the seventh newest published day of ``table`` to the newest.
+
+    The launchpad has it filled in: it is right at each look, where a range would be that of when the code was loaded.
+    Raises :class:`InvalidRequest` if no day of the table is published.
+    """
+    if (found := _NEWEST_DAYS.fullmatch(text.strip())) is None:
+        return text
+    states = observe(storage, [table]).states if anything_published(storage) else {}
+    published = sorted(key.day for key, state in states.items() if state.content is not None)[-int(found[1]) :]
+    if not published:
+        raise InvalidRequest(f"No day of {table} is published.", hint="Write a range: 2017-03-01..2017-05-29.")
+    return str(DayRange(published[0], published[-1]))
 
 
 # ------------------------------------------------------------------ what the runs do
@@ -187,7 +194,6 @@ class _Carried:
         """The campaign of a plan, which no other run is about. Its name is a tag of this run from now on."""
         name, instance = campaign_of(plan), self.context.instance
         instance.add_run_tags(self.context.run_id, {CAMPAIGN_TAG: name})
-        instance.add_dynamic_partitions(SENSOR, [name])
         if other := run_under_way(instance, name, but=self.context.run_id):
             raise InvalidRequest(
                 f"{name} is under way already, by the run {other[:8]}.",
@@ -195,10 +201,11 @@ class _Carried:
             )
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
-    def show(self, campaign: str, page: Mapping[str, dg.MetadataValue]) -> None:
+    def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue]) -> None:
         """The campaign's page is its newest materialization: Dagster shows no observation without one before it."""
         run = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}
-        self.context.log_event(dg.AssetMaterialization(ASSET, partition=campaign, metadata={**page, **run}))
+        with named_page(self.context.instance, at) as name:
+            self.context.log_event(dg.AssetMaterialization(ASSET, partition=name, metadata={**page, **run}))
 
     def carry_on(self, at: CampaignRun) -> Move:
         """Until a person decides, with a page for each step; raises what stops it, after its page was written."""
@@ -218,7 +225,7 @@ class _Carried:
         except BackfillError as error:
             show_new()
             page = in_markdown(standing_page(at, "This run failed.", self.pads))
-            self.show(at.campaign, page)
+            self.show(at, page)
             raise plain_failure(error, page) from None
         show_new()
         at.progress(f"{at.campaign}: {move.reason}")
@@ -231,7 +238,7 @@ class _Carried:
             self.report(str(facts["publication"]))
         for report in facts.get("reports", ()):
             self.context.log_event(_notice_on(str(report), at, step))
-        self.show(at.campaign, {**step_page(at, step, self.pads), **letter})
+        self.show(at, {**step_page(at, step, self.pads), **letter})
 
     def report(self, publication: str) -> None:
         """Show the days of a publication in Dagster; the sensor would, half a minute later."""
@@ -244,8 +251,9 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
     if plan:
         kept, drift, now = look_again(run.backfill.settings, run.backfill.catalog, plan)
     else:
-        own = {name: getattr(config, name) for name in ("target", "days", "version", "scope", "force")}
-        asked = PlanRequest(**own, expectations=tuple(map(Expectation.parse, config.expect)))
+        own = {name: getattr(config, name) for name in ("target", "version", "scope", "force")}
+        days = days_asked(config.days, run.backfill.storage, config.target)
+        asked = PlanRequest(**own, days=days, expectations=tuple(map(Expectation.parse, config.expect)))
         kept, now = plan_and_keep(run.backfill.settings, run.backfill.catalog, asked, person)
         drift = None
     at = run.campaign(kept.id)
@@ -254,7 +262,10 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
             "plan": dg.MetadataValue.text(kept.id),
             "in full": dg.MetadataValue.md(markdown(plan_answer(kept, now, drift))),
         }
-        run.show(at.campaign, {**in_markdown(plan_page(kept, run.pads)), **full})
+        page = {**in_markdown(plan_page(kept, run.pads)), **full}
+        run.show(at, page)
+        if stops := stopping(kept):
+            raise plain_failure(InvalidRequest(stops.message, hint=stops.next_step), page)
         return
     if config.start and not run.is_retry and _is_at_rest(at):
         require_carried_out(run.backfill.settings, run.backfill.catalog, kept, started=at.state.started)
@@ -280,7 +291,7 @@ def _approve(run: _Carried, config: PlanConfig) -> None:
     if not run.is_retry:
         at.approve(without_held_back=config.without_held_back)
         if at.state.approved is None:
-            run.show(at.campaign, in_markdown(standing_page(at, "The approval is recorded.", run.pads)))
+            run.show(at, in_markdown(standing_page(at, "The approval is recorded.", run.pads)))
             return
     elif waits_for_approval(at.state):
         raise InvalidRequest(f"{config.plan} waits for approval: the run that was to give it died before.")
@@ -301,7 +312,19 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
     run.report(publication)
     words = undo_page(plan, publication, undone_sentence(done, lake.catalog.steps), run.pads)
     facts = {"publication": dg.MetadataValue.text(publication), "undoes": dg.MetadataValue.text(done.plan.publication)}
-    run.show(at.campaign, {**in_markdown(words), **facts})
+    run.show(at, {**in_markdown(words), **facts})
+
+
+@contextmanager
+def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
+    """The partition for the page of the campaign as it stands now; that of an earlier state goes once this one is."""
+    name = page_of(at.plan, standing_of(at.facts))
+    before = [each for each in instance.get_dynamic_partitions(SENSOR) if is_page_of(each, at.campaign)]
+    instance.add_dynamic_partitions(SENSOR, [name])
+    yield name
+    for each in before:
+        if each != name:
+            instance.delete_dynamic_partition(SENSOR, each)
 
 
 def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
@@ -347,19 +370,45 @@ def campaign_sensor() -> dg.SensorDefinition:
     )
 
 
-def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
     sender = sender_of(backfill.settings.notices, log_writer(context.log))
+    seen: dict[str, str] = json.loads(context.cursor or "{}")
     words = [f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed]
     requests = []
     for name, newest in newest_entries(backfill.storage).items():
         found = why_over(newest) or _carry_on_or_say_why_not(context, backfill, name)
+        moment = str(newest.at) if newest else ""
+        if seen.get(name) != moment:
+            seen[name] = moment
+            _rename_page(context, backfill, name)
         if isinstance(found, dg.RunRequest):
             requests.append(found)
         else:
             words.append(f"{name}: {found}")
+    cursor = json.dumps(seen)
     if requests:
-        return dg.SensorResult(run_requests=requests)
-    return dg.SkipReason("\n".join(words) or "No campaign is under way.")
+        return dg.SensorResult(run_requests=requests, cursor=cursor)
+    return dg.SensorResult(skip_reason="\n".join(words) or "No campaign is under way.", cursor=cursor)
+
+
+def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str) -> None:
+    """Of a campaign that has a page, and that a command has moved since: the page says where it stands."""
+    instance = context.instance
+    if not any(is_page_of(each, campaign) for each in instance.get_dynamic_partitions(SENSOR)):
+        return
+    try:
+        at = backfill.campaign(campaign, None, context.log.info)
+        name = page_of(at.plan, standing_of(at.facts))
+        if name in instance.get_dynamic_partitions(SENSOR):
+            return
+        origin = context.code_location_origin
+        page = standing_page(at, last_found(at), Launchpads(origin.location_name if origin else LOCATION))
+    except (BackfillError, ValueError) as error:
+        context.log.warning(f"{campaign} has no page of its state: {error}")
+        return
+    with named_page(instance, at) as name:
+        event = dg.AssetMaterialization(ASSET, partition=name, metadata=in_markdown(page))
+        instance.report_runless_asset_event(event)
 
 
 def _carry_on_or_say_why_not(

@@ -22,7 +22,7 @@ from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
 from backfill_assets.plan.cost import spent_by_step
 from backfill_assets.plan.keep import rebuilt_steps
-from backfill_assets.plan.records import Plan, about
+from backfill_assets.plan.records import Plan, PlanFinding, about
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import escape_markdown, format_count
@@ -79,9 +79,9 @@ def plan_page(plan: Plan, pads: Launchpads) -> Entries:
     """For a plan that is not started."""
     if not rebuilt_steps(plan):
         return _page(headline(plan), "Nothing: every day is as this plan would make it.")
-    if stops := [finding for finding in plan.findings if finding.severity == "stops"]:
-        do = " ".join(filter(None, (stops[0].next_step, "Then plan again.")))
-        why = f"{headline(plan)} **It cannot be started:** {escape_markdown(stops[0].message)}"
+    if stops := stopping(plan):
+        do = " ".join(filter(None, (stops.next_step, "Then plan again.")))
+        why = f"{headline(plan)} **It cannot be started:** {escape_markdown(stops.message)}"
         return _page(why, "Nothing.", escape_markdown(do))
     return _page(
         headline(plan),
@@ -92,17 +92,34 @@ def plan_page(plan: Plan, pads: Launchpads) -> Entries:
     )
 
 
+def stopping(plan: Plan) -> PlanFinding | None:
+    """The first finding for which the plan cannot be started."""
+    return next((finding for finding in plan.findings if finding.severity == "stops"), None)
+
+
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
     """For a step that is done: where the campaign stands, and the step's report in full."""
     facts = at.state.done[step].report
     return {
-        **in_markdown(standing_page(at, escape_markdown(step_sentence(step, facts)), pads)),
+        **in_markdown(standing_page(at, found_by(at, step), pads)),
         # The difference is Markdown already.
         ("the difference" if step is CampaignStep.VALIDATE else "report"): dg.MetadataValue.md(
             markdown(step_answer(step, facts)) + str(facts.get("difference", ""))
         ),
         **_times(at, step),
     }
+
+
+def found_by(at: CampaignRun, step: CampaignStep) -> str:
+    """What ``step`` found; after the publication, what was published comes first: that is what people look for."""
+    done = at.state.done
+    steps = [step] if CampaignStep.CUT_OVER not in done else dict.fromkeys((CampaignStep.CUT_OVER, step))
+    return escape_markdown(" ".join(step_sentence(each, done[each].report) for each in steps))
+
+
+def last_found(at: CampaignRun) -> str:
+    """What the last step that is done has found; empty before the first."""
+    return found_by(at, list(at.state.done)[-1]) if at.state.done else ""
 
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:

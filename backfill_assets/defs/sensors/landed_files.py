@@ -23,7 +23,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
 from backfill_assets.text import days_options
-from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due, left_to_daily_job
+from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due, left_to_daily_job, waiting_files
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.for_people import first_ranges
 from backfill_assets.upkeep.heal import KEPT_CLOSED
@@ -76,6 +76,21 @@ def nothing_builds(
     states = [_landed_state(instance, backfill, dataset, tables, {}) for dataset in chain]
     waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
     return {raw: days for raw, days in waiting.items() if days}
+
+
+def landed_and_waiting(
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    chain: Sequence[Dataset],
+    tables: PartitionedTables,
+    *,
+    daily_job: bool,
+) -> list[str]:
+    """What has landed for a chain and waits for something, in words; without what a run or a stream takes in now."""
+    busy = _taken_in_now(instance, backfill, tables)
+    states = [_landed_state(instance, backfill, dataset, tables, {}) for dataset in chain]
+    lines = (line for landed in states for line in waiting_files(landed, daily_job=daily_job) if landed.raw not in busy)
+    return list(lines)
 
 
 def _taken_in_now(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> dict[str, str]:

@@ -14,17 +14,21 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.days import DayRange, TableDay, parse_day
+from backfill_assets.defs.campaigns.pages import Launchpads
 from backfill_assets.defs.checks import (
     AS_DECLARED,
     AS_SENT,
     AS_USUAL,
+    BESIDE,
     BROKEN,
     DELIVERED,
+    DELIVERED_AS_USUAL,
     LOST,
     MADE_OF,
     NOT_RUN,
     PHYSICAL,
     PUBLICATION,
+    RULES,
     WATCHDOG,
     check_key,
     gate_keys,
@@ -34,7 +38,8 @@ from backfill_assets.defs.dagster_internals import (
     SENSOR_NAME_TAG,
     BaseAssetGraph,
     CheckStatus,
-    newest_evaluations,
+    Said,
+    newest_said,
     shown_checks,
 )
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
@@ -45,6 +50,8 @@ from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
+from backfill_assets.difference.find import last_difference
+from backfill_assets.difference.letter import headline
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
@@ -56,7 +63,8 @@ from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
-from backfill_assets.upkeep.for_people import cause_of
+from backfill_assets.upkeep.diagnosis import Disagreement
+from backfill_assets.upkeep.effect import Addresses
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
@@ -64,7 +72,7 @@ from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairConte
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
 EVERY_SECONDS = 60
-SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED)
+SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED, DELIVERED_AS_USUAL)
 _AFTER_ALL_ELSE = "-10"
 _A_DAY = timedelta(days=1)
 
@@ -75,7 +83,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
-        healed = heal(backfill.storage, hands, datetime.now(UTC))
+        healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables))
         lines = [*stopped, *healed.lines()]
         for line in lines:
             context.log.info(line)
@@ -120,6 +128,20 @@ def restore_sensor() -> dg.SensorDefinition:
         restore,
         job_name=RESTORE_JOB,
     )
+
+
+def _addresses(context: dg.SensorEvaluationContext, backfill: Backfill, tables: PartitionedTables) -> Addresses:
+    origin = context.code_location_origin
+    pads = Launchpads(origin.location_name) if origin else Launchpads()
+
+    def owners(table: str) -> tuple[str, ...]:
+        return tables.catalog.dataset_of(table).owners if table in tables.by_table else ()
+
+    def difference(plan: str) -> str:
+        found = last_difference(backfill.storage, plan)
+        return headline(found) if found else ""
+
+    return Addresses(backfill.settings.ui or "", pads.start, owners, difference)
 
 
 @dataclass(frozen=True)
@@ -185,7 +207,6 @@ def look(
     storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
     observed = observe(storage, names)
-    accepted = {(each.table, day, each.cause) for each in book.closings().values() for day in each.days}
     forced = {
         TableDay(table, day)
         for incident in known
@@ -206,7 +227,8 @@ def look(
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
-        suspicions=_suspicions(instance, names, accepted),
+        suspicions=_suspicions(instance, names),
+        closings=book.closings(),
         not_run=not_run,
         busy=busy,
         failed_gates=gates,
@@ -261,7 +283,7 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
 
 def _said_of_failed(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
-) -> Iterator[tuple[TableDay, dg.AssetCheckEvaluation]]:
+) -> Iterator[tuple[TableDay, Said]]:
     """What was said last where a check fails; none where the asset's history was wiped since.
 
     A check of a ``forced`` day that a repair has planned again, and that has not run since, still has its verdict.
@@ -269,40 +291,49 @@ def _said_of_failed(
     for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
-            newest = newest_evaluations(instance, check_key(each.table, each.check), day=each.day)
-            yield from ((key, said) for said in newest if not said.passed)
+            newest = newest_said(instance, check_key(each.table, each.check), day=each.day)
+            yield from ((key, said) for said in newest if not said.verdict.passed)
 
 
-def _failed_watch(of: TableDay, said: dg.AssetCheckEvaluation) -> FailedWatch:
-    values = {name: str(value.value) for name, value in said.metadata.items()}
+def _failed_watch(of: TableDay, said: Said) -> FailedWatch:
+    values = {name: str(value.value) for name, value in said.verdict.metadata.items()}
     broken, lost = values.get(BROKEN), bool(values.get(LOST))
     more = {"broken": tuple(broken.split(","))} if broken else {}
-    return FailedWatch(of.table, of.day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""), lost=lost, **more)
+    publication, physical, beside = (values.get(name, "") for name in (PUBLICATION, PHYSICAL, BESIDE))
+    apart = tuple(_disagreements(said.verdict))
+    return FailedWatch(of.table, of.day, publication, physical, lost=lost, beside=beside, disagreements=apart, **more)
 
 
-def _suspicions(
-    instance: dg.DagsterInstance, tables: Iterable[str], accepted: Collection[tuple[str, Any, Any]]
-) -> dict[TableDay, dict[str, str]]:
-    """What checks say that need no rows, where they fail, without what a person has accepted."""
+def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
+    """What the rules that failed expected and observed, as the watchdog's verdict has them."""
+    rules = said.metadata.get(RULES)
+    for record in rules.records if isinstance(rules, dg.TableMetadataValue) else ():
+        if not record.data["passed"]:
+            yield Disagreement(*(str(record.data[name]) for name in ("rule", "expected", "observed")))
+
+
+def _suspicions(instance: dg.DagsterInstance, tables: Iterable[str]) -> dict[TableDay, dict[str, str]]:
+    """What checks say that need no rows, where they fail."""
     found: dict[TableDay, dict[str, str]] = {}
     for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
-        if (*key, cause_of(said.check_name)) not in accepted:
-            found.setdefault(key, {})[said.check_name] = said.description or said.check_name
+        name = said.verdict.check_name
+        found.setdefault(key, {})[name] = said.verdict.description or name
     return found
 
 
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
-) -> tuple[dict[TableDay, HeldByGates], set[TableDay]]:
+) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str]]:
     """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
     failed: dict[TableDay, HeldByGates] = {}
-    not_run: set[TableDay] = set()
+    not_run: dict[TableDay, str] = {}
     for key, said in _said_of_failed(instance, gates):
-        if NOT_RUN in said.metadata:
-            not_run.add(key)
-        elif said.severity is dg.AssetCheckSeverity.ERROR:
-            made_of = said.metadata.get(MADE_OF)
+        verdict = said.verdict
+        if NOT_RUN in verdict.metadata:
+            not_run[key] = str(verdict.metadata[NOT_RUN].value)
+        elif verdict.severity is dg.AssetCheckSeverity.ERROR:
+            made_of = verdict.metadata.get(MADE_OF)
             before = [failed[key].words] if key in failed else []
-            words = "; ".join([*before, said.description or said.check_name])
-            failed[key] = HeldByGates(words, str(made_of.value) if made_of else "")
+            words = "; ".join([*before, verdict.description or verdict.check_name])
+            failed[key] = HeldByGates(words, str(made_of.value) if made_of else "", said.run)
     return failed, not_run

@@ -9,7 +9,7 @@ end where data ended when the code location was loaded.
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
@@ -19,7 +19,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
 
-from backfill_assets.days import TableDay, parse_day
+from backfill_assets.days import TableDay, by_table, parse_day
 from backfill_assets.defs.checks import (
     FRESH,
     WATCHDOG,
@@ -32,11 +32,13 @@ from backfill_assets.defs.checks import (
     not_run,
     publication_of,
     withdrawn,
+    without_data,
 )
 from backfill_assets.defs.dagster_internals import (
     CODE_VERSION_TAG,
     CheckStatus,
     ShownCheck,
+    is_process_gone,
     newest_evaluations,
     newest_materializations,
     reload_code,
@@ -50,14 +52,17 @@ from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.watchdogs import newest_verdicts
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, SourceUnreadable
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.last_days import last_days
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import days_with_data
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality.gates import TableCheck
+from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
@@ -69,8 +74,8 @@ from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_p
 SENSOR = "dagster_shows_what_is"
 REPORTED_BY, REPORTED_TAG = "told_by", "backfill/checks_reported"
 _EVERY_SECONDS = 30
-_PATIENCE = timedelta(minutes=10)
-"""A run reports what it has published within seconds; a run that has not reported it by then was killed."""
+_PATIENCE = timedelta(seconds=30)
+"""A run reports what it has published within seconds; one that is slower says the same once more."""
 _MOST_DAYS, _NEWEST_RUNS = 200, 40
 _AFTER_THIS_TICK_SECONDS, _RELOAD_TIMEOUT_SECONDS = 1.0, 180
 _BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
@@ -85,7 +90,7 @@ def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -
     def put_right(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         parts = {**pages}
         if log := backfill.publications():
-            shown = ShownDays(context.instance, log, tables)
+            shown = ShownDays(context.instance, log, tables, LandingZone(backfill.settings.landing))
             parts = {"days": partial(_days, shown), **parts}
         if tables.last_days is not None:
             parts["ends"] = partial(_ends_of_partitions, tables)
@@ -128,6 +133,8 @@ class ShownDays:
     instance: dg.DagsterInstance
     log: PublicationLog
     tables: PartitionedTables
+    landing: LandingZone | None = None
+    """Says which days nothing has landed for; None where nobody asks."""
 
     @cached_property
     def checks(self) -> Mapping[str, Sequence[TableCheck]]:
@@ -159,9 +166,9 @@ class ShownDays:
 
         ``run_of`` gives the run behind a publication.
         """
-        by_table = _by_table(states)
-        for table in (table for table in self.tables.by_table if table in by_table):
-            of_table = sorted(by_table[table], key=lambda state: state.day)
+        found_of = _by_table(states)
+        for table in (table for table in self.tables.by_table if table in found_of):
+            of_table = sorted(found_of[table], key=lambda state: state.day)
             days = self.built(state for state in of_table if state.content is not None)
             report_materializations(self.instance, [_materialization(day, by) for day in days])
             now = targets(self.instance, table, [str(day.day) for day in days])
@@ -267,7 +274,8 @@ def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind
     run = shown.instance.get_run_by_id(entry[0].publication.provenance.run) if entry else None
     if entry is None or run is None:
         return _RunBehind(str(uuid5(NAMESPACE_URL, publication)), under_way=False)
-    return _RunBehind(run.run_id, under_way=not run.is_finished and now - entry[1] < _PATIENCE)
+    waits = not run.is_finished and now - entry[1] < _PATIENCE
+    return _RunBehind(run.run_id, under_way=waits and not is_process_gone(shown.instance, run))
 
 
 def put_freshness_right(shown: ShownDays) -> int:
@@ -302,7 +310,8 @@ _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
 def put_checks_right(shown: ShownDays) -> int:
     """Report the checks that the runs that failed last left planned, once for each run; returns how many.
 
-    A published day shows what was said of it before, another one that its check was not run.
+    A published day shows what was said of it before, another one that its check was not run; one that there is nothing
+    to build from is not wrong.
     """
     reported = 0
     for run in _unreported(shown.instance):
@@ -353,13 +362,42 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
         publications = {str(state.day): state.publication for state in of_table}
         for day, verdict in newest_verdicts(shown.instance, table, publications).items():
             said[table, day, WATCHDOG] = verdict
+    nothing = _days_without_data(shown, planned)
     for each in planned:
         before = said.get((each.table, each.day, each.check))
         if before is None:
-            yield not_run(each.table, each.check, each.day, run)
+            if TableDay(each.table, parse_day(each.day)) in nothing:
+                yield without_data(each.table, each.check, each.day)
+            else:
+                yield not_run(each.table, each.check, each.day, run)
             continue
         target = targets(shown.instance, each.table, [each.day]).get(each.day)
         yield again(before, target, f"not run in {run[:8]}, which ended before it")
+
+
+def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[TableDay]:
+    """Of the days of ``planned`` checks, those that nothing has landed for, and those that are made of such days."""
+    asked = by_table({TableDay(each.table, parse_day(each.day)) for each in planned})
+    days = set().union(*asked.values())
+    published = published_days(shown.states())
+    landed = {step.name: _landed_days(shown, step, days) for step in shown.tables.catalog.steps if step.source}
+    possible = days_with_data(shown.tables.catalog.steps, days, published, landed)
+    return {
+        TableDay(table, day)
+        for table, of_table in asked.items()
+        for day in of_table
+        if day not in possible.get(table, ()) and day not in published.get(table, ())
+    }
+
+
+def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collection[date]:
+    """Those of ``days`` that files have landed on; all of them where that cannot be told."""
+    if shown.landing is None or step.source is None:
+        return days
+    try:
+        return {day for day, files in shown.landing.paths(step.source.name).items() if files}
+    except SourceUnreadable:
+        return days
 
 
 # ------------------------------------------------------------------ ends of partitions

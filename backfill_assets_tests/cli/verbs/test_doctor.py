@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from backfill_assets.answers import machine
-from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.errors import LakehouseUnusable, NotDelivered
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import require_token_key
+from backfill_assets.notice_routes import parse_routes
+from backfill_assets.publish.places import note_failure
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import free_port
@@ -150,6 +152,23 @@ def test_lakehouse(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     found = machine.writable(home.lakehouse)
     assert found.verdict == "fail" and "Read-only file system" in found.found
+
+
+def test_places_that_are_told(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails is named without its address, with the command that tries it; so is a package that is missing."""
+    assert machine.notices(home).found == "told: log"
+    routes = parse_routes("slack:https://hooks.example/T/secret; apprise:json://secret")
+    told, storage = replace(home, notices=routes), Storage(str(home.lakehouse))
+    assert machine.notices(told).verdict == "ok"
+    with monkeypatch.context() as patched:
+        patched.setattr(machine, "find_spec", lambda name: None)
+        assert machine.notices(told).next_step == "pip install 'backfill-assets[apprise]'"
+    why = NotDelivered("hooks.example answered 403", hint="Make a new one.")
+    note_failure(storage, routes[0].name, why, datetime(2017, 3, 1, tzinfo=UTC))
+    found = machine.notices(told)
+    assert found.verdict == "warn" and found.found.startswith(f"{routes[0].name} takes no notices since 2017-03-01")
+    assert found.next_step == "Make a new one. To try again: backfill maintain --send-notices"
+    assert "secret" not in str(found)
 
 
 def test_publications_under_way(backfill: Backfill) -> None:

@@ -113,3 +113,8 @@ def test_what_is_not_delivered_fails_the_command_and_stays_due(due: Backfill, mo
     assert "Not sent, and still due: 2 notices." in result.stderr
     assert "127.0.0.1:9 did not answer" in result.output and "secret" not in result.output + result.stderr
     assert len(due.json("maintain", "--send-notices", "--dry-run")["due"]) == 2
+    assert "takes no notices since" in result.output and "Last tried at" in result.output
+    said = due.json("maintain", "--send-notices", exit_code=1)
+    ((name, words),) = said["failing"].items()
+    assert name.startswith("webhook-") and "secret" not in words
+    assert set(said["failed"].values()) == {"127.0.0.1:9 did not answer (ConnectionRefusedError)"}, "a person asks"

@@ -16,8 +16,9 @@ from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import plan_as_kept
+from backfill_assets.publish.notice_forms import as_json
 from backfill_assets.publish.outbox import announce, begins_key, due_notices
-from backfill_assets.publish.senders import LogSender, as_json
+from backfill_assets.publish.senders import LogSender
 from backfill_assets.rebuild import outcome as person
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import Settings

@@ -15,18 +15,20 @@ from backfill_assets.defs.campaigns import jobs
 from backfill_assets.defs.campaigns.jobs import (
     ASSET,
     CAMPAIGN_TAG,
+    SENSOR,
     campaign_jobs,
     campaign_sensor,
-    plan_example,
+    days_asked,
+    example_target,
     run_under_way,
 )
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS
 from backfill_assets.defs.dagster_internals import RETRY_NUMBER_TAG
 from backfill_assets.defs.resources import Backfill, run_info
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, campaign_of
-from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.plan.records import PlanTerms
+from backfill_assets.plan.records import PlanFinding, PlanTerms
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, plan, started
 from backfill_assets_tests.defs.conftest import evaluate_tick, shown_on
@@ -63,7 +65,7 @@ class World:
 
     def pages(self) -> list[dict[str, Any]]:
         """What was shown of the campaign, newest first."""
-        return shown_on(self.instance, ASSET, NAME)
+        return shown_on(self.instance, ASSET)
 
     def tick(self) -> Any:
         sensor = campaign_sensor()
@@ -259,17 +261,50 @@ def test_of_campaigns_that_are_over_only_the_last_entry_is_read(world: World, mo
     assert f"{given_up.campaign}: it was stopped: ana abandoned it" in words
 
 
-def test_the_launchpad_opens_with_an_example(tmp_path: Path) -> None:
-    """Of the table with the most versions, and its newest published days; an empty lakehouse has its first days."""
-    assert plan_example(CATALOG, Storage("nowhere"))[0] == FACT
-    lakehouse = SmallLakehouse(tmp_path)
-    table, days = plan_example(SMALL_CATALOG, lakehouse.storage)
-    assert days == "2016-12-24..2016-12-30"
-    lakehouse.publish("p1", {table: {date(2017, 3, 10): [1]}})
-    assert plan_example(SMALL_CATALOG, lakehouse.storage) == (table, "2017-03-04..2017-03-10")
-    job = next(job for job in campaign_jobs(SMALL_TABLES, storage=lakehouse.storage) if job.name == JOB)
-    assert job.run_config == {"ops": {OPS[JOB]: {"config": {"target": table, "days": "2017-03-04..2017-03-10"}}}}
+def test_the_launchpad_opens_with_an_example_that_is_right_at_each_look(tmp_path: Path) -> None:
+    """Of the table with the most versions, and its newest published days as they are when it is launched."""
+    assert example_target(CATALOG) == FACT
+    lakehouse, table = SmallLakehouse(tmp_path), example_target(SMALL_CATALOG)
+    job = next(job for job in campaign_jobs(SMALL_TABLES) if job.name == JOB)
+    assert job.run_config == {"ops": {OPS[JOB]: {"config": {"target": table, "days": "newest 7"}}}}
     assert dg.validate_run_config(job, {"ops": {OPS[JOB]: {"config": {"plan": "plan-1", "start": True}}}})
+    with pytest.raises(InvalidRequest, match=f"No day of {table} is published"):
+        days_asked("newest 7", lakehouse.storage, table)
+    days = [date(2017, 3, day) for day in (1, 4, 10)]
+    lakehouse.publish("p1", {table: {day: [1] for day in days}})
+    assert days_asked("newest 7", lakehouse.storage, table) == "2017-03-01..2017-03-10"
+    assert days_asked(" newest 2 ", lakehouse.storage, table) == "2017-03-04..2017-03-10"
+    assert days_asked(RANGE, lakehouse.storage, table) == RANGE
+
+
+def test_a_plan_that_cannot_be_started_is_a_failed_run_with_its_page(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = PlanFinding(kind="damaged", severity="stops", message="A day is damaged.", next_step="Put it back.")
+    stopped = plan(findings=(stops,))
+    monkeypatch.setattr(jobs, "plan_and_keep", lambda *_, **__: (stopped, datetime.now(UTC)))
+    assert "A day is damaged." in failure(world.run(JOB, target=FACT, days=RANGE))
+    assert "It cannot be started" in str(world.pages()[0]["found"])
+
+
+def test_a_page_is_named_for_table_days_and_state(world: World) -> None:
+    """Also when a command moves the campaign: the sensor sees it, and an earlier name goes."""
+
+    def names() -> list[str]:
+        return list(world.instance.get_dynamic_partitions(SENSOR))
+
+    hash_ = plan().id.removeprefix("plan-")[:8]
+    world.run(JOB, target=FACT, days=RANGE)
+    assert names() == [f"{FACT} {RANGE}: not started ({hash_})"]
+    world.run(JOB, plan=plan().id, start=True)
+    assert names() == [f"{FACT} {RANGE}: waiting for approval ({hash_})"]
+    campaign(world.home).stop(CampaignStep.VALIDATE, "ana wants to look again")
+    world.tick()
+    assert names() == [f"{FACT} {RANGE}: stopped ({hash_})"]
+    assert "ana wants to look again" in str(shown_on(world.instance, ASSET, names()[0])[0]["found"])
+    shown = len(world.pages())
+    world.tick()
+    assert len(world.pages()) == shown
 
 
 def test_an_error_that_is_not_ours_keeps_its_stack_trace(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

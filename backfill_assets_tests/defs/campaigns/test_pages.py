@@ -157,6 +157,15 @@ def test_the_page_says_how_a_campaign_goes_on_from_where_it_is(tmp_path: Path) -
     assert PADS.start(at.plan.id) in page(at)
 
 
+def test_after_the_publication_each_page_says_what_was_published(tmp_path: Path) -> None:
+    """A page that begins with the notice hides what people look for; what a step leaves empty is no line of it."""
+    at = started(tmp_path, CampaignStep.DOWNSTREAM)
+    at.record_step(CampaignStep.NOTIFY, {"still due": {}})
+    page = step_page(at, CampaignStep.NOTIFY, PADS)
+    assert str(page["found"].value).startswith("Published ") and "The notice is sent" in str(page["found"].value)
+    assert "still due" not in str(page["report"].value)
+
+
 def test_an_undo_can_be_undone() -> None:
     page = complete(undo_page("plan-1", "p2", "Undone: 4 days in 1 table are as before.", PADS))
     assert "Undone: 4 days in 1 table are as before." in page and "`backfill rollback p2`" in page

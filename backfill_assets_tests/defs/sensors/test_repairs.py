@@ -243,26 +243,42 @@ def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
 
 
 def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
-    """Maintenance publishes the day again every few nights: it is still as a person put it back."""
+    """Maintenance publishes the day again every few nights: it is still as a person put it back, older than raw."""
     _roll_back(world, "undo")
     told = world.tick()
-    assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
+    assert f"For a person: bronze_sales {DAY}: a person has rolled it back" in told
     assert world.backfills() == []
+
+
+def test_a_rollback_holds_until_an_input_changes(world: World) -> None:
+    """Lines that were corrected land after it: the day is built again as it was put back, and so are its readers."""
+    _roll_back(world, "undo")
+    world.tick()
+    world.lakehouse.publish("corrected", {"raw_sales": {DAY: [10]}}, mode="append")
+    world.tick()
+    (backfill,) = world.backfills()
+    assert backfill.title == f"Repair: bronze_sales {DAY}: late rows arrived since an undo"
+    assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
+    tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
+    assert target_of(backfill) == {table: {str(DAY)} for table in tables}
 
 
 def test_a_rollback_that_was_undone_holds_no_repair_back(world: World) -> None:
     """What is there is the publication again, which was not taken away, also after a compaction."""
     _roll_back(world, "undo", "redo")
-    assert "Launched new_input_" in world.tick()
+    world.late_row(OTHER, DAY)
+    assert "Launched late_rows_" in world.tick()
+    (backfill,) = world.backfills()
+    assert target_of(backfill)["bronze_sales"] == {str(DAY), str(OTHER)}
 
 
 def _roll_back(world: World, *ids: str) -> None:
-    """A day of revenue, and each of these rollbacks by the next one; then it is compacted, and its input is newer."""
-    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
-    for before, id in pairwise(("new-fact-daily-revenue", *ids)):
+    """A day of bronze with a late row, and each of these rollbacks by the next one; then it is compacted."""
+    world.late_row(DAY)
+    publish_step(world.lakehouse, "new", SMALL.step_of("bronze_sales"), {DAY: 3})
+    for before, id in pairwise(("new-bronze-sales", *ids)):
         roll_back(world.lakehouse.publisher, before, id=id, steps=SMALL.steps)
-    _compact_in_name(world.lakehouse, "fact_daily_revenue")
-    publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
+    _compact_in_name(world.lakehouse, "bronze_sales")
 
 
 def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:

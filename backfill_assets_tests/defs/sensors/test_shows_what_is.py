@@ -17,7 +17,13 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.defs import dagster_internals
 from backfill_assets.defs.checks import FRESH, check_key
-from backfill_assets.defs.dagster_internals import GrpcServerCodeLocationOrigin, newest_evaluations
+from backfill_assets.defs.dagster_internals import (
+    CheckRunHealthResult,
+    GrpcServerCodeLocationOrigin,
+    LocalRunLauncher,
+    WorkerStatus,
+    newest_evaluations,
+)
 from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.sensors.shows_what_is import (
     REPORTED_BY,
@@ -180,15 +186,32 @@ def test_failed_stays_failed_unless_something_was_published(reported: Reported, 
 
 
 def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(reported: Reported) -> None:
-    """A process killed with -9 stays started in Dagster for ever: its days are reported after ten minutes."""
+    """Of a process on another machine nobody knows whether it was killed: its days are reported after half a minute."""
     started = dg.DagsterRun(job_name="daily", run_id=PROVENANCE.run, status=dg.DagsterRunStatus.STARTED)
     reported.instance.add_run(started)
     reported.publish("p1", 1)
     shown, at = reported.days, reported.lakehouse.now()
-    soon = put_statuses_right(shown, ReportedUpTo(), at + timedelta(minutes=9))
+    soon = put_statuses_right(shown, ReportedUpTo(), at + timedelta(seconds=29))
     assert soon.published == ()
-    later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled), at + timedelta(minutes=11))
+    later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled), at + timedelta(seconds=31))
     assert len(later.published) == 2
+
+
+def test_the_days_of_a_run_whose_process_was_killed_are_reported_at_once(
+    tmp_path: Path, own_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started in Dagster still: nobody has said that it has ended."""
+    reported = Reported(tmp_path, own_instance)
+    started = dg.DagsterRun(job_name="daily", run_id=PROVENANCE.run, status=dg.DagsterRunStatus.STARTED)
+    own_instance.add_run(started)
+    reported.publish("p1", 1)
+    found = put_statuses_right(reported.days, ReportedUpTo(), reported.lakehouse.now())
+    assert found.published == ()
+    gone = CheckRunHealthResult(WorkerStatus.FAILED, "its process 7 is gone: it was killed")
+    monkeypatch.setattr(LocalRunLauncher, "check_run_worker_health", lambda *_: gone)
+    found = put_statuses_right(reported.days, ReportedUpTo(settled=found.settled), reported.lakehouse.now())
+    assert len(found.published) == 2
+    assert materialized(own_instance, "bronze_sales") == list(DAYS)
 
 
 def test_the_sensor_looks_at_each_publication_once(reported: Reported, builder: FakeBuilder) -> None:

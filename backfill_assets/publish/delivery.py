@@ -1,0 +1,303 @@
+"""Delivering what is due: to all places at once, each notice *effectively once* at each place that wants it.
+
+Sending and marking are two things, and a process may die in between: every message carries the key of its notices
+(``Idempotency-Key``, the labels of an alert, ``Message-ID``, the text), by which its receiver can tell. What a place is
+told of an incident is written before it is sent, so that none is left without the end of what it may have got.
+
+A place that does not answer holds up no other: messages run side by side, and all marks are written by this thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from backfill_assets.errors import LakehouseUnusable, NoAnswer, NotDelivered
+from backfill_assets.notice_routes import LOG, Route, routes_for, routes_to
+from backfill_assets.publish import outbox, places
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.due_notice import DueNotice, in_one_message
+from backfill_assets.publish.endings import Told, ending
+from backfill_assets.publish.places import FailingPlace
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.side_by_side import LIMITS, Answered, RoundLimits, SideBySide
+
+NO_TIME = "no time was left for it in this round"
+
+
+@dataclass(frozen=True)
+class NoticeDelivery:
+    """What one round of delivering came to: the keys that are wherever they are wanted, and why others are not."""
+
+    sent: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    waiting: tuple[tuple[str, str], ...] = ()
+    """Those that wait for the end of quiet hours, and where."""
+    failing: tuple[FailingPlace, ...] = ()
+    """The places that take no notices now."""
+
+
+class Outlet(Protocol):
+    """Hands a notice over; raises :class:`NotDelivered` when it is not certain that it arrived.
+
+    It runs in a thread beside those of other places; that of the log, in the caller's.
+    """
+
+    def send(self, due: DueNotice) -> None: ...
+
+
+@dataclass(frozen=True)
+class Routed:
+    """The outlet of each place that ``routes`` lead to, by the name of the route; and that of the log."""
+
+    routes: tuple[Route, ...]
+    outlets: Mapping[str, Outlet]
+    limits: RoundLimits = LIMITS
+
+
+Sender = Outlet | Routed
+"""One that gets everything, each notice by itself; or routes to several."""
+
+
+def deliver(publisher: Publisher, sender: Sender, *, at_once: bool = False) -> NoticeDelivery:
+    """Send every due notice to all places that want it, and mark it. What cannot be sent holds up nothing else.
+
+    A process that dies between sending and marking leaves the notice due there: it is sent again under the same key.
+    ``at_once`` tries places too that are left alone because they failed: a person asks.
+    """
+    routed = sender if isinstance(sender, Routed) else Routed((), {LOG: sender})
+    # In this order: a mark of a notice that is not due any more is left over from one that was delivered.
+    marked = outbox.routes_taken(publisher.storage)
+    dues = outbox.due_notices(publisher)
+    for key in marked.keys() - {due.key for due in dues}:
+        outbox.unmark(publisher.storage, key, marked[key])
+    found = _Round(publisher, routed, marked, grouped=routed is sender)
+    for due in dues:
+        publisher.reached(CrashPoint.NOTICE_READ, due.key)
+        found.take(due)
+    found.end_what_is_over()
+    failing = places.failing_places(publisher.storage, routed.routes)
+    found.leave_alone([] if at_once else failing)
+    found.send({each.name for each in failing})
+    if failing or found.failed:
+        failing = places.failing_places(publisher.storage, routed.routes)
+    failed = {key: "; ".join(dict.fromkeys(reasons)) for key, reasons in found.failed.items()}
+    return NoticeDelivery(tuple(found.sent), tuple(failed.items()), tuple(found.waiting.items()), tuple(failing))
+
+
+@dataclass
+class _Round:
+    """One round of delivering."""
+
+    publisher: Publisher
+    routed: Routed
+    marked: dict[str, set[str]]
+    """The routes by which each notice has gone, by its key; a mark is kept of each."""
+    grouped: bool
+    wanted: dict[str, dict[str, Route]] = field(default_factory=dict)
+    dues: dict[str, DueNotice] = field(default_factory=dict)
+    told: dict[str, dict[str, Told]] = field(default_factory=dict)
+    """By incident and place."""
+    queues: dict[str, deque[DueNotice]] = field(default_factory=dict)
+    stuck: set[tuple[str, str]] = field(default_factory=set)
+    """The place and the incident of what could not be sent: what comes later cannot overtake it."""
+    sent: list[str] = field(default_factory=list)
+    failed: dict[str, list[str]] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+    # -------------------------------------------------------------- what goes where
+
+    def take(self, due: DueNotice) -> None:
+        """Have it sent, unless it is damaged."""
+        if due.damage:
+            self.failed[due.key] = [due.damage]
+            return
+        notice = due.notice
+        try:
+            if notice.incident and notice.incident not in self.told:
+                self.told[notice.incident] = self._told(notice.incident)
+        except LakehouseUnusable as error:
+            self.failed[due.key] = [f"{error.message} {error.hint}"]
+            return
+        self.dues[due.key] = due
+        if not (notice.resolved and notice.incident):
+            self.wanted[due.key] = routes_for(self.routed.routes, notice.severity, notice.dataset)
+
+    def _told(self, incident: str) -> dict[str, Told]:
+        documents = outbox.told_of(self.publisher.storage, incident)
+        return {place: documents.get(place) or Told() for place in documents.files()}
+
+    def end_what_is_over(self) -> None:
+        """Each end goes where its beginning was told; what is wherever it is wanted by now is delivered."""
+        for due in self.dues.values():
+            if due.key not in self.wanted:
+                self.wanted[due.key] = self._end(due)
+        # What began first: an end that is delivered says that its beginning is not sent any more.
+        for due in sorted(self.dues.values(), key=lambda due: due.notice.resolved):
+            if not self._left(due.key):
+                self._settle(due)
+
+    def _end(self, due: DueNotice) -> dict[str, Route]:
+        """The routes by which it goes that an incident is over; takes back what is not told any more.
+
+        Of what an earlier version has told it is not known where: then all are told.
+        """
+        notice, told = due.notice, self.told[due.notice.incident]
+        begun = [each.key for each in self.dues.values() if each.notice.incident == notice.incident]
+        begun = [key for key in begun if not self.dues[key].notice.resolved]
+        pending = {place for key in begun for place in self._left(key)}
+        ends = {place for key in begun for place in self.marked[key]}
+        if not told and not pending and not ends:
+            return routes_for(self.routed.routes, "critical", notice.dataset)
+        if not told and pending:
+            self._write_told(notice.incident, min(pending), Told())
+        for place in {*told, *pending}:
+            left = [key for key in begun if place in self._left(key)]
+            found = ending(left, told.get(place))
+            for key in found.dropped:
+                del self.wanted[key][place]
+            if found.is_told:
+                ends.add(place)
+        return routes_to(self.routed.routes, ends, notice.dataset)
+
+    def _left(self, key: str) -> set[str]:
+        return self.wanted.get(key, {}).keys() - self.marked[key]
+
+    # -------------------------------------------------------------- sending
+
+    def leave_alone(self, failing: Sequence[FailingPlace]) -> None:
+        """Decide the messages of each place; those of a place that failed not long ago are not sent.
+
+        One for which nothing is due cannot be tried: after a day it is not spoken of any more.
+        """
+        for name in self.routed.outlets:
+            self.queues[name] = deque(self._messages(name))
+        for each in failing:
+            if not self.queues.get(each.name) and self.publisher.now() - each.last > places.SPOKEN_OF:
+                places.forget_failures(self.publisher.storage, each.name)
+            if each.again > self.publisher.now():
+                self._not_sent(each.name, f"{each.name} is left alone until {each.again:%H:%M} UTC: {each.words}")
+
+    def send(self, failing: Collection[str]) -> None:
+        """Side by side, and mark what was taken; ``failing`` are the places that took nothing at their last try."""
+        asked = SideBySide(self._next, self._hand_over, self.routed.limits, in_caller=(LOG,))
+        taken, refused = set[str](), dict[str, NotDelivered]()
+        for answer in asked.answers(list(self.routed.outlets)):
+            if answer.error is None:
+                taken.add(answer.place)
+                self._mark(answer.message, answer.place)
+            else:
+                refused[answer.place] = answer.error
+                self._refused(answer, answer.error)
+        for name in self.routed.outlets:
+            self._not_sent(name, refused[name].message if name in refused else NO_TIME)
+        # A place that has taken a message is up, whatever it said of another one.
+        for name in taken.intersection(failing):
+            places.forget_failures(self.publisher.storage, name)
+        for name in refused.keys() - taken:
+            places.note_failure(self.publisher.storage, name, refused[name], self.publisher.now())
+
+    def _messages(self, name: str) -> Iterator[DueNotice]:
+        """What goes by a route now: where it groups, what is about a dataset, or else of an incident, is one message.
+
+        Of an incident, what comes later cannot overtake what could not be sent.
+        """
+        together: dict[str, list[DueNotice]] = {}
+        for key, due in self.dues.items():
+            if name in self._left(key):
+                route = self.wanted[key][name]
+                if route.holds(due.notice.severity, self.publisher.now()):
+                    self.waiting[key] = name
+                else:
+                    about = due.about if self.grouped and route.groups else ""
+                    together.setdefault(f"about {about}" if about else key, []).append(due)
+        return (in_one_message(each) for each in together.values())
+
+    def _next(self, name: str) -> DueNotice | None:
+        """The next message of a place; what it is about to be told of incidents is written."""
+        while self.queues[name]:
+            message = self.queues[name].popleft()
+            stuck = [due for due in message.parts if (name, due.notice.incident) in self.stuck]
+            for due in stuck:
+                self._fail(due, "what comes before it was not sent")
+            still = [due for due in message.parts if due not in stuck]
+            if still := [due for due in still if not outbox.is_taken(self.publisher, name, due)]:
+                return in_one_message([self._begun(due, name, still[0].key) for due in still])
+        return None
+
+    def _begun(self, due: DueNotice, name: str, message: str) -> DueNotice:
+        """With what the place was told before, which is more from now on."""
+        notice = due.notice
+        told = self.told.get(notice.incident, {}).get(name)
+        if notice.incident and not notice.resolved:
+            now = (told or Told()).and_now(due.key, notice.severity, message, self.publisher.now())
+            if now != told:
+                self._write_told(notice.incident, name, now)
+        return replace(due, before=told)
+
+    def _hand_over(self, name: str, message: DueNotice) -> None:
+        self.routed.outlets[name].send(message)
+
+    def _write_told(self, incident: str, name: str, told: Told) -> None:
+        outbox.told_of(self.publisher.storage, incident).replace(name, told)
+        self.told[incident][name] = told
+
+    # -------------------------------------------------------------- what became of it
+
+    def _mark(self, message: DueNotice, name: str) -> None:
+        for due in message.parts:
+            self.publisher.reached(CrashPoint.NOTICE_SENT, due.key)
+            if self._left(due.key) - {name}:
+                outbox.mark_taken(self.publisher, name, due.key)
+                self.marked[due.key].add(name)
+            else:
+                self.marked[due.key].add(name)
+                self._settle(due)
+            self.publisher.reached(CrashPoint.NOTICE_MARKED, due.key)
+
+    def _refused(self, answer: Answered[DueNotice], error: NotDelivered) -> None:
+        incidents: dict[str, DueNotice] = {}
+        for due in answer.message.parts:
+            self._fail(due, error.message)
+            if due.notice.incident:
+                self.stuck.add((answer.place, due.notice.incident))
+                incidents.setdefault(due.notice.incident, due)
+        for first in incidents.values():
+            if not first.notice.resolved and not self._may_have_it(answer.place, first, error):
+                self._take_back(first, answer.place)
+
+    def _may_have_it(self, place: str, due: DueNotice, error: NotDelivered) -> bool:
+        """An alert that fires until its end is told is not left without one; people are told of no end in doubt."""
+        in_doubt = isinstance(error, NoAnswer) and self.wanted[due.key][place].kind == "alertmanager"
+        return in_doubt or outbox.is_taken(self.publisher, place, due)
+
+    def _take_back(self, first: DueNotice, place: str) -> None:
+        """The place was told no more of the incident than before its ``first`` notice in the message."""
+        incident = first.notice.incident
+        if first.before is not None:
+            self._write_told(incident, place, first.before)
+            return
+        self.told[incident].pop(place, None)
+        outbox.told_of(self.publisher.storage, incident).delete(place)
+
+    def _not_sent(self, name: str, why: str) -> None:
+        queue = self.queues.get(name, deque())
+        for message in queue:
+            for due in message.parts:
+                self._fail(due, why)
+        queue.clear()
+
+    def _fail(self, due: DueNotice, why: str) -> None:
+        self.failed.setdefault(due.key, []).append(why)
+
+    def _settle(self, due: DueNotice) -> None:
+        """It is wherever it is wanted. What was sent nowhere, as it was over before, is not spoken of."""
+        storage = self.publisher.storage
+        outbox.mark_delivered(self.publisher, due)
+        outbox.unmark(storage, due.key, self.marked[due.key])
+        if due.notice.resolved and due.notice.incident:
+            outbox.forget_told(storage, due.notice.incident)
+        if self.marked[due.key]:
+            self.sent.append(due.key)

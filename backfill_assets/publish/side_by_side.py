@@ -1,0 +1,107 @@
+"""Sends to several places at once, to each one message after the other: who hangs holds up nobody else.
+
+What is sent runs in a thread of its own, whose end nobody waits for. All else runs in the caller's thread, between two
+answers: it decides what is next, and notes what was sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Generic, TypeVar
+
+from backfill_assets.errors import NoAnswer, NotDelivered
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RoundLimits:
+    """How long things may take."""
+
+    message_seconds: float = 10.0
+    """After which a place is given up for this round, whatever its message does."""
+    round_seconds: float = 10.0
+    """After which no other message is begun."""
+
+    @property
+    def words(self) -> str:
+        return f"no answer within {self.message_seconds:g} s"
+
+
+LIMITS = RoundLimits()
+
+
+@dataclass(frozen=True)
+class Answered(Generic[T]):
+    """What became of a message; ``error`` is None if the place has taken it."""
+
+    place: str
+    message: T
+    error: NotDelivered | None = None
+
+
+@dataclass
+class SideBySide(Generic[T]):
+    """``next_of`` gives the next message of a place, and None after its last; ``send`` hands one over.
+
+    ``in_caller`` are places whose messages are handed over in the caller's thread: they cannot hang.
+    """
+
+    next_of: Callable[[str], T | None]
+    send: Callable[[str, T], None]
+    limits: RoundLimits = LIMITS
+    in_caller: Collection[str] = ()
+
+    def answers(self, places: Collection[str]) -> Iterator[Answered[T]]:
+        """What became of each message, as it is known. The next one of a place is begun when this is asked again."""
+        self._until, self._under_way = time.monotonic() + self.limits.round_seconds, dict[str, tuple[T, float]]()
+        self._done: SimpleQueue[Answered[T]] = SimpleQueue()
+        for place in places:
+            self._begin(place)
+        while self._under_way:
+            answer = self._next_answer()
+            if answer is None:
+                yield from self._given_up()
+            elif self._under_way.get(answer.place, (None,))[0] is answer.message:
+                del self._under_way[answer.place]
+                yield answer
+                if not isinstance(answer.error, NoAnswer):
+                    self._begin(answer.place)
+
+    def _begin(self, place: str) -> None:
+        if time.monotonic() >= self._until or (message := self.next_of(place)) is None:
+            return
+        self._under_way[place] = message, time.monotonic() + self.limits.message_seconds
+        if place in self.in_caller:
+            self._work(place, message)
+        else:
+            Thread(target=self._work, args=(place, message), name=f"notice to {place}", daemon=True).start()
+
+    def _work(self, place: str, message: T) -> None:
+        try:
+            self.send(place, message)
+        except NotDelivered as error:
+            self._done.put(Answered(place, message, error))
+        except Exception as error:
+            # It must not end the round of the others; what it says may hold an address.
+            self._done.put(Answered(place, message, NotDelivered(f"it failed with {type(error).__name__}")))
+        else:
+            self._done.put(Answered(place, message))
+
+    def _next_answer(self) -> Answered[T] | None:
+        """None if a place has to be given up before there is one."""
+        ends = min(end for _, end in self._under_way.values())
+        try:
+            return self._done.get(timeout=max(0.0, ends - time.monotonic()))
+        except Empty:
+            return None
+
+    def _given_up(self) -> Iterator[Answered[T]]:
+        now = time.monotonic()
+        for place in [place for place, (_, end) in self._under_way.items() if end <= now]:
+            message, _ = self._under_way.pop(place)
+            yield Answered(place, message, NoAnswer(self.limits.words))

@@ -1,0 +1,101 @@
+"""What a decision does about each day and cause; and the first builds, which are kept in no incident. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from backfill_assets.days import TableDay
+from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.findings import WrongDay
+from backfill_assets.upkeep.for_people import ManualAction
+from backfill_assets.upkeep.incidents import Incident, RepairAttempt
+from backfill_assets.upkeep.repair import Repair, RepairDecision
+from backfill_assets.upkeep.trouble import StaleDay
+
+What = tuple[TableDay, Cause]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the decision does about each day and cause."""
+
+    launched: Mapping[What, Sequence[tuple[Repair, StaleDay]]]
+    later: frozenset[What]
+    left_to: Mapping[What, str]
+    people: Mapping[What, ManualAction]
+
+    @classmethod
+    def of(cls, decision: RepairDecision) -> Wanted:
+        def what(trouble: StaleDay) -> What:
+            return trouble.key, decision.diagnoses[trouble].cause
+
+        launched: dict[What, list[tuple[Repair, StaleDay]]] = {}
+        for repair in decision.launch:
+            for trouble in repair.troubles:
+                launched.setdefault(what(trouble), []).append((repair, trouble))
+        people = {
+            (TableDay(action.table, day), action.diagnosis.cause): action
+            for action in decision.for_people
+            if action.diagnosis
+            for day in action.days
+        }
+        left_to = {what(each): plan for each, plan in decision.left_to.items()}
+        return cls(launched, frozenset(map(what, decision.later)), left_to, people)
+
+    @property
+    def acted_on(self) -> set[What]:
+        """What is repaired, awaited or left to a person for itself, and not with another day."""
+        return {*self.launched, *self.later, *self.left_to, *self.people}
+
+    def attempts(self, found: Iterable[WrongDay], now: datetime) -> list[RepairAttempt]:
+        """The repairs that are launched of these days."""
+        repairs: dict[str, tuple[Repair, list[StaleDay]]] = {}
+        for each in found:
+            for repair, trouble in self.launched.get(each.what, ()):
+                repairs.setdefault(repair.id, (repair, []))[1].append(trouble)
+        return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
+
+    def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
+        """What a person does about these days; None while a repair of one of them goes on by itself."""
+        if any(each.what in self.launched or each.what in self.later for each in found):
+            return None
+        return next((action for each in found if (action := self.people.get(each.what))), None)
+
+
+def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> RepairAttempt:
+    return RepairAttempt(
+        id=repair.id,
+        at=now,
+        title=repair.title,
+        description=repair.description,
+        days=repair.days,
+        force=repair.force,
+        restores=repair.restores,
+        evidence={each.day: each.evidence for each in troubles},
+        core_seconds=repair.core_seconds,
+    )
+
+
+def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
+    """Repairs that are kept in no incident: of days that are no fault, as they are built for the first time.
+
+    The same days have the same id, so that one that was launched is not launched again.
+    """
+    known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
+    return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
+
+
+def first_builds(decision: RepairDecision, now: datetime) -> list[RepairAttempt]:
+    """Repairs that only build days for the first time."""
+    growing = {each.key for each in decision.findings if each.growing}
+    builds = (each for each in decision.launch if growing.issuperset(trouble.key for trouble in each.troubles))
+    return [attempt_of(each, each.troubles, now) for each in builds]
+
+
+def with_failed_builds(decision: RepairDecision, ended: Iterable[str]) -> RepairDecision:
+    """A first build that has ended, and whose days are still not there, is a fault of them."""
+    over = {trouble.key for each in decision.launch if each.id in set(ended) for trouble in each.troubles}
+    found = tuple(replace(each, growing=False) if each.key in over else each for each in decision.findings)
+    return replace(decision, findings=found) if over else decision
