@@ -7,11 +7,14 @@ are the tables of a dataset, a layer or a cadence; ``stale:`` those with a stale
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.graph import expand_tables
 from backfill_assets.text import suggest_or_list
+
+if TYPE_CHECKING:
+    from backfill_assets.model.catalog import Catalog
 
 _TAG, _STALE = "tag:", "stale:"
 
