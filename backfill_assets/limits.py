@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from typing import Self
 
@@ -77,6 +77,12 @@ class Exceeded:
     allowed: Decimal
     sentence: str
     stops: bool = True
+
+
+def limit_examples() -> list[str]:
+    """Each limit of a campaign with its default; one without has an example."""
+    known = asdict(Limits())
+    return [f"{name}={_NUMBERS[name] if value is None else _limit_text(name, value)}" for name, value in known.items()]
 
 
 def over(limit: str, allowed: Decimal | None, observed: Decimal, sentence: str) -> Exceeded | None:

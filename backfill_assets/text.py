@@ -68,6 +68,14 @@ def format_are(count: int, noun: str) -> str:
     return f"{format_count(count, noun)} {'is' if count == 1 else 'are'}"
 
 
+def format_periods(days: Iterable[tuple[Cadence, Collection[date]]]) -> str:
+    """``12 days, 2 weeks and 1 month``: each day, week and month is counted once, however many tables have it."""
+    listed = list(days)
+    found = {cadence: {day for of, some in listed if of is cadence for day in some} for cadence in Cadence}
+    counts = [format_count(len(each), cadence.noun) for cadence, each in found.items() if each]
+    return " and ".join(filter(None, [", ".join(counts[:-1]), *counts[-1:]])) or format_count(0, "day")
+
+
 def format_changing(count: int, total: int, noun: str) -> str:
     """``2 of 31 days change``, and ``1 of 31 days changes``."""
     return f"{count:,} of {format_count(total, noun)} {'changes' if 1 in (count, total) else 'change'}"

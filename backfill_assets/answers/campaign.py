@@ -105,7 +105,7 @@ def _entries(entries: Sequence[JournalEntry]) -> Iterator[Part]:
         (each.at, each.kind, _which(each), seconds(each.spent.seconds) if each.spent else None, _by(each))
         for each in entries
     ]
-    yield Grid("entries", ("when", "what", "step or wave", "spent", "by"), rows, drop=("by", "spent"))
+    yield Grid("entries", ("when", "what", "step or wave", "spent", "by"), rows, drop=("spent",))
     for each in entries:
         if sentence := entry_sentence(each):
             yield Line(f"{_which(each) or each.kind}: {sentence}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import step_by_table
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.state.damage import gone_files, note_damage
 from backfill_assets.state.observed import observe_each
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 DAMAGED = "damaged"
 _MOST_ROWS = 10
+_DETAIL = ("table version", "parameters", "inputs", "staged ms", "metrics", "files")
+"""What a terminal shows when all is asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class FoundDay:
     on: str = ""
     """The timeline that it is a day of; empty for main."""
     version: int | None = None
+    at: str = ""
+    """The publication after which it is looked at; empty for now."""
     publication: str = ""
     content: DayContent | None = None
     files: Sequence[AddedFile] = ()
@@ -55,6 +60,10 @@ class FoundDay:
     written_since: Mapping[str, int] = field(default_factory=dict)
     """The day in Delta's own log, after another writer; the rest is as it was published."""
     sample: pa.Grid | None = None
+    period: date | None = None
+    """The first day of the week or month that the day lies in: the table has that one."""
+    has: tuple[date, ...] = ()
+    """The first and the last day that the table has, of a day that it does not have."""
     notes: Sequence[str] = ()
     """What a rollback means for it, and how many rows fewer than usual it has."""
 
@@ -73,8 +82,9 @@ def look_at_day(
     status, notes = ("", ()) if publication else _status(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
     if version is None:
-        return FoundDay(table, day, status, notes=notes)
-    files = read_log(storage, table, version).of_days([day])[day]
+        return FoundDay(table, day, status, at=publication or "", period=_period(declared, table, day), notes=notes)
+    log = read_log(storage, table, version)
+    files = log.of_days([day])[day]
     gone = gone_files(storage, table, files)
     state = published_day(storage, table, day, publication)
     found = FoundDay(
@@ -82,12 +92,15 @@ def look_at_day(
         day,
         DAMAGED if gone and status else status,
         version=version,
+        at=publication or "",
         publication=state.publication if state else "",
         content=state.content if state else None,
         files=files,
         gone=gone,
         reclaimed=publication is not None and not _main_names(storage, table, day, gone),
         written_since=_written_since(storage, table, day) if status == DayStatus.FOREIGN_WRITE else {},
+        period=_period(declared, table, day),
+        has=() if state else _first_and_last(log.by_day()),
         notes=notes,
     )
     if found.is_damaged:
@@ -100,7 +113,7 @@ def look_at_day_on_timeline(storage: Storage, declared: Sequence[Step], table: s
     opened = open_timeline(storage, name)
     held = opened.held(table).get(day)
     if held is None:
-        return FoundDay(table, day, f"nothing on {name}", on=name)
+        return FoundDay(table, day, f"nothing on {name}", on=name, period=_period(declared, table, day))
     own = day in opened.timeline.held(table)
     status = f"a day of {name}" if own else f"read through to the base of {name}"
     why = opened.stale_days(declared).get(table, {}).get(day)
@@ -133,7 +146,18 @@ def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -
     undo = dict(undone_days(storage, steps, observed, {name: statuses[name] for name in step.table_names})).get(key)
     undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
     short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
-    return statuses[table][day].value, tuple(filter(None, (undone, short)))
+    # A day within a week or month is none of the table's.
+    return statuses[table].get(day, DayStatus.MISSING).value, tuple(filter(None, (undone, short)))
+
+
+def _period(declared: Sequence[Step], table: str, day: date) -> date | None:
+    """None for the first day of a period; of days each is one."""
+    first = step_by_table(declared)[table].cadence.start(day)
+    return None if first == day else first
+
+
+def _first_and_last(days: Collection[date]) -> tuple[date, ...]:
+    return (min(days), max(days)) if days else ()
 
 
 def _main_names(storage: Storage, table: str, day: date, paths: Sequence[str]) -> bool:
@@ -160,7 +184,31 @@ def day_answer(found: FoundDay) -> Answer:
     sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
     nothing = [] if rows or found.gone else [Line("No rows.")]
     made_of = (f"backfill history {found.table} --days {found.day}",) if found.publication and not found.on else ()
-    return Answer(parts=(*_facts(found), *_trouble(found), sample, *nothing), next=made_of)
+    told: tuple[Part, ...] = (*_absence(found), *_trouble(found), sample, *nothing)
+    at, on = (f" --at {found.at}" if found.at else ""), (f" --on {found.on}" if found.on else "")
+    more = Line(f"Metrics, inputs and files: backfill show {found.table} {found.day}{at}{on} --long", Tone.QUIET)
+    short = [part for part in _facts(found) if not isinstance(part, Fact) or part.name not in _DETAIL]
+    brief = Answer(parts=(*short, *told, *([more] if found.content else [])), next=made_of)
+    return Answer(parts=(*_facts(found), *told), next=made_of, brief=brief)
+
+
+def _absence(found: FoundDay) -> Iterator[Line]:
+    """What to do about a day that is not there."""
+    if found.content or found.publication or found.files or found.written_since:
+        return
+    if found.period is not None:
+        show = f"backfill show {found.table} {found.period}"
+        yield Line(f"{found.table} has a row for each period, called by its first day: {found.period}.", do=show)
+        return
+    has = f" It has days from {found.has[0]} to {found.has[1]}." if found.has else ""
+    if found.on:
+        absent, do = f"{found.on} has no such day.", f"backfill run {found.table} --days {found.day} --on {found.on}"
+    elif found.at:
+        absent, do = f"It was not published by then.{has}", f"backfill history {found.table} --days {found.day}"
+    else:
+        upstream = "" if is_raw(found.table) else " --upstream"
+        absent, do = f"It was never published.{has}", f"backfill run {found.table}{upstream} --days {found.day}"
+    yield Line(absent, Tone.WARN, do)
 
 
 def _facts(found: FoundDay) -> Iterator[Part]:

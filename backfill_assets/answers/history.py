@@ -22,10 +22,6 @@ _PUBLICATION = ("publication", "when", "kind", "outcome")
 _PART = ("table", "days", "rows", "code", "version", "replaces")
 _MADE_OF = ("made of", "landed", "offsets", "read up to")
 _ABOUT = (*_MADE_OF, "by", "reason", "approved by", "campaign", "run", "git", "leaves stale", "made with")
-_LEFT_OUT_FIRST = (
-    *("made with", "run", "git", "version", "campaign", "approved by", "replaces", "rows", "leaves stale"),
-    *("landed", "offsets", "read up to", "made of", "reason", "by", "code", "days"),
-)
 _TONES = {"done": Tone.GOOD, "aborted": Tone.BAD, "aborting": Tone.BAD, "open": Tone.WARN}
 _RUN = 8
 
@@ -44,18 +40,51 @@ def history_answer(storage: Storage, table: str | None, days: DayRange | None, l
         for part in _parts(record)
     ]
     columns, groups = (*_PUBLICATION, *_PART, *_ABOUT), (*_PUBLICATION, *_ABOUT)
-    grid = Grid("publications", columns, rows, groups=groups, drop=_LEFT_OUT_FIRST, keep=("table",))
+    grid = Grid("publications", columns, rows, groups=groups)
     if not found:
         nothing = "No such publication in" if table or days else "Nothing was published yet in"
         return Answer(parts=(grid, Line(f"{nothing} {storage.root}.")))
     asked = (table or "", f"--days {format_range(days)}" if days else "", f"--limit {5 * limit}")
     older = " ".join(filter(None, ("backfill history", *asked)))
-    return Answer(parts=(grid,), next=(older,) if len(found) > limit else ())
+    more = (older,) if len(found) > limit else ()
+    return Answer(parts=(grid,), next=more, brief=Answer(parts=(_one_a_row(found[:limit]),), next=more))
+
+
+def _one_a_row(found: Sequence[PublicationRecord]) -> Grid:
+    """What a person asks of each publication: when, what of how many days and rows, and who did it why."""
+    rows = [
+        (
+            Id(each.publication),
+            each.closed_at or each.prepared_at,
+            Toned(_did(each), Tone.PLAIN if each.outcome == "done" else _TONES.get(each.outcome, Tone.PLAIN)),
+            [each.launched_by, *([each.reason] if each.reason else [])],
+        )
+        for each in found
+    ]
+    return Grid("publications", ("publication", "when", "what", "by"), rows)
+
+
+def _did(record: PublicationRecord) -> list[str]:
+    done = record.outcome == "done"
+    switches = [f"{step} becomes {version or _DECLARED}" for step, (_, version) in record.switches.items()]
+    tables = [
+        f"{name} {_span(part.days)}" + (f", {format_count(part.rows, 'row')}" if done else "")
+        for name, part in sorted(record.tables.items())
+    ]
+    return [record.kind if done else f"{record.kind}, {record.outcome}", *switches, *tables]
 
 
 def _publication(record: PublicationRecord) -> Sequence[object]:
     outcome = Toned(record.outcome, _TONES.get(record.outcome, Tone.PLAIN))
     return Id(record.publication), record.closed_at or record.prepared_at, record.kind, outcome
+
+
+def _span(days: Sequence[date]) -> str:
+    """The range of ``days``; with how many there are if it has gaps."""
+    if not days:
+        return "no day"
+    found = DayRange(min(days), max(days))
+    return format_range(found) if len(found) == len(days) else f"{format_count(len(days), 'day')} of {found}"
 
 
 def _parts(record: PublicationRecord) -> Iterator[Sequence[object]]:
@@ -117,7 +146,7 @@ def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale) -> Answer:
         Line(f"{step}: from {switch.version or _DECLARED} back to {switch.former or _DECLARED}")
         for step, switch in publication.switches.items()
     )
-    tables = (Grid("tables", columns, rows, drop=("put back", "which days")),) if rows else ()
+    tables = (Grid("tables", columns, rows, drop=("put back",)),) if rows else ()
     facts = (Fact("rolls back", Id(publication.id)), Fact("kind", publication.kind))
     return Answer("Putting back", (*facts, *tables, *switches, *stale_facts(leaves_stale)))
 
@@ -151,7 +180,7 @@ def undo_plan_answer(plan: UndoPlan) -> Answer:
         Fact("seconds", seconds(plan.seconds)),
     )
     columns = ("table", "what", "days", "which days", "by", "why")
-    days = Grid("days", columns, rows, drop=("which days", "by"))
+    days = Grid("days", columns, rows)
     title = "Bringing back a campaign that was undone" if plan.restores else "Undoing a campaign"
     return Answer(title, (*facts, days, Line(_how_long(plan))))
 
@@ -175,15 +204,15 @@ def _how_long(plan: UndoPlan) -> str:
 
 
 def rolled_back_answer(published: Published, leaves_stale: Stale) -> Answer:
-    return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_undo(published))
+    return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_next(leaves_stale))
 
 
-def undone_answer(done: Undone) -> Answer:
+def undone_answer(done: Undone, sentence: str) -> Answer:
     did = Fact("did", dict(done.tables))
     return Answer(
-        "Rolled back",
+        sentence,
         (*_published(done.published), did, *stale_facts(done.leaves_stale)),
-        next=_undo(done.published),
+        next=_next(done.leaves_stale),
     )
 
 
@@ -191,5 +220,9 @@ def _published(published: Published) -> tuple[Part, ...]:
     return Fact("publication", Id(published.publication)), Fact("versions", dict(sorted(published.versions.items())))
 
 
-def _undo(published: Published) -> tuple[str, ...]:
-    return (f"backfill rollback {published.publication}",)
+def _next(leaves_stale: Stale) -> tuple[str, ...]:
+    """What reads the days that came back is to be built; whoever undoes something is not told to undo that."""
+    days = [day for of_table in leaves_stale.values() for day in of_table]
+    if not days:
+        return ()
+    return (f"backfill run {' '.join(leaves_stale)} --days {format_range(DayRange(min(days), max(days)))}",)

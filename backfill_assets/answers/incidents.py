@@ -41,7 +41,7 @@ def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ())
         *("incident", "state", "severity", "table", "days", "cause"),
         *("looked after by", "attempts", "opened", "what"),
     )
-    table = Grid("incidents", columns, rows, drop=("opened", "attempts", "severity", "days"), one_by_one=True)
+    table = Grid("incidents", columns, rows, drop=("opened", "attempts", "severity"))
     if not rows:
         return Answer(parts=(table, Line("No incident is open.", Tone.GOOD)))
     needs = [each for each in found if each.state == "person"]

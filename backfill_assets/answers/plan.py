@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from backfill_assets.campaign.plan_file import CheckedPlanFile
-from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import PlanDrift
+from backfill_assets.plan.code_change import code_facts, code_section
 from backfill_assets.plan.cost import Estimated, times_table
 from backfill_assets.plan.records import (
     Lookback,
@@ -17,13 +17,22 @@ from backfill_assets.plan.records import (
     PlannedBoundary,
     PlannedStep,
     PlanTerms,
+    Scope,
+    Why,
+    about,
     days_of,
 )
-from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
-from backfill_assets.text import format_count, format_first
+from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned, size
+from backfill_assets.text import format_count, format_first, format_periods
 
 _MOST_RANGES = 3
 _TONES = {"stops": Tone.BAD, "warns": Tone.WARN}
+_SCOPES: Mapping[Scope, str] = {
+    Scope.SOURCE: "from its changed files on to all that is computed from it",
+    Scope.WHOLE: "all that it is computed from, and all that is computed from it",
+    Scope.ONWARDS: "and what is computed from it",
+    Scope.DOWNSTREAM: "only what is computed from it",
+}
 _VOLUMES = ("rows read", "read", "rows written", "written", "time")
 
 
@@ -34,7 +43,57 @@ def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> An
         carried_on: tuple[str, ...] = (plan.command(),)
     else:
         carried_on = (f"backfill run {plan.id}",) if plan.rebuilds and not plan.stopped else ()
-    return Answer(headline(plan), parts, next=carried_on)
+    answer = Answer(headline(plan), parts, code_section(plan.code), next=carried_on)
+    return replace(answer, brief=_brief(plan, answer, moved))
+
+
+def _brief(plan: Plan, answer: Answer, moved: PlanDrift | None) -> Answer:
+    """What and how many days, why, at what cost and risk, and what comes next; a terminal begins with that."""
+    drift = () if moved is None else (Fact("since then", moved.lines() or "nothing has moved"),)
+    facts = (
+        Fact("why", _why(plan)),
+        *((Fact("cost", _cost_line(plan)),) if plan.rebuilds else ()),
+        *code_facts(plan.code),
+        *((Fact("expected", [str(each) for each in plan.expectations]),) if plan.expectations else ()),
+        *drift,
+        *((Fact("risk", _risk(plan)),) if plan.rebuilds and not plan.stopped else ()),
+    )
+    stops = [line for line in _findings(plan) if line.tone is Tone.BAD]
+    more = Line(f"Each table with its days, inputs and times: backfill plan {plan.id} --long", Tone.QUIET)
+    return Answer(answer.title, (*facts, *stops, *_other_scope(plan), more), next=answer.next)
+
+
+def _why(plan: Plan) -> list[str]:
+    """Each reason with the tables that it is of."""
+    found: dict[Why, list[str]] = {}
+    for step in plan.steps:
+        for why in step.rebuild:
+            found.setdefault(why, []).extend(step.tables)
+    return [f"{why.value}: {format_first(tables, _MOST_RANGES)}" for why, tables in found.items()]
+
+
+def _cost_line(plan: Plan) -> str:
+    cost, timed = plan.cost, not {step.name for step in plan.steps if step.rebuild} <= set(plan.cost.unknown)
+    time = f"{about(cost.time) if timed else 'time unknown'} on {format_count(cost.cores, 'core')}"
+    if cost.price_per_core_hour is None:
+        return f"{time}; for money set BACKFILL_CORE_HOUR_PRICE"
+    return f"{cost.money} for {time}" if timed else time
+
+
+def _risk(plan: Plan) -> object:
+    warnings = [each for each in plan.findings if each.severity == "warns"]
+    undo = f"You can undo it for {format_count(plan.rollback_window_days, 'day')}."
+    if not warnings:
+        return f"No finding speaks against it. {undo}"
+    more = f" And {format_count(len(warnings) - 1, 'more warning')}." if len(warnings) > 1 else ""
+    return Toned(f"{warnings[0].message}{more} {undo}", Tone.WARN)
+
+
+def _other_scope(plan: Plan) -> Iterator[Line]:
+    """That another scope fits better; nothing where the one that was asked for does."""
+    if plan.recommended is not None and plan.recommended.scope is not plan.asked.scope:
+        fits = f"The scope {plan.recommended.scope} fits: {plan.recommended.because}."
+        yield Line(fits, Tone.WARN, f"--scope {plan.recommended.scope}", name="scope that fits")
 
 
 def plan_file_answer(found: CheckedPlanFile) -> Answer:
@@ -68,14 +127,13 @@ def plan_files_answer(found: Sequence[CheckedPlanFile]) -> Answer:
 def headline(plan: Plan) -> str:
     """What the plan is, in one sentence."""
     version = f" by {plan.asked.version}" if plan.asked.version else ""
-    tables = [step for step in plan.steps if step.rebuild]
-    if not tables:
-        return f"{plan.asked.target} {plan.asked.days}{version}: nothing to rebuild, every day is fresh."
-    daily = sum(len(step.days) for step in tables if step.cadence is Cadence.DAILY)
-    longer = sum(len(step.days) for step in tables) - daily
-    counts = [format_count(count, noun) for count, noun in ((daily, "day"), (longer, "period")) if count]
-    of = format_count(len(tables), "step")
-    return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {' and '.join(counts)} of {of}."
+    what = f"{plan.asked.target} {plan.asked.days}{version}"
+    steps = [step for step in plan.steps if step.rebuild]
+    if not steps:
+        return f"{what}: nothing to rebuild, every day is fresh."
+    days = format_periods((step.cadence, step.days) for step in steps)
+    tables = format_count(sum(len(step.tables) for step in steps), "table")
+    return f"Rebuild {what}, {_SCOPES[plan.asked.scope]}: {days} in {tables}."
 
 
 def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
@@ -121,10 +179,8 @@ def _what_it_is(plan: Plan, moved: PlanDrift | None) -> Iterator[Part]:
     yield Fact("scope", plan.asked.scope.value)
     if plan.recommended is None:
         yield Line("Nothing has changed, in the table or in what it is computed from.", name="scope that fits")
-    elif plan.recommended.scope is not plan.asked.scope:
-        fits = f"The scope {plan.recommended.scope} fits: {plan.recommended.because}."
-        yield Line(fits, Tone.WARN, f"--scope {plan.recommended.scope}", name="scope that fits")
-    else:
+    yield from _other_scope(plan)
+    if plan.recommended is not None and plan.recommended.scope is plan.asked.scope:
         yield Line(f"This scope fits: {plan.recommended.because}.", name="scope that fits")
 
 
@@ -137,7 +193,7 @@ def _what_it_takes(plan: Plan) -> Iterator[Part]:
     columns = ("table", "to rebuild", "why", "skipped", *_VOLUMES)
     rows = [_step_row(each) for each in plan.steps]
     if rows:
-        yield Grid("steps", columns, rows, drop=("skipped", "rows written", "rows read", "written", "read", "time"))
+        yield Grid("steps", columns, rows, drop=("skipped", "rows written", "rows read", "written", "read"))
     if not plan.rebuilds:
         return
     cost = plan.cost

@@ -57,7 +57,7 @@ def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange 
     found = groups(storage, rejects, days)
     held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
-    reasons = Grid("reasons", columns, [*map(_reason, found)], drop=("resolved", "at", "days"))
+    reasons = Grid("reasons", columns, [*map(_reason, found)], drop=("resolved", "at"))
     if not found:
         return Answer(parts=(reasons, *held, *([] if held else [_nothing_quarantined(days)])))
     parts: tuple[Part, ...] = (reasons, *held, *_advice_on_days(rejects, found))
@@ -281,7 +281,7 @@ def _of_raw(boundary: RawBoundary) -> Iterator[Part]:
 def _of_days(table: str, found: Sequence[DaysBoundary]) -> Iterator[Part]:
     columns = ("days", "computed from", "versions", "positions", "landed files", "newest arrival", "unknown")
     rows = [_boundary(each.days, each.boundary) for each in found]
-    yield Grid("boundaries", columns, rows, drop=("newest arrival", "unknown"))
+    yield Grid("boundaries", columns, rows, drop=("newest arrival",))
     if not rows:
         yield Line(f"No published day of {table} says which raw version it was computed from.")
 

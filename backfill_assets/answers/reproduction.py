@@ -42,7 +42,7 @@ def _groups(days: Sequence[Reproduced]) -> Grid:
         )
         for (table, verdict), found in groups.items()
     ]
-    return Grid("tables", ("table", "came out", "days", "rows", "which days"), rows, drop=("rows", "days"))
+    return Grid("tables", ("table", "came out", "days", "rows", "which days"), rows, drop=("rows",))
 
 
 def _different(found: Reproduction) -> Iterator[Grid]:

@@ -88,7 +88,7 @@ def run_plan_answer(plan: RunPlan, timeline: str = "") -> Answer:
         )
         for each in plan.steps
     ]
-    drop = ("periods", "version", "unchanged", "earlier", "later")
+    drop = ("periods", "version", "unchanged")
     place = (Fact("timeline", timeline),) if timeline else ()
     days = Fact("days", Days.of(plan.asked.days))
     return Answer(parts=(*place, days, Grid("steps", columns, rows, drop=drop), *_notes(plan)))
@@ -139,7 +139,7 @@ def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> A
         )
         for each in ran
     ]
-    drop = ("appended elsewhere", "verified", "version", "deduplicated", "periods", "seconds", "unchanged")
+    drop = ("version", "deduplicated", "periods", "seconds")
     return Answer(parts=(Grid("steps", columns, rows, drop=drop), *_said(ran), *stale_facts(stale)))
 
 

@@ -358,7 +358,7 @@ def _days(found: FoundStatus, table: str) -> Answer:
         rows.append([day, _toned(found.status_of(table, day)), rows_in, code, origin, checksum])
     columns = ("day", "status", "rows", "code", "publication", "checksum")
     version = () if step.source else (Fact("current version", step.current),)
-    return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code", "rows"))))
+    return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code"))))
 
 
 def _damaged(found: FoundStatus) -> Iterator[Line]:
@@ -382,7 +382,7 @@ def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
         )
         for each, reason in found
     ]
-    return Grid("rejected", columns, rows, title="Received rows that are in quarantine", drop=("days", "received"))
+    return Grid("rejected", columns, rows, title="Received rows that are in quarantine", drop=("received",))
 
 
 def drift_table(found: Sequence[tuple[str, Drift]]) -> Grid:
@@ -392,7 +392,7 @@ def drift_table(found: Sequence[tuple[str, Drift]]) -> Grid:
         (table, each.field, each.kind.value, each.since, each.days, Quantity(each.share, "share"), each.example)
         for table, each in found
     ]
-    return Grid("drift", columns, rows, title="Fields that are not as declared", drop=("days", "share"))
+    return Grid("drift", columns, rows, title="Fields that are not as declared", drop=("share",))
 
 
 def _look_at_rejected(found: FoundStatus) -> Iterator[Line]:

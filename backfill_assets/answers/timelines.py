@@ -59,7 +59,7 @@ def timelines_answer(timelines: Iterable[NamedTimeline]) -> Answer:
         )
         for each in timelines
     ]
-    table = Grid("timelines", columns, rows, drop=("by", "made", "tables", "last change", "size", "of", "id"))
+    table = Grid("timelines", columns, rows, drop=("by", "made", "tables", "size"))
     if rows:
         return Answer(parts=(table,))
     return Answer(parts=(table, Line("There is no timeline.", do="backfill timeline create NAME")))
@@ -114,7 +114,7 @@ def _version(found: FoundTimeline) -> Iterator[Fact]:
 def _tables(found: FoundTimeline) -> Grid:
     columns = ("table", "days", "rows", "differ from main", "version", "which days")
     rows = [_row(table, found.timeline.held(table), found.main) for table in found.timeline.days]
-    return Grid("tables", columns, rows, drop=("version", "rows"))
+    return Grid("tables", columns, rows, drop=("version",))
 
 
 def _row(table: str, own: dict[date, DayRecord], main: DayRecords) -> tuple[object, ...]:
@@ -207,7 +207,7 @@ def built_answer(done: TimelineBuilt, stale: StaleDays) -> Answer:
         parts=(
             Fact("timeline", timeline.name),
             Fact("revision", timeline.revision),
-            Grid("steps", columns, rows, drop=("seconds", "rows", "kept", "from main", "version", "held back")),
+            Grid("steps", columns, rows, drop=("seconds", "rows", "version")),
             *_why_nothing(done),
             *_waiting(done),
             *_lacks(timeline, stale, done),
@@ -285,7 +285,7 @@ def _changed_table(moment: MomentWorthGoingTo, table: str, days: int) -> dict[st
 def moments_answer(found: Sequence[MomentWorthGoingTo], tables: Iterable[str]) -> Answer:
     columns = ("publication", "at", "by", "kind", "changed")
     rows = [(Id(each.publication), each.at, each.by, ", ".join(each.kinds), _changed(each)) for each in found]
-    table = Grid("moments", columns, rows, drop=("kind", "by"))
+    table = Grid("moments", columns, rows, drop=("kind",))
     if not rows:
         return Answer(parts=(table, Line("Nothing of these tables was published yet.")))
     gate = "Beside a failed gate is the publication that was the newest then."

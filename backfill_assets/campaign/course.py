@@ -217,7 +217,7 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
         _stopped(now.stopped): now.stopped,
         "it was rolled back; run its plan again to stage it again": now.rolled_back,
         _why_waiting_for_approval(now): waits_for_approval(now),
-        f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
+        f"it is published. You can undo it until {over:%Y-%m-%d}; then its staging files are deleted" if over else "": (
             CampaignStep.NOTIFY in now.done and over and at < over
         ),
     }

@@ -71,6 +71,7 @@ def roll_back(
     request = rollback_request(publisher, prepared, steps, id, provenance)
     result = publisher.publish(request.model_copy(update={"inputs": (*request.inputs, *inputs)}))
     if isinstance(result, Conflict):
+        require_in_force(publisher, prepared)  # Who lost to another rollback is told what all are told afterwards.
         raise _refusal(publication, result)
     return result
 

@@ -279,8 +279,11 @@ class CampaignRun:
         approved = self.state.approved
         return str(approved.report.get("fingerprint", "")) if approved else ""
 
-    def withdraw_approval(self, reason: str, report: StepReport) -> CampaignStopped:
-        """Record that what ``report`` says needs a new approval; the caller raises the returned error."""
+    def withdraw_approval(self, reason: str, report: StepReport, exceeded: Exceeded | None = None) -> CampaignStopped:
+        """Record that what ``report`` says needs a new approval; the caller raises the returned error.
+
+        Another approval of what is over a limit would be withdrawn as well: the hint says how more is allowed.
+        """
         step, spent = CampaignStep.CUT_OVER, self.time_spent(CampaignStep.CUT_OVER)
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=now(), spent=spent))
         id = self.plan.id
@@ -288,6 +291,9 @@ class CampaignRun:
             f"Look at it: backfill status {id}. Then approve it again: backfill approve {id}. "
             f"Or give it up: backfill timeline delete {id}"
         )
+        if exceeded is not None:
+            give_up = f"Or give it up: backfill timeline delete {id}"
+            hint = f"Look at it: backfill status {id}. {self.allow_more(exceeded)}. {give_up}"
         return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
 
     def next(self) -> Move:
@@ -332,13 +338,16 @@ class CampaignRun:
             key = f"{self.campaign}.{each.limit}-{each.allowed:f}{attempt}"
             announce(self.builder.lake.storage, key, limit_reached(self.plan, each, self.dataset))
         if stops := [each for each in found if each.stops]:
-            more = f"Or allow more: backfill run {self.plan.id} --limits {stops[0].limit}=VALUE"
-            if self.plan.terms.limits:
-                more = "Or allow more in the file of the plan, and plan again."
-            hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
+            hint = f"Fix the cause, then: backfill run {self.plan.id}. {self.allow_more(stops[0])}"
             reason = f"{where}{stops[0].sentence}{_first_cause(stops[0], done)}"
             raise self.stop(step, reason, hint, shadow_report(done))
         return found
+
+    def allow_more(self, exceeded: Exceeded) -> str:
+        """How more is allowed than a limit does; a plan of a file has its limits there."""
+        if self.plan.terms.limits:
+            return "Or allow more in the file of the plan, and plan again"
+        return f"Or allow more: backfill run {self.plan.id} --limits {exceeded.limit}=VALUE"
 
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
         """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""

@@ -99,11 +99,12 @@ class Review:
             return True
         if decision.verdict is ApprovalVerdict.STAGE_AGAIN or self.compared is None:
             return False
-        report = evidence(self.at, done, self._exceeded_limits(done), self.compared)
+        exceeded = self._exceeded_limits(done)
+        report = evidence(self.at, done, exceeded, self.compared)
         reason = f"{moved_sentence(self.moved)} {decision.reason}"
         if decision.verdict is ApprovalVerdict.STOP:
             raise self.at.stop(CampaignStep.CUT_OVER, reason, hint=self.at.plan_again, report=report)
-        raise self.at.withdraw_approval(reason, report)
+        raise self.at.withdraw_approval(reason, report, next((each for each in exceeded if each.stops), None))
 
     def _known_tables(self) -> tuple[TableCompared, ...]:
         found = self.compared or self._shown

@@ -63,7 +63,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.status import declared_version, reading_as_published
-from backfill_assets.text import format_are, format_count
+from backfill_assets.text import format_are, format_count, format_periods
 
 
 @dataclass(frozen=True)
@@ -366,6 +366,18 @@ class Undone:
     """What was done with the days of each table, in words."""
     leaves_stale: Mapping[str, tuple[date, ...]]
     """The days that read what was undone and could not be staged again, by table."""
+
+
+def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
+    """``Undone: 12 days, 2 weeks and 1 month in 5 tables are as before.``"""
+    cadences = {step.name: step.cadence for step in steps}
+    days = format_periods((cadences[each.step], [each.day]) for each in done.plan.days)
+    what = f"{days} in {format_count(len(done.tables), 'table')}"
+    again = len(done.plan.again)
+    more = f" {format_are(again, 'day')} computed again, because inputs have changed since." if again else ""
+    if done.plan.restores:
+        return f"Brought back: {what} are as the campaign published them.{more}"
+    return f"Undone: {what} are as before.{more}"
 
 
 def plan_undo(lake: Lake, publication: str) -> UndoPlan:

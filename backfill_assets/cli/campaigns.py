@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import find_plan
 from backfill_assets.cli.output import deliver_notices, notice_sender, say_answer
 from backfill_assets.cli.wiring import current_settings, open_storage
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.run import CampaignRun, Options
+    from backfill_assets.campaign.standing import PlanFacts
     from backfill_assets.plan.records import Plan
     from backfill_assets.report.answer import Part
 
@@ -34,6 +36,32 @@ def campaign_run(plan: str, command: str) -> Iterator[CampaignRun]:
             report_progress,
             running_ui(settings),
         )
+
+
+@contextmanager
+def goes_on_after_ctrl_c(at: CampaignRun) -> Iterator[None]:
+    """Say at Ctrl-C what stands of the campaign: the same command goes on from there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"{interrupted_sentence(at.facts)}\n  -> Run the same command again: it goes on.") from None
+
+
+def interrupted_sentence(facts: PlanFacts) -> str:
+    """What stands of a campaign whose command was interrupted."""
+    from backfill_assets.campaign.standing import PlanStanding, standing_of
+
+    plan, published = facts.plan, facts.publication
+    found = {
+        PlanStanding.NOT_STARTED: f"Interrupted before {plan} was started.",
+        PlanStanding.STAGING: f"Interrupted while {plan} was staged: nothing is published, and staged days are kept.",
+        PlanStanding.WAITING: f"Interrupted: {plan} is staged and waits for approval; nothing is published.",
+        PlanStanding.APPROVED: f"Interrupted: {plan} is approved, and nothing of it is published yet.",
+        PlanStanding.HALF_PUBLISHED: f"Interrupted while {plan} was published: {facts.half_done} is begun, and is ended"
+        " by the next command.",
+        PlanStanding.PUBLISHED: f"Interrupted: {plan} is published, as {published}. Not done yet: {facts.left}.",
+    }
+    return found.get(standing_of(facts), f"Interrupted: {plan} is {standing_of(facts).value}.")
 
 
 def carry_on(at: CampaignRun) -> None:
@@ -61,9 +89,10 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
     with campaign_run(plan, "backfill run") as at:
         options = options_of(at.plan)
         require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
-        at.start(options)
-        if not options.daemon:
-            carry_on(at)
-            # What could not be sent when the campaign was announced is sent now, or named.
-            deliver_notices(current_settings(), at.builder.lake.publisher)
+        with goes_on_after_ctrl_c(at):
+            at.start(options)
+            if not options.daemon:
+                carry_on(at)
+                # What could not be sent when the campaign was announced is sent now, or named.
+                deliver_notices(current_settings(), at.builder.lake.publisher)
         say_campaign(at)

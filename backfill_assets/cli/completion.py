@@ -16,7 +16,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from backfill_assets.cli import ids
-from backfill_assets.cli.wiring import current_catalog, open_storage
+from backfill_assets.cli.output import typed_words
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
+from backfill_assets.limits import limit_examples
+from backfill_assets.model.graph import expand_tables, steps_of
 
 Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _RANGE = ".."
@@ -35,7 +38,9 @@ def _quiet(offer: Offer) -> Offer:
 @_quiet
 def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     given, tables = _given(ctx), current_catalog().tables
-    found = (CompletionItem(table.name, help=table.layer) for table in tables if table.name not in given)
+    # ``+TABLE`` selects what the table is computed from as well.
+    plus = "+" if incomplete.startswith("+") else ""
+    found = (CompletionItem(f"{plus}{table.name}", help=table.layer) for table in tables if table.name not in given)
     return [item for item in found if item.value.startswith(incomplete)]
 
 
@@ -61,10 +66,34 @@ def complete_step_version(ctx: click.Context, param: click.Parameter, incomplete
 
 @_quiet
 def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Published days of the tables that were typed before; after ``A..`` those that end the range."""
+    """Days of the tables that were typed before, published or landed; after ``A..`` those that end the range."""
     before, dots, last = incomplete.rpartition(_RANGE)
-    found = [day for day in sorted(_published_days(ctx)) if not dots or str(day) > before]
+    known = _published_days(ctx) | _landed_days(ctx)
+    found = [day for day in sorted(known) if not dots or str(day) > before]
     return _starting(incomplete, [f"{before}{dots}{day}" for day in found if str(day).startswith(last)])
+
+
+@_quiet
+def complete_limits(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """``NAME=VALUE`` with the default, or an example where there is none; after a comma one that was not typed."""
+    before, comma, last = incomplete.rpartition(",")
+    typed = {part.partition("=")[0] for part in before.split(",")}
+    found = [f"{before}{comma}{limit}" for limit in limit_examples() if limit.partition("=")[0] not in typed]
+    return [CompletionItem(text) for text in found if text.startswith(f"{before}{comma}{last}")]
+
+
+@_quiet
+def complete_expectation(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Of the measures of the table that was typed before, or of each; to be changed."""
+    catalog, given = current_catalog(), _given(ctx)
+    tables = [table for table in catalog.tables if table.totals and (not given or table.name in given)]
+    measures = dict.fromkeys(measure for table in tables for measure in table.totals)
+    groups = dict.fromkeys(f"{group}=VALUE" for table in tables for group in table.groups)
+    found = [
+        *(f"{measure} {how}" for measure in measures for how in ("< 1%", "< 2% a day", "unchanged")),
+        *(f"{subject} unchanged" for subject in ("rows", "everything", *groups)),
+    ]
+    return [CompletionItem(text) for text in found if text.startswith(incomplete)]
 
 
 @_quiet
@@ -129,7 +158,19 @@ def _given(ctx: click.Context) -> list[str]:
     for name in ("tables", "table", "target", "step", "about"):
         value = ctx.params.get(name)
         values += value if isinstance(value, tuple) else [value]
+    # Where an option lacks its value, click has read no argument.
+    values += [word for word in typed_words(ctx) if word in current_catalog().table_names and word not in values]
     return [value for value in values if isinstance(value, str)]
+
+
+def _landed_days(ctx: click.Context) -> set[date]:
+    """Arrival days of the sources that the tables are made of; a plan is about what was published."""
+    from backfill_assets.landing.zone import LandingZone
+
+    catalog, zone = current_catalog(), LandingZone(current_settings().landing)
+    names = [word for word in _given(ctx) if word in catalog.table_names]
+    steps = steps_of(catalog.steps, expand_tables(catalog.steps, names, upstream=True)) if names else ()
+    return {day for step in steps if step.source for day in zone.paths(step.source.name)}
 
 
 def _published_days(ctx: click.Context) -> set[date]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -60,19 +61,42 @@ ADDED = "backfill.commands"
 class CommandFailed(click.ClickException):
     """What went wrong, in red on stderr; the exit code is 1 (2 is for what was typed wrong).
 
-    A subclass has its own exit code if scripts must distinguish it from other errors.
+    With ``--json`` it is one line of JSON there: what is on stdout stays an answer. A subclass has its own exit code if
+    scripts must distinguish it from other errors.
     """
 
-    def show(self, file: Any = None) -> None:
-        from backfill_assets.cli.output import say_error
+    usage = ""
 
-        say_error(self.message)
+    def __init__(self, message: str) -> None:
+        from backfill_assets.cli.output import json_was_typed
+
+        super().__init__(message)
+        # When it is shown, the command is over, and with it what was typed.
+        self.as_json = json_was_typed()
+
+    def show(self, file: Any = None) -> None:
+        from backfill_assets.cli.output import say_error, say_error_as_json
+
+        if self.as_json:
+            say_error_as_json(self.message, self.exit_code, self.usage)
+        else:
+            say_error(self.message)
 
 
 class Interrupted(CommandFailed):
-    """Ctrl-C: what was under way published nothing."""
+    """Ctrl-C: the message says what stands."""
 
     exit_code = 130
+
+
+class TypedWrong(CommandFailed):
+    """What was typed is no command, as JSON."""
+
+    exit_code = 2
+
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(error.format_message())
+        self.usage = error.ctx.get_usage() if error.ctx else ""
 
 
 class _Lakehouse(click.Path):
@@ -103,7 +127,8 @@ class CommandGroup(click.Group):
         from backfill_assets.cli.output import remember_typed
 
         remember_typed(ctx, args)
-        return super().parse_args(ctx, args)
+        with ctx.scope(cleanup=False), errors_as_typed():
+            return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return command_names()
@@ -133,13 +158,31 @@ class CommandGroup(click.Group):
             raise click.NoSuchCommand(error.command_name, possibilities=command_names(), ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with errors_as_typed():
             return super().invoke(ctx)
-        except (click.UsageError, CommandFailed):
-            raise
-        except (BackfillError, click.ClickException) as error:
-            message = error.message if isinstance(error, click.ClickException) else str(error)
-            raise CommandFailed(message) from error
+
+
+@contextmanager
+def errors_as_typed() -> Iterator[None]:
+    """One clear message for an error, as JSON if ``--json`` was typed; click's own words for what was typed wrong."""
+    from backfill_assets.cli.output import json_was_typed
+
+    try:
+        yield
+    except CommandFailed:
+        raise
+    except click.UsageError as error:
+        if json_was_typed():
+            raise TypedWrong(error) from error
+        raise
+    except click.Abort as error:
+        if json_was_typed():
+            click.echo(err=True)  # The question is on the line.
+            raise CommandFailed("Aborted: the answer was no.") from error
+        raise
+    except (BackfillError, click.ClickException) as error:
+        message = error.message if isinstance(error, click.ClickException) else str(error)
+        raise CommandFailed(message) from error
 
 
 @cache
@@ -196,5 +239,6 @@ def main() -> None:
       try a version beside main    backfill timeline --help
       rebuild history              backfill plan TABLE --days A..B
 
-    Settings come from the environment: backfill doctor --help lists them.
+    Settings come from the environment: backfill doctor --help lists them. With --json, an answer is one document on
+    standard output; an error is one line of JSON on standard error, with the same exit code.
     """

@@ -13,6 +13,7 @@ from backfill_assets.cli import ids
 from backfill_assets.cli.completion import (
     Offer,
     complete_days,
+    complete_expectation,
     complete_publication,
     complete_state,
     complete_table,
@@ -20,7 +21,7 @@ from backfill_assets.cli.completion import (
     complete_version,
 )
 from backfill_assets.cli.output import JSON
-from backfill_assets.cli.wiring import current_catalog, open_storage
+from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange, parse_day
 
 Value = TypeVar("Value")
@@ -47,9 +48,15 @@ def _by(find: Callable[..., str], **how: bool) -> Callable[[str], str]:
     return lambda text: find(open_storage(), text, **how)
 
 
+def _one_table(text: str) -> str:
+    from backfill_assets.cli.selections import one_table
+
+    return one_table(text)
+
+
 DAYS = _Typed("A..B", complete_days, DayRange.parse)
 DAY = _Typed("YYYY-MM-DD", complete_days, parse_day)
-TABLE = _Typed("TABLE", complete_table, lambda text: current_catalog().table(text).name)
+TABLE = _Typed("TABLE", complete_table, _one_table)
 TIMELINE = _Typed("NAME", complete_timeline, _by(ids.find_timeline))
 TIMELINE_TO_CHANGE = _Typed("NAME", complete_timeline, _by(ids.find_timeline, change=True))
 PUBLICATION = _Typed("PUBLICATION", complete_publication, _by(ids.find_publication))
@@ -79,6 +86,9 @@ def refuse(context: click.Context, given: Container[str], why: str) -> None:
 day = click.argument("day", type=DAY, metavar="DAY")
 """A day as an argument, after the table."""
 as_json = click.option("--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON.")
+long = click.option(
+    "--long", is_flag=True, help="Show all of it on a terminal. A pipe and --json get all of it anyway."
+)
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 table = click.argument("table", type=TABLE)
@@ -88,6 +98,7 @@ expect = click.option(
     "expected",
     multiple=True,
     metavar="TEXT",
+    shell_complete=complete_expectation,
     help='Expect this of the difference, which `backfill diff` judges: "revenue_eur < 2% a day", "rows unchanged", '
     '"currency=EUR unchanged". Can be given several times.',
 )

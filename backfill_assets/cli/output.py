@@ -38,8 +38,11 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say_answer(answer: Answer, *, as_markdown: bool = False) -> None:
-    """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown."""
+def say_answer(answer: Answer, *, as_markdown: bool = False, long: bool = True) -> None:
+    """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
+
+    A person gets it in short, if it can be, unless it shall be ``long``.
+    """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
 
@@ -52,7 +55,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False) -> None:
         click.echo(markdown(answer), nl=False)
         return
     show = all_ids() if screen() else str
-    Terminal(console(), screen(), show, _has_json()).say(answer)
+    Terminal(console(), screen(), show, _has_json()).say(answer, long=long)
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
@@ -99,6 +102,19 @@ def say_error(message: str) -> None:
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), (lines, "red")), soft_wrap=True)
 
 
+def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
+    """One line on stderr: its message, what to do (``hint``), and the exit code."""
+    text, _, hint = message.partition("\n  -> ")
+    found = {"error": text, "hint": hint, "usage": usage, "exit_code": exit_code}
+    click.echo(json.dumps({name: value for name, value in found.items() if value}), err=True)
+
+
+def json_was_typed() -> bool:
+    """Whether ``--json`` was typed, also where the rest was typed wrong."""
+    context = click.get_current_context(silent=True)
+    return bool(context and "--json" in typed_words(context))
+
+
 def say_json(value: Any) -> None:
     """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
     click.echo(json.dumps(value, indent=2, default=_as_text))
@@ -122,10 +138,16 @@ def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:
     context.meta[_TYPED] = tuple(arguments)
 
 
+def typed_words(context: click.Context) -> Sequence[str]:
+    """What was typed after ``backfill``."""
+    found: Sequence[str] = context.meta.get(_TYPED, ())
+    return found
+
+
 def typed_command() -> str:
     """The command that is running, as it was typed."""
     context = click.get_current_context(silent=True)
-    return shlex.join(["backfill", *(context.meta.get(_TYPED, ()) if context else ())])
+    return shlex.join(["backfill", *(typed_words(context) if context else ())])
 
 
 def on_terminal() -> bool:

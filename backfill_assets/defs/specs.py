@@ -133,8 +133,8 @@ def _gate_description(check: TableCheck) -> str:
     return f"{_BLOCKS if check.blocks else _WARNS}{listed}"
 
 
-_BLOCKS = "Judged on the staged rows: a day that breaks an error of it is not published."
-_WARNS = "Judged on the staged rows: a day that breaks it is published with a warning."
+_BLOCKS = "Judges the staged rows. A day that breaks one of its rules is not published; a warning only informs."
+_WARNS = "Judges the staged rows. A day that breaks one of its rules is published with a warning."
 
 
 def _kind(rule: DayRule) -> str:

@@ -57,8 +57,8 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
         lakehouse_job(
             RESTORE,
             RESTORE_OP,
-            "Puts rows of raw days back whose files are gone or damaged: read again from what still has them, and "
-            "published only if they are the very rows that were lost. The sensor `repairs` launches it.",
+            "Restores raw days whose files are gone or damaged: reads their rows again from landed files and bronze, "
+            "and publishes them if they are the very rows that were lost. The sensor `repairs` launches it.",
             RestoreConfig,
             _restore,
             pool=pool,

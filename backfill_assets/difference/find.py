@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -19,8 +19,9 @@ from backfill_assets.lakehouse.plans import PLANS
 from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import steps_of
+from backfill_assets.model.graph import step_by_table, steps_of
 from backfill_assets.model.rules import TotalAgrees
+from backfill_assets.plan.code_change import CodeChange, code_changes
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import shadow_steps
 from backfill_assets.plan.records import Plan
@@ -187,7 +188,20 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
         if days.get(table.name)
     ]
     stale = [line for state in (left, right) for line in state.stale_lines(steps)]
-    return _difference(left, right, asked, found, stale)
+    changes = code_changes(steps, _versions_of_days(concerned, before, after, found))
+    return _difference(left, right, asked, found, stale, changes)
+
+
+def _versions_of_days(
+    steps: Sequence[Step], before: DayRecords, after: DayRecords, compared: Sequence[TableCompared]
+) -> Iterator[tuple[str, str, str]]:
+    """Of each day that differs its step, and the versions that made it on both sides."""
+    names = step_by_table(steps)
+    for table in compared:
+        for day in table.differing:
+            left, right = (side[table.table].get(day.day) for side in (before, after))
+            if left and right and left.content and right.content:
+                yield names[table.table].name, left.content.code_version, right.content.code_version
 
 
 def days_to_compare(
@@ -209,6 +223,7 @@ def _difference(
     asked: StatesRequest,
     found: Sequence[TableCompared],
     stale: Sequence[str],
+    code: tuple[CodeChange, ...],
 ) -> Difference:
     shown = [day.day for table in found for day in table.days]
     days = asked.days or (DayRange(min(shown), max(shown)) if shown else None)
@@ -221,4 +236,5 @@ def _difference(
         made_at=datetime.now(UTC).replace(microsecond=0),
         tables=tuple(found),
         stale=tuple(dict.fromkeys(stale)),
+        code=code,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from backfill_assets.difference.charts import charts_of, period_sentences
@@ -26,10 +26,12 @@ from backfill_assets.difference.verdict import (
     table_sentence,
     unit,
 )
+from backfill_assets.plan.code_change import code_facts, code_section
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned, number
 from backfill_assets.text import (
     amount,
     column_label,
+    format_are,
     format_changing,
     format_count,
     format_first,
@@ -94,11 +96,35 @@ def difference_answer(
     )
     detail = tuple(_detail(each, drawn=drawn) for each in difference.tables if each.differing or notes(each))
     sections = (
+        *code_section(difference.code),
         *((Answer("Detail by table", sections=detail, name="by table"),) if detail else ()),
         *((Answer("Time", (times,), name="time"),) if times else ()),
     )
     links = {"Its page in the UI, with a button": terms.page} if terms and terms.page else {}
-    return Answer(headline(difference), parts, sections, next=_next(difference, terms), links=links)
+    answer = Answer(headline(difference), parts, sections, next=_next(difference, terms), links=links)
+    return replace(answer, brief=_brief(difference, declared, answer))
+
+
+def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -> Answer:
+    """What changes, on which days, in which code, and whether it is as expected; a terminal begins with that."""
+    unmet = [f"{each.expectation}: {'; '.join(where_not(each))}" for each in difference.unmet]
+    met = f"{len(difference.verdicts) - len(unmet)} of {format_count(len(difference.verdicts), 'expectation')} met"
+    held = sum(table.count("held back", "left out") for table in difference.tables)
+    risk = [
+        *([met] if difference.verdicts else ["no expectation was stated"]),
+        *unmet,
+        *([f"{format_are(held, 'day')} held back"] if held else []),
+        *difference.stale,
+    ]
+    facts = (
+        Fact("days", _days_lines(difference.headline) if difference.headline else ["None."]),
+        Fact("reports", reports_line(difference, declared.reports)),
+        *code_facts(difference.code),
+        Fact("risk", Toned(risk, Tone.BAD) if unmet else risk),
+    )
+    what = difference.plan or f"{difference.left} {difference.right}"
+    more = Line(f"Each table, day and changed row: backfill diff {what} --long", Tone.QUIET)
+    return Answer(answer.title, (*facts, more), next=answer.next, links=answer.links)
 
 
 # ------------------------------------------------------------------ what it is about
@@ -273,7 +299,7 @@ def _money(tables: Iterable[TableCompared]) -> Grid:
         of = (len(table.differing), len(table.days), Days.of(day.day for day in table.differing))
         rows.append((table.table, *of, measure, *sums_cells(table.total(measure))))
     columns = ("table", "differ", "of", "which days", "measure", *_SUMS)
-    return Grid("tables", columns, rows, title="Money by table", drop=("which days", "of", "before", "differ"))
+    return Grid("tables", columns, rows, title="Money by table", drop=("which days", "of", "differ"))
 
 
 def _rows(tables: Iterable[TableCompared]) -> Grid:
@@ -287,7 +313,7 @@ def _rows(tables: Iterable[TableCompared]) -> Grid:
         for each in tables
     ]
     columns = ("table", *COUNTS, "held back", "not staged")
-    return Grid("rows", columns, rows, title="Rows by table", drop=("unchanged", "not staged", "held back"))
+    return Grid("rows", columns, rows, title="Rows by table", drop=("unchanged", "not staged"))
 
 
 def notes(table: TableCompared) -> list[str]:
@@ -328,7 +354,7 @@ def _sums(table: TableCompared) -> Grid:
     known, planned = len(table.known), format_count(len(table.days), unit(table))
     title = f"Sums of {planned}" if known == len(table.days) else f"Sums of the {known} of {planned} that are staged"
     rows = [(measure, *sums_cells(table.total(measure))) for measure in (ROWS, *table.measures)]
-    return Grid("sums", ("measure", *_SUMS), rows, title=title, drop=("before",))
+    return Grid("sums", ("measure", *_SUMS), rows, title=title)
 
 
 def _groups(table: TableCompared, groups: GroupsCompared) -> Iterator[Part]:
@@ -348,7 +374,7 @@ def _groups(table: TableCompared, groups: GroupsCompared) -> Iterator[Part]:
         of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
         title = f"By {noun}: {of} {'differs' if groups.differing == 1 else 'differ'}, by {column_label(measure)}"
         columns = (groups.column, "rows that differ", *_SUMS)
-        yield Grid(f"by {groups.column}", columns, rows, title=title, drop=("before", "after"), most=_MOST_GROUPS)
+        yield Grid(f"by {groups.column}", columns, rows, title=title, most=_MOST_GROUPS)
 
 
 def _changed_rows(table: TableCompared) -> Iterator[Grid]:
@@ -358,7 +384,7 @@ def _changed_rows(table: TableCompared) -> Iterator[Grid]:
         columns = ("day", "key", "column", "before", "after")
         rows = [cells for row in table.sample for cells in side_by_side(row)]
         groups = ("day", "key")
-        yield Grid("sample", columns, rows, title=title, drop=("day", "key"), groups=groups, most=_MOST_CHANGED)
+        yield Grid("sample", columns, rows, title=title, groups=groups, most=_MOST_CHANGED)
 
 
 def side_by_side(row: ChangedRow) -> Iterator[tuple[object, ...]]:
@@ -380,7 +406,7 @@ def _days(table: TableCompared) -> Grid:
     columns = (unit(table), "is", *COUNTS, *_SUMS)
     title = f"{format_count(len(table.days), unit(table))}, by {column_label(measure)}"
     rows = [_day_row(day, measure) for day in table.days]
-    return Grid("days", columns, rows, title=title, drop=("is", "unchanged", "before", "after"), most=_MOST_DAYS)
+    return Grid("days", columns, rows, title=title, drop=("is", "unchanged"), most=_MOST_DAYS)
 
 
 def _day_row(day: DayCompared, measure: str) -> tuple[object, ...]:

@@ -26,6 +26,7 @@ from backfill_assets.difference.difference import (
     sides_compared,
 )
 from backfill_assets.lakehouse.records import Record
+from backfill_assets.plan.code_change import CodeChange
 from backfill_assets.plan.expectations import EVERYTHING, Expectation
 from backfill_assets.plan.records import Plan
 from backfill_assets.text import (
@@ -252,6 +253,8 @@ class Difference(Record):
     """One for each expectation of the plan."""
     stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Of a timeline: which of its days were computed from others than it shows, a line each."""
+    code: tuple[CodeChange, ...] = Field(default=(), exclude_if=not_)
+    """What changed in the logic between both sides."""
 
     @property
     def name(self) -> str:
@@ -304,6 +307,7 @@ def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int
         made_at=made_at,
         tables=tuple(tables),
         verdicts=judge(plan.expectations, tables),
+        code=plan.code,
     )
 
 

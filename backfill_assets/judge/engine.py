@@ -101,7 +101,12 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
             try:
                 yield connection
             except duckdb.Error as error:
-                raise LakehouseUnusable(f"DuckDB: {error}", hint=_LOST) from error
+                raise LakehouseUnusable(f"DuckDB: {without_query(error)}", hint=_LOST) from error
+
+
+def without_query(error: Exception) -> str:
+    """What an engine says of an error, without the query that DuckDB quotes."""
+    return re.split(r"\n+LINE \d+:", str(error))[0].strip()
 
 
 def _remove_spilled(folder: Path) -> None:

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, of_days, select_rows
+from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, of_days, select_rows, without_query
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
@@ -211,7 +211,7 @@ def _answers(
                 raise FilesUnreadable(damage) from error
             names = ", ".join(sorted({file.path.partition("/")[0] for some in files.values() for file in some}))
             raise LakehouseUnusable(
-                f"The rows of {names} cannot be measured: {error}",
+                f"The rows of {names} cannot be measured: {without_query(error)}",
                 hint="Look at the disk, and at what its rules measure: a total has up to 38 digits.",
             ) from error
 
@@ -223,7 +223,7 @@ def _damage(connection: DuckDBPyConnection, rows: str) -> str:
     try:
         connection.execute(f"SELECT MIN(COLUMNS(*)) FROM ({rows})").fetchall()  # noqa: S608 - our own query
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        return "" if _UNANSWERED.search(str(error)) else str(error)
+        return "" if _UNANSWERED.search(str(error)) else without_query(error)
     return ""
 
 

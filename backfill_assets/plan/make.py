@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.basis import basis_of
+from backfill_assets.plan.code_change import code_changes
 from backfill_assets.plan.cost import Volumes, cost, estimate, estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
@@ -48,10 +49,18 @@ def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
         recommended=recommend(chosen, ordered),
         cost=costs,
         times=estimate_times(steps, ordered.journals),
+        code=code_changes(ordered.steps, _published_with(steps, ordered)),
         rollback_window_days=ordered.rollback_window_days,
         basis=basis_of(steps, inputs.days, ordered),
         made_at=ordered.now,
     )
+
+
+def _published_with(steps: Sequence[PlannedStep], situation: PlanContext) -> Iterator[tuple[str, str, str]]:
+    """Of each day to rebuild its step, the version that it was published with, and the planned one."""
+    for step in (each for each in steps if each.kind == "rebuild"):
+        contents = (situation.content(step.name, day) for day in step.days)
+        yield from ((step.name, content.code_version, step.version) for content in contents if content)
 
 
 def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: PlanContext) -> None:

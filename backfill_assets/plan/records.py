@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import PartitionPosition, Record
+from backfill_assets.plan.code_change import CodeChange
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.text import UNKNOWN, format_duration, format_range
 
@@ -296,6 +297,8 @@ class Plan(Record):
     cost: Cost = Cost()
     times: Mapping[str, Span | None] = Field(default_factory=dict)
     """How long each step of the campaign takes; empty if nothing is rebuilt."""
+    code: tuple[CodeChange, ...] = Field(default=(), exclude_if=not_)
+    """What changed in the logic since the days to rebuild were published."""
     rollback_window_days: int = 30
     basis: PlanFingerprint = PlanFingerprint()
     made_at: datetime
@@ -304,7 +307,8 @@ class Plan(Record):
     def id(self) -> str:
         """The same for the same content, found in any order and at any time."""
         # How busy the machine was does not make it another plan.
-        text = json.dumps(_canonical(self.model_dump(mode="json", exclude={"made_at", "times"})), sort_keys=True)
+        content = self.model_dump(mode="json", exclude={"made_at", "times", "code"})
+        text = json.dumps(_canonical(content), sort_keys=True)
         return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property

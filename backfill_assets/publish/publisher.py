@@ -260,7 +260,7 @@ class Publisher(Finish):
         for path in doomed:  # a process that meets the intent carries it out, so that no build adopts the file again
             self.storage.delete(path)
         gone = doomed | set(self.storage.missing(day_of))
-        reasons += [f"the staged file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]
+        reasons += [f"the file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]
         return {day_of[path] for path in gone}
 
 
@@ -335,7 +335,7 @@ def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[da
                 reasons.append(f"{change.table} {day.day} already has a file that is to be appended")
         elif current != set(day.expected.files) or here.publication != day.expected.publication:
             moved.add(day.day)
-            reasons.append(f"another writer published or changed {change.table} {day.day} since it was staged")
+            reasons.append(f"another writer published or changed {change.table} {day.day} since it was looked at")
     return moved
 
 

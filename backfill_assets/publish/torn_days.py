@@ -31,9 +31,10 @@ def require_whole(publication: Publication, states: Mapping[TableDay, DayState])
     if torn:
         key, why = torn[0]
         more = f", and {format_count(len(torn) - 1, 'more day')}" if len(torn) > 1 else ""
+        what = "The rollback" if publication.kind == "rollback" else publication.id
         raise PublicationRefused(
-            f"{publication.id} would be torn: {key} {why}{more}. Nothing was published.",
-            hint=f"Stage the day again from what there is now: backfill run {key.table} --days {key.day}",
+            f"{what} is refused: {key} {why}{more}. Nothing was published.",
+            hint=f"Build the day from what there is now: backfill run {key.table} --days {key.day}",
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -181,7 +181,9 @@ NOT_DONE = Line("Nothing was done: --dry-run.", Tone.QUIET)
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows of typed cells. A narrow terminal leaves columns out as ``drop`` orders; no row is ever wrapped."""
+    """Rows of typed cells. The first column says what a row is about. A narrow terminal leaves columns out that only
+    decorate, and folds long text; nothing is cut.
+    """
 
     name: str
     """Its key in JSON."""
@@ -189,9 +191,9 @@ class Grid:
     rows: Sequence[Sequence[object]] = ()
     title: str = ""
     drop: tuple[str, ...] = ()
-    """Columns that a narrow terminal does without, the first to go first; then the others, from the right."""
+    """Columns that decorate: a narrow terminal does without them, the first to go first."""
     keep: tuple[str, ...] = ()
-    """Columns that are never cut: what people type again. The first column always is one."""
+    """Columns that stay on one line: what people type again. Ids and numbers always do."""
     groups: tuple[str, ...] = ()
     """Columns whose value is shown once for the rows that share it."""
     most: int | None = None
@@ -216,7 +218,22 @@ class Chart:
     words: str = ""
 
 
-Part = Fact | Line | Grid | Chart
+@dataclass(frozen=True)
+class Code:
+    """A unified diff of code. Every line is shown as it is."""
+
+    name: str
+    """Its key in JSON."""
+    text: str
+    title: str = ""
+
+    @staticmethod
+    def tone_of(line: str) -> Tone:
+        """Of a line: what is added, removed, or where it is."""
+        return {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.QUIET}.get(line[:1], Tone.PLAIN)
+
+
+Part = Fact | Line | Grid | Chart | Code
 
 
 @dataclass(frozen=True)
@@ -234,6 +251,12 @@ class Answer:
     """Its key in JSON where it is a section; by default its title."""
     folded: bool = False
     """A detail: a page shows its title alone until it is opened."""
+    brief: Answer | None = None
+    """What a terminal shows of it until all is asked for; pipes, pages and programs get all."""
+
+    def with_next(self, commands: tuple[str, ...]) -> Answer:
+        """This answer, with ``commands`` as what comes next."""
+        return replace(self, next=commands, brief=self.brief.with_next(commands) if self.brief else None)
 
     def facts(self) -> dict[str, object]:
         return {part.name: part.value for part in self.parts if isinstance(part, Fact)}
@@ -251,6 +274,7 @@ class Answer:
             **({"title": self.title} if self.title else {}),
             **{_key(name): plain(value) for name, value in self.facts().items()},
             **{_key(part.name): part.text for part in lines if part.name},
+            **{_key(part.name): part.text for part in self.parts if isinstance(part, Code)},
             **tables,
             **sections,
             **({"notes": notes} if notes else {}),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from backfill_assets.report.answer import Answer, Chart, Fact, Grid, Line, Part, Tone, shown
-from backfill_assets.text import escape_markdown, markdown_table
+from backfill_assets.report.answer import Answer, Chart, Code, Fact, Grid, Line, Part, Tone, shown
+from backfill_assets.text import escape_controls, escape_markdown, markdown_table
 
 _MOST_ROWS = 50
 _LOUD = (Tone.STRONG, Tone.BAD)
@@ -44,6 +45,8 @@ def _block(part: Part) -> str:
             return _table(part)
         case Chart():
             return escape_markdown(part.words)
+        case Code():
+            return _code(part)
 
 
 def _line(line: Line) -> str:
@@ -51,6 +54,14 @@ def _line(line: Line) -> str:
     loud = f"**{text}**" if line.tone in _LOUD and text else text
     linked = f"[{loud}]({line.link})" if line.link else loud
     return f"{linked} `{line.do}`" if line.do else linked
+
+
+def _code(part: Code) -> str:
+    """Fenced by more backticks than the code has in a row."""
+    lines = [escape_controls(line) for line in part.text.splitlines()]
+    fence = "`" * max(3, *(len(found) + 1 for line in lines for found in re.findall("`+", line)), 3)
+    title = f"**{escape_markdown(part.title)}**\n\n" if part.title else ""
+    return "\n".join((f"{title}{fence}diff", *lines, fence))
 
 
 def _table(table: Grid) -> str:

@@ -1,14 +1,15 @@
 """An answer on a terminal or a pipe.
 
-A terminal gets boxes as wide as it is: no row is wrapped. Where they are too wide, Rich cuts long cells short with an
-ellipsis; then columns are left out, in the order that the table states, and a line names what is missing. What people
-type again is neither cut nor left out. A pipe gets tab-separated text, each row complete.
+A terminal gets boxes as wide as it is. Nothing in them is cut: a table that is too wide first does without the columns
+that it says decorate, and a line names them; then long text is folded within its column, between words; then each row
+is a list of its own. Ids and numbers stay on one line. A pipe gets tab-separated text, each row complete.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -21,6 +22,8 @@ from rich.text import Text
 from backfill_assets.report.answer import (
     Answer,
     Chart,
+    Code,
+    Datum,
     Fact,
     Grid,
     Id,
@@ -32,6 +35,7 @@ from backfill_assets.report.answer import (
     shown,
     tone_of,
 )
+from backfill_assets.report.fitting import Fitted, fit, folded, folded_cell
 from backfill_assets.text import escape_controls, format_count
 
 _STYLES = {
@@ -42,14 +46,10 @@ _STYLES = {
     Tone.QUIET: "dim",
     Tone.STRONG: "bold",
 }
-_LEAST_CELL = 8
-"""A cell that is cut keeps so many characters at least; before that, columns are left out."""
-_ROOMY_CELL = 24
 _MOST_LINES = 6
 """Of a cell; the last of them says how many there are beside."""
-_FRAME, _BETWEEN = 1, 3
-"""What the box adds to a line, and to each column."""
-
+_BESIDE_A_FACT = 4
+_LEAST_ROOM = 24
 ShowId = Callable[[str], str]
 _ID = re.compile(r"(?<![\w-])[\w-]+-[\w-]*\d[\w-]*")
 """A word that may be an id; what is none is shown as it is."""
@@ -65,9 +65,13 @@ class Terminal:
     has_json: bool = False
     """Whether the command can print JSON: the line about missing columns names it."""
 
-    def say(self, answer: Answer) -> None:
+    def say(self, answer: Answer, *, long: bool = True) -> None:
+        """On a terminal, in short unless it shall be ``long``; a pipe gets all of it."""
+        if self.for_people and not long and answer.brief:
+            self.say(answer.brief)
+            return
         if answer.title:
-            self._line(answer.title, Tone.STRONG)
+            self._line(self._typed(answer.title), Tone.STRONG)
         for is_fact, parts in groupby(answer.parts, lambda part: isinstance(part, Fact)):
             if is_fact:
                 self._facts([part for part in parts if isinstance(part, Fact)])
@@ -75,25 +79,36 @@ class Terminal:
                 for part in parts:
                     self._part(part)
         for section in answer.sections:
-            self.say(section)
+            self.say(section, long=long)
         if self.for_people:
-            for lead, command in zip(["Next: ", *["  or: "] * len(answer.next)], answer.next, strict=False):
-                self._line(f"{lead}{self._typed(command)}")
+            self._next(answer.next)
+
+    def _next(self, commands: Sequence[str]) -> None:
+        for lead, command in zip(["Next: ", *["  or: "] * len(commands)], commands, strict=False):
+            self._line(f"{lead}{self._typed(command)}")
 
     def _part(self, part: Part) -> None:
         match part:
             case Line():
-                self._line(part.text, part.tone)
+                self._line(self._typed(part.text), part.tone)
                 self._line(f"  -> {self._typed(part.do)}" if part.do else "")
             case Grid():
                 (self._box if self.for_people else self._tabs)(part)
             case Chart():
                 self._line(part.words)
+            case Code():
+                self._code(part)
             case Fact():
                 self._facts([part])
 
+    def _code(self, part: Code) -> None:
+        self._line(part.title, Tone.STRONG)
+        for line in part.text.splitlines():
+            # A line of code keeps its indentation, and no character of it moves a cursor.
+            self.console.print(Text(escape_controls(line), _STYLES[part.tone_of(line)]), soft_wrap=True)
+
     def _typed(self, command: str) -> str:
-        """What to type, with short ids: ``ID^`` is the state just before a publication."""
+        """A command or a sentence with short ids; ``ID^`` is the state just before a publication."""
         return _ID.sub(lambda found: self.show_id(found[0]), command)
 
     def _line(self, text: str, tone: Tone = Tone.PLAIN) -> None:
@@ -109,7 +124,9 @@ class Terminal:
                 self._raw(f"{escape_controls(name)}\t{text}")
             return
         wide = max((cell_len(name) for name, *_ in lines), default=0)
-        for name, text, style in lines:
+        room = self.console.width - wide - _BESIDE_A_FACT
+        told = ((name, text, style) for fact, value, style in lines for name, text in _beside(fact, value, room))
+        for name, text, style in told:
             self.console.print(
                 Text.assemble("  ", (set_cell_size(escape_controls(name), wide), "cyan"), (f"  {text}", style)),
                 soft_wrap=True,
@@ -137,21 +154,26 @@ class Terminal:
         if table.title:
             self._line(table.title, Tone.STRONG)
         shown_rows = replace(table, rows=table.rows[: table.most])
-        fitted = _Fitted.of(shown_rows, self._cells(shown_rows), self.console.width)
-        is_listed = table.one_by_one and (fitted.left_out or fitted.is_cut)
-        if is_listed:
+        cells = self._cells(shown_rows)
+        fitted = fit(shown_rows, [[cell.plain for cell in row] for row in cells], self.console.width)
+        if fitted is None:
             self._one_by_one(shown_rows)
         else:
-            self.console.print(fitted.drawn(table), crop=False, width=max(self.console.width, fitted.least_width))
+            drawn = _drawn(shown_rows, cells, fitted)
+            self.console.print(drawn, crop=False, width=max(self.console.width, fitted.width))
         if more := len(table.rows) - len(shown_rows.rows):
             self._line(f"and {format_count(more, 'more row')}", Tone.QUIET)
-        if not is_listed and (note := fitted.note(has_json=self.has_json)):
-            self._line(note, Tone.QUIET)
+        if fitted is not None and fitted.left_out:
+            where = "A wider terminal or --json shows" if self.has_json else "A wider terminal shows"
+            what = "it" if len(fitted.left_out) == 1 else "them"
+            self._line(f"(left out: {', '.join(fitted.left_out)}. {where} {what}.)", Tone.QUIET)
 
     def _one_by_one(self, table: Grid) -> None:
+        """Each row as a list, under its first cell: that is what it is called, unless the rows are data."""
         for number, row in enumerate(table.rows, start=1):
-            self._line(f"row {number}", Tone.STRONG)
-            self._facts([Fact(name, cell) for name, cell in zip(table.columns, row, strict=True)])
+            facts = [Fact(name, cell) for name, cell in zip(table.columns, row, strict=True)]
+            self._line(f"row {number}" if table.one_by_one else "; ".join(self._lines(row[0])), Tone.STRONG)
+            self._facts(facts if table.one_by_one else facts[1:])
 
     def _cells(self, table: Grid) -> list[list[Text]]:
         before: Sequence[Any] = ()
@@ -166,7 +188,7 @@ class Terminal:
         lines = self._lines(cell)
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES - 1 :] = [f"and {len(lines) - _MOST_LINES + 1} more"]
-        return Text("\n".join(lines), _STYLES[tone_of(cell)], no_wrap=True, overflow="ellipsis")
+        return Text("\n".join(lines), _STYLES[tone_of(cell)])
 
     def _lines(self, value: Any) -> list[str]:
         return [self._text(each) for each in lines_of(value)]
@@ -175,7 +197,16 @@ class Terminal:
         inner = value.value if isinstance(value, Toned) else value
         if isinstance(inner, Id):
             return self.show_id(inner.text)
-        return escape_controls(shown(value, short=self.for_people))
+        text = escape_controls(shown(value, short=self.for_people))
+        return text if isinstance(inner, Datum) else self._typed(text)
+
+
+def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
+    """A sentence on several lines beside its name; no word of it is broken, so that paths and ids can be copied."""
+    if cell_len(text) <= width or width < _LEAST_ROOM:
+        return [(name, text)]
+    first, *more = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return [(name, first), *(("", line) for line in more)]
 
 
 def _repeated(table: Grid, row: Sequence[Any], before: Sequence[Any]) -> set[int]:
@@ -189,94 +220,22 @@ def _repeated(table: Grid, row: Sequence[Any], before: Sequence[Any]) -> set[int
     return found
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """A table as a terminal has room for it."""
-
-    cells: Sequence[Sequence[Text]]
-    columns: tuple[str, ...]
-    left_out: tuple[str, ...]
-    least_width: int
-    is_cut: bool
-
-    @classmethod
-    def of(cls, table: Grid, cells: Sequence[Sequence[Text]], width: int) -> _Fitted:
-        natural = {
-            name: max(cell_len(name), *(_width(row[at]) for row in cells)) for at, name in enumerate(table.columns)
-        }
-        columns = list(table.columns)
-        empty = [name for at, name in enumerate(table.columns) if not any(row[at].plain for row in cells)]
-        if _line_width(natural.values()) > width:
-            columns = [name for name in columns if name not in empty[: len(columns) - 1]]
-        for least in (_ROOMY_CELL, _LEAST_CELL):
-            while _line_width(_least(table, natural, name, least) for name in columns) > width:
-                gone = next((name for name in _next_to_go(table, least) if name in columns), None)
-                if gone is None:
-                    break
-                columns.remove(gone)
-        left_out = tuple(name for name in table.columns if name not in columns and name not in empty)
-        needed = _line_width(natural[name] for name in columns)
-        smallest = _line_width(_least(table, natural, name, _LEAST_CELL) for name in columns)
-        return cls(cells, tuple(columns), left_out, min(needed, max(width, smallest)), needed > width)
-
-    def drawn(self, table: Grid) -> RichTable:
-        found = RichTable()
-        at = [table.columns.index(name) for name in self.columns]
-        numbers = table.numbers()
-        for name in self.columns:
-            found.add_column(
-                name,
-                justify="right" if name in numbers else "left",
-                no_wrap=_is_whole(table, name),
-                min_width=min(_LEAST_CELL, cell_len(name)),
-            )
-        for number, row in enumerate(self.cells):
-            starts_group = bool(table.groups) and number > 0 and bool(row[table.columns.index(table.groups[0])].plain)
-            if starts_group and any(not each[table.columns.index(table.groups[0])].plain for each in self.cells):
-                found.add_section()
-            found.add_row(*(row[each] for each in at))
-        return found
-
-    def note(self, *, has_json: bool) -> str:
-        """What is missing, and where it is; empty if nothing is."""
-        said = [
-            f"left out: {', '.join(self.left_out)}" if self.left_out else "",
-            "cut short: cells that end in …" if self.is_cut else "",
-        ]
-        missing = "; ".join(filter(None, said))
-        where = "A wider terminal, | less -S and --json have" if has_json else "A wider terminal and | less -S have"
-        return f"({missing}. {where} all of it.)" if missing else ""
+def _drawn(table: Grid, cells: Sequence[Sequence[Text]], fitted: Fitted) -> RichTable:
+    found, numbers = RichTable(), table.numbers()
+    for name, width in fitted.widths.items():
+        header = Text("\n".join(folded(name, width)), no_wrap=True)
+        found.add_column(header, justify="right" if name in numbers else "left", width=width, no_wrap=True)
+    places = [(table.columns.index(name), width) for name, width in fitted.widths.items()]
+    for number, row in enumerate(cells):
+        if number and _begins_group(table, cells, row):
+            found.add_section()
+        found.add_row(*(Text(folded_cell(row[at].plain, width), row[at].style, no_wrap=True) for at, width in places))
+    return found
 
 
-def _next_to_go(table: Grid, least: int) -> Iterator[str]:
-    """Columns in the order in which they are left out: those that the table names, then the others from the right."""
-    yield from table.drop
-    if least == _LEAST_CELL:
-        yield from (name for name in reversed(table.columns[1:]) if not _is_typed_again(table, name))
-
-
-def _is_typed_again(table: Grid, name: str) -> bool:
-    return name == table.columns[0] or name in table.keep or _has_ids(table, name)
-
-
-def _has_ids(table: Grid, name: str) -> bool:
-    at = table.columns.index(name)
-    return any(isinstance(row[at], Id) for row in table.rows)
-
-
-def _is_whole(table: Grid, name: str) -> bool:
-    """Numbers and what is typed again are not cut."""
-    return _is_typed_again(table, name) or name in table.numbers()
-
-
-def _least(table: Grid, natural: dict[str, int], name: str, least: int) -> int:
-    return natural[name] if _is_whole(table, name) else min(natural[name], max(least, cell_len(name)))
-
-
-def _width(cell: Text) -> int:
-    return max((cell_len(line) for line in cell.plain.split("\n")), default=0)
-
-
-def _line_width(widths: Iterable[int]) -> int:
-    found = list(widths)
-    return _FRAME + sum(found) + _BETWEEN * len(found)
+def _begins_group(table: Grid, cells: Sequence[Sequence[Text]], row: Sequence[Text]) -> bool:
+    """Whether a line is drawn above it: where there are groups of several rows."""
+    if not table.groups:
+        return False
+    at = table.columns.index(table.groups[0])
+    return bool(row[at].plain) and any(not each[at].plain for each in cells)

@@ -34,6 +34,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.view import View, main_days
+from backfill_assets.text import format_count
 from backfill_assets.timeline.build import TimelineBuilt, computed_again
 from backfill_assets.timeline.rewind import new_timeline
 
@@ -54,11 +55,10 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 
     Raises :class:`InvalidRequest` for the current version, for one that is not declared, and if there is one already.
     """
-    if step.source is not None or step.version(asked.version).name == current_version(lake, step):
-        raise InvalidRequest(
-            f"{asked.version} of {step.name} is what main has: there is nothing to keep beside it.",
-            hint=f"Versions: {', '.join(each.name for each in step.versions) or 'none'}.",
-        )
+    if step.source is not None:
+        raise InvalidRequest(f"{step.name} is raw: it has no versions to keep beside each other.")
+    if step.version(asked.version).name == current_version(lake, step):
+        raise _is_current(step, asked.version, published_versions(lake, step))
     if found := find_of_version(lake.storage, lake.publisher.now(), step.name, asked.version):
         raise InvalidRequest(
             f"{found.name} has {asked.version} of {step.name} already.", hint=f"backfill timeline show {found.name}"
@@ -81,6 +81,30 @@ def take_days(
 def current_version(lake: Lake, step: Step) -> str:
     """The one that main has, also if it is not declared any more."""
     return lake.switches().get(step.name, step.current)
+
+
+def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
+    """The days of ``step`` in main, by the version that they were built with."""
+    found: dict[str, list[date]] = {}
+    for day, record in sorted(main_days(lake.publisher.log, [step.name]).get(step.name, {}).items()):
+        found.setdefault(record.content.code_version if record.content else "", []).append(day)
+    return found
+
+
+def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]]) -> InvalidRequest:
+    """Days of other versions may still be in main: a plan rebuilds them."""
+    others = [day for name, days in published.items() if name not in ("", version) for day in days]
+    is_current = f"{version} is the current version of {step.name}: runs build main with it"
+    if not others:
+        others_named = ", ".join(each.name for each in step.versions if each.name != version) or "none"
+        return InvalidRequest(f"{is_current}.", hint=f"A timeline is for another one. Other versions: {others_named}.")
+    names = ", ".join(sorted(set(published) - {"", version}))
+    return InvalidRequest(
+        f"{is_current}, and {format_count(len(others), 'day')} of main {'is' if len(others) == 1 else 'are'} still of "
+        f"{names}.",
+        hint=f"To rebuild them: backfill plan {step.name} --days {DayRange(min(others), max(others))} --version "
+        f"{version}. A timeline is for a version that is not current.",
+    )
 
 
 def name_of_version(step: str, version: str) -> str:

@@ -15,6 +15,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.plan.basis import MovedTable, PlanDrift
+from backfill_assets.plan.code_change import CodeChange
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import (
     Cost,
@@ -33,6 +34,7 @@ from backfill_assets.plan.records import (
     Span,
     Why,
 )
+from backfill_assets.report.answer import Line, Tone, shown
 from backfill_assets.report.markdown import markdown
 from backfill_assets_tests.plan.world import D
 
@@ -76,13 +78,52 @@ def _notes(plan: Plan) -> list[str]:
 
 def test_a_headline_counts_days_periods_and_steps_that_are_rebuilt() -> None:
     """Skipped days and steps that only skip are not counted."""
-    assert headline(_plan(FACT, FRESH)) == "fact 2017-03-08, onwards: 1 day of 1 step."
-    assert headline(_plan(FACT, WEEKLY, FRESH, version="v1", scope=Scope.WHOLE)) == (
-        "fact 2017-03-08 by v1, whole: 1 day and 1 period of 2 steps."
+    assert headline(_plan(FACT, FRESH)) == "Rebuild fact 2017-03-08, and what is computed from it: 1 day in 1 table."
+    assert headline(_plan(FACT, FACT, WEEKLY, FRESH, version="v1", scope=Scope.WHOLE)) == (
+        "Rebuild fact 2017-03-08 by v1, all that it is computed from, and all that is computed from it: 1 day and 1"
+        " week in 3 tables."
     )
     years = FACT.model_copy(update={"rebuild": {Why.MISSING: ("2014-01-01..2016-12-31",)}})
-    assert headline(_plan(years, scope=Scope.DOWNSTREAM)).endswith("downstream: 1,096 days of 1 step.")
-    assert headline(_plan(WEEKLY)).endswith("onwards: 1 period of 1 step.")
+    assert headline(_plan(years, scope=Scope.DOWNSTREAM)).endswith(
+        "only what is computed from it: 1,096 days in 1 table."
+    )
+    monthly = WEEKLY.model_copy(update={"cadence": Cadence.MONTHLY, "rebuild": {Why.MISSING: ("2017-03-01",)}})
+    assert headline(_plan(FACT, WEEKLY, monthly)).endswith(": 1 day, 1 week and 1 month in 3 tables.")
+
+
+CHANGED = CodeChange(table="fact", before="v1", after="v2", diff="--- a\n+++ b\n@@ -1 +1 @@\n-one\n+two")
+
+
+def test_a_terminal_begins_with_five_lines() -> None:
+    """What and how many days, why, at what cost, in which code, at what risk; then what comes next."""
+    warns = PlanFinding(kind="x", severity="warns", message="The input is stale.", next_step="Rebuild it.")
+    cost = Cost(time=ABOUT, price_per_core_hour=Decimal(1))
+    brief = plan_answer(_plan(FACT, cost=cost, code=(CHANGED,), findings=(warns, warns)), NOW).brief
+    assert brief is not None
+    assert {name: shown(value) for name, value in brief.facts().items()} == {
+        "why": "code changed: fact",
+        "cost": "0.0347 for about 0:02:05 (100 s to 0:02:10) on 1 core",
+        "code": "fact: v1 becomes v2, 1 line added and 1 removed.",
+        "risk": "The input is stale. And 1 more warning. You can undo it for 30 days.",
+    }
+    plan = _plan(FACT)
+    assert [part.text for part in brief.parts if isinstance(part, Line)][-1].endswith("--long")
+    assert plan_answer(plan, NOW).brief.next == (f"backfill run {plan.id}",)  # type: ignore[union-attr]
+
+
+def test_what_stops_a_plan_is_said_at_once_with_what_to_do() -> None:
+    stops = PlanFinding(kind="x", severity="stops", message="A day is missing.", next_step="Land it.")
+    brief = plan_answer(_plan(FACT, findings=(stops,)), NOW).brief
+    assert brief is not None and brief.next == () and "risk" not in brief.facts()
+    assert Line("stops: A day is missing.", Tone.BAD, "Land it.") in brief.parts
+
+
+def test_the_code_is_beside_the_numbers_and_no_part_of_the_id() -> None:
+    """In JSON, in Markdown; a plan from before has none."""
+    plan = _plan(FACT, code=(CHANGED,))
+    assert plan.id == _plan(FACT).id and Plan.from_json(plan.to_json(), id=plan.id).code == (CHANGED,)
+    assert _told(plan)["code"]["fact_v1_v2"] == CHANGED.diff and "code" not in _told(_plan(FACT))
+    assert f"**fact: v1 becomes v2**\n\n```diff\n{CHANGED.diff}\n```" in markdown(plan_answer(plan, NOW))
 
 
 @pytest.mark.parametrize("steps", [(), (FRESH,)], ids=["no step", "all skipped"])

@@ -57,6 +57,9 @@ def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None
     ]
 
 
+UNDOABLE = "it is published. You can undo it"
+
+
 @pytest.mark.parametrize("last", [CampaignStep.PIN, CampaignStep.VALIDATE])
 def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_on(last: CampaignStep) -> None:
     stopped = [*until(last), entry("approved"), entry("stopped", last)]
@@ -146,7 +149,11 @@ LIMIT = STOPPED.model_copy(update={"reason": "1 of 17 days are held back, and at
         ([*until(CampaignStep.PIN), LIMIT], WINDOW, f"it was stopped: {LIMIT.reason[:-1]}"),
         ([*CUT, WITHDRAWN], WINDOW, CampaignStep.DOWNSTREAM),
         ([*CUT[:-1], WITHDRAWN, CUT[-1]], WINDOW, CampaignStep.DOWNSTREAM),
-        (TOLD, WINDOW - timedelta(seconds=1), "it can be rolled back until 2026-03-31, and is decommissioned then"),
+        (
+            TOLD,
+            WINDOW - timedelta(seconds=1),
+            f"{UNDOABLE} until 2026-03-31; then its staging files are deleted",
+        ),
         (TOLD, WINDOW, CampaignStep.DECOMMISSION),
         ([*TOLD, BACK], WINDOW, "it was rolled back"),
         ([*TOLD, BACK, entry("resumed")], WINDOW, 0),

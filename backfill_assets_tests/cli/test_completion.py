@@ -21,6 +21,7 @@ from backfill_assets_tests.cli.golden import PLAN
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 TABLE = "fact_sales_transactions"
+SUNDAY = [f"2017-03-0{day}" for day in (3, 4, 5)]
 FIRST = "20170601t120100-fact-sales-transactions-1a2b3c4d"
 
 
@@ -57,6 +58,14 @@ OFFERED: Sequence[tuple[str, list[str]]] = [
     ("backfill diff m", ["main"]),
     (f"backfill status {TABLE} --on t", ["trial"]),
     ("backfill dataset check sea", ["sea_temperatures"]),
+    ("backfill status +fact_d", ["+fact_daily_revenue"]),
+    ("backfill run plan --limits dev", ["deviation=10%"]),
+    ("backfill run plan --limits deviation=2%,n", ["deviation=2%,nulls=1%"]),
+    (
+        f"backfill plan {TABLE} --expect amount_eur",
+        [f"amount_eur {how}" for how in ("< 1%", "< 2% a day", "unchanged")],
+    ),
+    (f"backfill plan {TABLE} --expect curr", ["currency=VALUE unchanged"]),
 ]
 
 
@@ -66,6 +75,13 @@ def test_tables_days_versions_and_ids_are_offered(known: Backfill, monkeypatch: 
     for name, place in (("HOME", str(known.home / "empty")), ("LAKEHOUSE", "gs://bucket")):
         monkeypatch.setenv(f"BACKFILL_{name}", place)
         assert _tab("backfill rollback ") == _tab(f"backfill show {TABLE} ") == []
+
+
+def test_days_that_have_landed_are_offered_before_they_are_published(known: Backfill) -> None:
+    """Of the sources that the table is made of."""
+    known.land_a_sunday()
+    assert _tab(f"backfill run {TABLE} --upstream --days ") == [str(DAY), str(NEXT), *SUNDAY]
+    assert _tab("backfill run report_sea_temperature --days ") == []
 
 
 def test_bash_completes_by_the_line_of_the_docs(known: Backfill) -> None:

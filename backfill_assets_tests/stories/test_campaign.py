@@ -100,7 +100,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
     cut = launch(daemon, APPROVE_JOB, plan=at.plan.id)
     assert cut["spent, seconds"] > 0 and cut["estimated"] == "unknown", "no campaign came before"
-    assert "is decommissioned then" in daemon.until_it_waits()
+    assert "then its staging files are deleted" in daemon.until_it_waits()
 
     new = checksums(wrong)
     assert all(new[table] != old[table] for table in TABLES)

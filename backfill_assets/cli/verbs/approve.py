@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.campaigns import campaign_run, carry_on, say_campaign
+from backfill_assets.cli.campaigns import campaign_run, carry_on, goes_on_after_ctrl_c, say_campaign
 from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.report.answer import Fact
 
 if TYPE_CHECKING:
@@ -42,24 +43,38 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
     Afterwards, downstream tables that are not in the plan are built, and the notice is sent. After `backfill run PLAN
     --daemon`, this command records your approval, and Dagster's daemon does the rest.
     """
-    from backfill_assets.campaign.course import is_published
-    from backfill_assets.lakehouse.campaign_journal import CampaignStep
-
     with campaign_run(plan, "backfill approve") as at:
         back: RolledBack = {}
-        if any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up()) and is_published(at.state):
-            report_step(f"{at.facts.publication} was approved and begun by a process that died: it goes on")
-        else:
+        if not _is_under_way(at):
             back = _take_approval(at, without_held_back=without_held_back, yes=yes)
-        if at.state.approved is not None and not at.state.daemon:
-            seen = _difference(at)
-            try:
-                carry_on(at)
-            except CampaignStopped:
-                if not wants_json() and _difference(at) != seen:
-                    _say_difference(at)
-                raise
+        with goes_on_after_ctrl_c(at):
+            _publish(at)
         say_campaign(at, Fact("rolled back since", back))
+
+
+def _is_under_way(at: CampaignRun) -> bool:
+    """Whether it was approved and published before, by a process that left something to do: it goes on."""
+    from backfill_assets.campaign.standing import PlanStanding, standing_of
+
+    ended = any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up())
+    facts = at.facts
+    if standing_of(facts) is not PlanStanding.PUBLISHED or (facts.course.daemon and not ended):
+        return False
+    report_step(f"{facts.plan} is published, as {facts.publication}: it goes on with {facts.left}")
+    return True
+
+
+def _publish(at: CampaignRun) -> None:
+    """Publish what is approved, unless Dagster's daemon does; a new difference that stops it is shown."""
+    if at.state.approved is None or at.state.daemon:
+        return
+    seen = _difference(at)
+    try:
+        carry_on(at)
+    except CampaignStopped:
+        if not wants_json() and _difference(at) != seen:
+            _say_difference(at)
+        raise
 
 
 def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> RolledBack:
@@ -77,7 +92,8 @@ def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> Ro
         say_answer(approval_answer(at, back))
     if not yes:
         ask("Publish this?")
-    at.approve(without_held_back=without_held_back, seen=seen)
+    with goes_on_after_ctrl_c(at):
+        at.approve(without_held_back=without_held_back, seen=seen)
     return back
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +15,7 @@ from backfill_assets.cli.completion import complete_plan_or_state
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import campaign_meant, find_plan, find_state, find_undoable
-from backfill_assets.cli.options import STATE, TABLE, as_json, days
+from backfill_assets.cli.options import STATE, TABLE, as_json, days, long
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
@@ -64,6 +63,7 @@ class DaysNotReproduced(CommandFailed):
     help="Write a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
 )
 @click.option("--recomputed", is_flag=True, help="Compute each day of the publication LEFT again, and compare.")
+@long
 @as_json
 @click.pass_context
 def diff(
@@ -74,6 +74,7 @@ def diff(
     days: DayRange | None,
     page: str | None,
     recomputed: bool,
+    long: bool,
 ) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
@@ -87,8 +88,10 @@ def diff(
     each day of a publication, plan or campaign again from the inputs that were recorded with it, and compare rows and
     checksums; nothing is published.
 
-    Shows how many rows are added, removed and changed (by key), the sums of measures, the groups that differ most, and
-    some changed rows side by side. Personal columns are not shown. Days with the same content are not read.
+    On a terminal the first lines say what changes, on which days, in which code, and whether it is as expected; --long
+    shows the rest: how many rows are added, removed and changed (by key), the sums of measures, the groups that differ
+    most, some changed rows side by side, and the changed lines of code. Personal columns are not shown. Days with the
+    same content are not read.
 
     The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is not met.
 
@@ -115,7 +118,7 @@ def diff(
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{found.left}-and-{found.right}")
     if page is not None:
         _write(answer, Path(page) if page else settings.home / "differences" / f"{name}.html")
-    say_answer(answer(drawn=False))
+    say_answer(answer(drawn=False), long=long)
     ctx.exit(1 if found.unmet else 0)
 
 
@@ -140,7 +143,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
 
     def answer(*, drawn: bool) -> Answer:
         shown = plan_difference_answer(publisher.storage, plan, found, steps, settings.approval_by, ui=ui, drawn=drawn)
-        return shown if drawn else replace(shown, next=() if found.unmet else next_of_plan(publisher, plan))
+        return shown if drawn else shown.with_next(() if found.unmet else next_of_plan(publisher, plan))
 
     return found, answer
 

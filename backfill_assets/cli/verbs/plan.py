@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan
-from backfill_assets.cli.options import as_json, days, expect, refuse, version
+from backfill_assets.cli.options import as_json, days, expect, long, refuse, version
 from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.selections import target_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
@@ -45,6 +47,7 @@ _OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
 )
 @click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
 @expect
+@long
 @as_json
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
 @click.pass_context
@@ -58,6 +61,7 @@ def plan(
     scope: str,
     force: bool,
     expected: tuple[str, ...],
+    long: bool,
     as_markdown: bool,
 ) -> None:
     """Plan a rebuild of days of TABLE and of what is computed from it.
@@ -66,10 +70,12 @@ def plan(
     Examples:
       backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v2
       backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --expect "revenue_eur < 2% a day"
+      backfill plan +fact_daily_revenue --days 2017-03-01       also all that it is computed from: --scope whole
       backfill plan -f backfills --check             in CI: what would happen; nothing is stored
 
     Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
-    hash of its content. With PLAN, a plan is shown again, with what has changed since.
+    hash of its content. With PLAN, a plan is shown again, with what has changed since. On a terminal the first lines
+    say what is rebuilt, how many days, why, at what cost and risk, and what comes next; --long shows the rest.
 
     With -f FILE, everything comes from the file. The same file on the same state is the same plan, with the same id.
 
@@ -95,18 +101,20 @@ def plan(
             found, moved, now = look_again(settings, current_catalog(), find_plan(open_storage(), target))
         else:
             table, chosen = _table_and_days(target, days)
+            typed = ctx.get_parameter_source("scope") is not ParameterSource.DEFAULT
+            table, meant = target_meant(table, Scope(scope), scope_is_typed=typed)
             asked = PlanRequest(
                 target=table,
                 days=format_range(chosen),
                 version=version or "",
-                scope=Scope(scope),
+                scope=meant,
                 force=force,
                 expectations=tuple(map(Expectation.parse, expected)),
             )
             found, now = plan_and_keep(settings, current_catalog(), asked, os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
-    say_answer(answer, as_markdown=as_markdown)
+    say_answer(answer, as_markdown=as_markdown, long=long)
     ctx.exit(exit_code)
 
 

@@ -128,7 +128,7 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import undo_plan_answer, undone_answer
     from backfill_assets.campaign.look import carry_out_undo
-    from backfill_assets.campaign.undo import plan_undo
+    from backfill_assets.campaign.undo import plan_undo, undone_sentence
     from backfill_assets.campaign.undo_days import require_undoable
 
     with foreground_lake() as lake:
@@ -138,9 +138,14 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
         require_undoable(plan.days)
         if not yes:
             ask(_QUESTION)
-        done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
+        try:
+            done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
+        except InvalidRequest:
+            # Who lost to another undo is told what all are told afterwards.
+            _require_undoable(lake.publisher, plan.campaign, found)
+            raise
         deliver_notices(current_settings(), lake.publisher)
-    say_done(undo_plan_answer(done.plan), undone_answer(done))
+    say_done(undo_plan_answer(done.plan), undone_answer(done, undone_sentence(done, current_catalog().steps)))
 
 
 def new_rollback_id(now: datetime | None = None) -> str:

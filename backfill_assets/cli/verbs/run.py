@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.campaigns import stage_plan
-from backfill_assets.cli.completion import complete_table_or_plan
+from backfill_assets.cli.completion import complete_limits, complete_table_or_plan
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import DAYS, TIMELINE_TO_CHANGE, as_json, dry_run, refuse, version
 from backfill_assets.cli.output import go_on, say_answer
+from backfill_assets.cli.selections import tables_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
@@ -79,7 +80,11 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
     help="Plan only: the share staged by the end of each wave.  [default: those of the plan, or 1%,10%,50%,100%]",
 )
 @click.option(
-    "--limits", default="", metavar="NAME=VALUE,..", help="Plan only: limits that stop it, such as deviation=2%."
+    "--limits",
+    default="",
+    metavar="NAME=VALUE,..",
+    shell_complete=complete_limits,
+    help="Plan only: limits that stop it, such as deviation=2%.",
 )
 @click.option("--daemon", is_flag=True, help="Plan only: let Dagster's daemon carry it out.")
 @as_json
@@ -106,6 +111,7 @@ def run(
     Examples:
       backfill run fact_daily_revenue --upstream --days 2017-03-01..2017-05-29
       backfill run fact_daily_revenue --days 2017-03-01..2017-05-29 --on trial     on a timeline; nothing is published
+      backfill run tag:report --days 2017-03-01..2017-03-07      all reports; also +TABLE, TABLE+ and stale:
       backfill run plan-0123456789abcdef        stage a plan where no reader sees it
 
     If a step fails, those that read its tables are left out, all others are built, and the exit code is 1.
@@ -141,7 +147,9 @@ def run(
     from backfill_assets.plan.table_run import RunRequest
 
     chosen = sorted({day for each in days for day in each})
-    asked = RunRequest(tables, chosen, upstream=upstream, downstream=downstream, version=version, force=force)
+    asked = RunRequest(
+        tables_meant(tables), chosen, upstream=upstream, downstream=downstream, version=version, force=force
+    )
     if on is None:
         _on_main(asked, verify=verify, same_rows=same_rows, dry_run=dry_run)
     else:
@@ -171,8 +179,6 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     from backfill_assets.state.observed import observe_each
     from backfill_assets.state.rolled_back import rollbacks
 
-    for table in asked.tables:
-        current_catalog().table(table)
     storage, zone = open_storage(), LandingZone(current_settings().landing)
 
     @cache

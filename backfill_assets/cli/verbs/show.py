@@ -6,7 +6,7 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.options import PUBLICATION, as_json, day, on_timeline, table
+from backfill_assets.cli.options import PUBLICATION, as_json, day, long, on_timeline, table
 from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, open_storage
 
@@ -16,9 +16,10 @@ from backfill_assets.cli.wiring import current_catalog, open_storage
 @day
 @click.option("--at", type=PUBLICATION, help="After this publication.  [default: now]")
 @on_timeline
+@long
 @as_json
-def show(table: str, day: date, at: str | None, on: str | None) -> None:
-    """Show one DAY of TABLE: status, publication, checksum, metrics, files, and its first rows.
+def show(table: str, day: date, at: str | None, on: str | None, long: bool) -> None:
+    """Show one DAY of TABLE: its status, publication and first rows; with --long also metrics, inputs and files.
 
     \b
     Examples:
@@ -37,4 +38,4 @@ def show(table: str, day: date, at: str | None, on: str | None) -> None:
         found = look_at_day_on_timeline(storage, steps, table, day, on)
     else:
         found = look_at_day(storage, steps, table, day, at)
-    say_answer(day_answer(found))
+    say_answer(day_answer(found), long=long)

@@ -9,6 +9,7 @@ from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import as_json, days, on_timeline
 from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.selections import tables_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
 
@@ -26,6 +27,8 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
     Examples:
       backfill status                                     which days of which tables are stale
       backfill status fact_daily_revenue --on trial       day by day, as they are on a timeline
+      backfill status +fact_daily_revenue                 and of all that it is computed from
+      backfill status stale:                              the stale tables, day by day; stale:sales of a dataset
       backfill status plan-0123456789abcdef               each step of a campaign, and what comes next
 
     Tables that are named are shown day by day. Reads the publication log and the Delta logs only: no data is read but
@@ -45,10 +48,8 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
     from backfill_assets.answers.status import look_at_main, look_at_timeline, status_answer
     from backfill_assets.landing.zone import LandingZone
 
-    chosen, catalog = tuple(dict.fromkeys(tables)), current_catalog()
-    for table in chosen:
-        catalog.table(table)
-    publisher, steps = open_publisher(), catalog.steps
+    chosen = tables_meant(tables)
+    publisher, steps = open_publisher(), current_catalog().steps
     if on is None:
         found = look_at_main(publisher.storage, steps, chosen, days, LandingZone(current_settings().landing))
     else:

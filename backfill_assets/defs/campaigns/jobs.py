@@ -23,7 +23,7 @@ from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.standing import PlanWord, is_page_of, page_of, standing_of
 from backfill_assets.campaign.steps import carry_on
-from backfill_assets.campaign.undo import plan_undo
+from backfill_assets.campaign.undo import plan_undo, undone_sentence
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.campaigns.pages import (
     APPROVE_JOB,
@@ -310,8 +310,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
     deliver(lake.publisher, run.sender)
     publication = done.published.publication
     run.report(publication)
-    again = len(done.plan.again)
-    words = undo_page(plan, publication, len(done.plan.days) - again, again, run.pads)
+    words = undo_page(plan, publication, undone_sentence(done, lake.catalog.steps), run.pads)
     facts = {"publication": dg.MetadataValue.text(publication), "undoes": dg.MetadataValue.text(done.plan.publication)}
     run.show(at, {**in_markdown(words), **facts})
 

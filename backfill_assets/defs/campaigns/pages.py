@@ -216,12 +216,10 @@ def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     return page
 
 
-def undo_page(plan: str, publication: str, put_back: int, again: int, pads: Launchpads) -> Entries:
-    """For a campaign that was rolled back by ``publication``."""
-    found = f"{format_count(put_back + again, 'day')} of tables hold again what they held before the campaign"
-    more = f", {again} of them computed again because they had moved since" if again else ""
+def undo_page(plan: str, publication: str, sentence: str, pads: Launchpads) -> Entries:
+    """For a campaign that was rolled back by ``publication``; the ``sentence`` says what of."""
     do = f"Nothing. To publish it after all, [start the plan again]({pads.start(plan)}); {_LAUNCH}."
-    return _page(f"{found}{more}.", "Nothing.", do, f"backfill rollback {publication}", "to undo this undo")
+    return _page(sentence, "Nothing.", do, f"backfill rollback {publication}", "to undo this undo")
 
 
 def _page(

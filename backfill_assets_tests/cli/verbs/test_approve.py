@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 from collections.abc import Iterator
@@ -12,15 +13,20 @@ from typing import Any
 import pytest
 
 from backfill_assets.answers import campaign as answers
+from backfill_assets.campaign import standing as standings
+from backfill_assets.campaign import steps
+from backfill_assets.campaign.course import CampaignState
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.standing import PlanFacts, PlanStanding
 from backfill_assets.cli import campaigns
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.publish.outbox import announce, begins_key
 from backfill_assets.report.answer import Line
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, STYLE, golden_home
+from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, STYLE, DeclaredLakehouse, golden_home
 
 SHORT = PLAN.id[:12]
 APPROVE = f"Nothing of it is published yet. To publish all of it at once: backfill approve {PLAN.id}"
@@ -111,3 +117,63 @@ def test_a_damaged_journal_hides_no_other_campaign(staged: Backfill) -> None:
     open_plan(storage, damaged)
     found = staged.json("status")
     assert found[PLAN.id.replace("-", "_")]["days"] and found[damaged.replace("-", "_")]["plan"] == damaged
+
+
+# ------------------------------------------------------------------ Ctrl-C
+
+
+def _interrupted_at(monkeypatch: pytest.MonkeyPatch, staged: Backfill, at: CampaignStep) -> list[CampaignStep]:
+    """Ctrl-C comes at the step ``at``; the cut-over publishes a row. Returns the steps that were begun."""
+    begun: list[CampaignStep] = []
+    lakehouse = DeclaredLakehouse(staged.home / "lakehouse")
+    lakehouse.minutes = 60
+
+    def do_step(at_work: CampaignRun, step: CampaignStep, *_: object) -> None:
+        begun.append(step)
+        if step is at:
+            raise KeyboardInterrupt
+        made = lakehouse.request(f"cut-{len(begun)}", {REVENUE: {DAYS[0]: [5]}})
+        of_campaign = made.provenance.model_copy(update={"campaign": campaign_of(PLAN.id)})
+        lakehouse.publisher.publish(made.model_copy(update={"provenance": of_campaign}))
+        at_work.catch_up()
+
+    monkeypatch.setattr(steps, "do_step", do_step)
+    return begun
+
+
+def test_ctrl_c_after_a_yes_says_what_stands_and_the_same_command_goes_on(
+    staged: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run does it: exit code 130."""
+    begun = _interrupted_at(monkeypatch, staged, CampaignStep.CUT_OVER)
+    for _ in range(2):
+        said = staged("approve", PLAN.id, "--yes", exit_code=130).stderr
+        assert f"Interrupted: {PLAN.id} is approved, and nothing of it is published yet." in said
+        assert "-> Run the same command again: it goes on." in said
+    assert begun == [CampaignStep.CUT_OVER] * 2 and staged.json("status", SHORT)["standing"] == "approved"
+
+
+def test_ctrl_c_after_the_cut_over_says_that_it_is_published(staged: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command goes on with what is left, and asks for no second yes."""
+    begun = _interrupted_at(monkeypatch, staged, CampaignStep.DOWNSTREAM)
+    monkeypatch.setattr(steps, "deliver", lambda *_: None)
+    for cut in ("cut-1", "cut-1"):
+        said = staged("approve", PLAN.id, "--yes", exit_code=130).stderr
+        assert f"Interrupted: {PLAN.id} is published, as {cut}. Not done yet: step 7 of 9: downstream rebuilt." in said
+    assert begun == [CampaignStep.CUT_OVER, CampaignStep.DOWNSTREAM, CampaignStep.DOWNSTREAM]
+
+
+@pytest.mark.parametrize("standing", PlanStanding)
+def test_each_standing_has_a_sentence_for_ctrl_c(standing: PlanStanding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standings, "standing_of", lambda _: standing)
+    facts = PlanFacts(plan=PLAN.id, course=CampaignState("campaign"), left="step 7", publication="cut", half_done="cut")
+    said = campaigns.interrupted_sentence(facts)
+    assert said.startswith("Interrupted") and said.endswith(".") and PLAN.id in said
+
+
+def test_an_error_is_json_where_json_is_asked_for(staged: Backfill) -> None:
+    """One line on standard error, with what to do; no answer on standard output, and the same exit code."""
+    said = staged("approve", "plan-nosuch", "--json", exit_code=1)
+    found = json.loads(said.stderr)
+    assert (found["exit_code"], said.stdout) == (1, "") and found["error"].startswith("There is no plan 'plan-nosuch'")
+    assert found["hint"].startswith("Plans: plan-")

@@ -52,6 +52,21 @@ def test_a_day_or_table_without_anything_is_an_answer_and_wrong_words_get_one(ba
     backfill("show", TABLE, exit_code=2)
 
 
+def test_a_day_that_is_not_there_says_what_to_do(backfill: Backfill) -> None:
+    """Now, then, and on a timeline; of a week its first day is named."""
+    upstream = f"-> backfill run {TABLE} --upstream --days {DAY}"
+    assert f"It was never published.\n  {upstream}\n" in backfill("show", TABLE, DAY).stdout
+    assert f"-> backfill run raw_sales --days {DAY}\n" in backfill("show", "raw_sales", DAY).stdout
+    backfill.lakehouse.publish("first", {TABLE: {NEXT: [1]}})
+    said = f"It was never published. It has days from {NEXT} to {NEXT}.\n  {upstream}\n"
+    assert said in backfill("show", TABLE, DAY).stdout
+    assert "It was not published by then." in backfill("show", TABLE, DAY, "--at", "first").stdout
+    backfill("timeline", "create", "trial")
+    assert f"-> backfill run {TABLE} --days {DAY} --on trial\n" in backfill("show", TABLE, DAY, "--on", "trial").stdout
+    assert "-> backfill show report_store_ranking 2017-02-27\n" in backfill("show", "report_store_ranking", DAY).stdout
+    assert "backfill run" not in backfill("show", TABLE, NEXT).stdout
+
+
 def test_json_rounds_nothing() -> None:
     """Amounts are decimals and stay so, as text."""
     with redirect_stdout(StringIO()) as printed:

@@ -167,8 +167,8 @@ def test_after_the_publication_each_page_says_what_was_published(tmp_path: Path)
 
 
 def test_an_undo_can_be_undone() -> None:
-    page = complete(undo_page("plan-1", "p2", 3, 1, PADS))
-    assert "4 days" in page and "1 of them computed again" in page and "`backfill rollback p2`" in page
+    page = complete(undo_page("plan-1", "p2", "Undone: 4 days in 1 table are as before.", PADS))
+    assert "Undone: 4 days in 1 table are as before." in page and "`backfill rollback p2`" in page
 
 
 def test_the_letter_is_linked_where_a_browser_can_open_it() -> None:
