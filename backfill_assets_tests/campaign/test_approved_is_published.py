@@ -361,7 +361,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
             patch.setattr(module, "shadow", world.shadow)
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
-        patch.setattr(cutover, "observe", lambda *_, **__: LogView())
+        patch.setattr(cutover, "observe_each", lambda *_, **__: LogView())
         patch.setattr(difference, "records_seen", world.files)
         patch.setattr(TableComparison, "_with_rows", read)
         patch.setattr(campaign_work, "html", lambda _: "")
