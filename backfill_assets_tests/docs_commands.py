@@ -77,13 +77,13 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
     f"backfill rollback {PLAN}": "is_undone_untold",
     f"backfill run {PLAN} --waves 5%,100% --limits deviation=2%,gates=20%,seconds=3600,money=5": "waits_for_approval",
-    f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
+    f"backfill run {FACT}+ --days {DAYS}": "builds_v2",
     f"backfill rollback {PUBLICATION}": "is_rolled_back",
     "backfill maintain --dry-run": "is_maintained",
     "backfill maintain": "is_maintained",
     "backfill sample real --dataset sea_temperatures --days 2016-02-15..2016-02-28": ("sea_temperatures",),
     "backfill dataset check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
-    "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-28": (
+    "backfill run +report_sea_temperature --days 2016-02-15..2016-02-28": (
         "report_sea_temperature",
         "published",
     ),
@@ -144,13 +144,13 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill diff main with-v2": _REWIND,
     'backfill timeline publish with-v2 --expect "rows unchanged"': _PUBLISHED,
     "backfill timeline create trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
-    f"backfill run {FACT} --downstream --version v1 --days {DAYS} --on trial": _RUN_ON,
+    f"backfill run {FACT}+ --version v1 --days {DAYS} --on trial": _RUN_ON,
     f"backfill status {FACT} --on trial": _RUN_ON,
     f"backfill trace {TRACED} --on trial": _RUN_ON,
     "backfill timeline open trial": _REWIND,
     "backfill incident list": "backfill_assets_tests/cli/verbs/test_incident.py::"
     "test_those_for_a_person_come_first_and_those_of_the_week_last",
-    "backfill incident acknowledge late-rows-bronze-sales-20170304-1 --for 4h": "backfill_assets_tests/cli/verbs/"
+    "backfill incident acknowledge late-rows-bronze-sales-20170304-1 4h": "backfill_assets_tests/cli/verbs/"
     "test_incident.py::test_a_person_says_who_looks_after_one_and_for_how_long",
     'backfill incident close late-rows-bronze-sales-20170304-1 "Easter"': "backfill_assets_tests/cli/verbs/"
     "test_incident.py::test_a_person_closes_one_once_and_the_sensor_carries_it_out",

@@ -206,8 +206,8 @@ def _absence(found: FoundDay) -> Iterator[Line]:
     elif found.at:
         absent, do = f"It was not published by then.{has}", f"backfill history {found.table} --days {found.day}"
     else:
-        upstream = "" if is_raw(found.table) else " --upstream"
-        absent, do = f"It was never published.{has}", f"backfill run {found.table}{upstream} --days {found.day}"
+        table = found.table if is_raw(found.table) else f"+{found.table}"
+        absent, do = f"It was never published.{has}", f"backfill run {table} --days {found.day}"
     yield Line(absent, Tone.WARN, do)
 
 

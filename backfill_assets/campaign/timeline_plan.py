@@ -85,7 +85,7 @@ def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Day
     return (
         f"{format_count(len(left), 'day')} of {asked.target} {stays}, `{DayStatus.CODE_CHANGED.value}`: "
         f"{timeline} holds nothing else for {format_ranges(left, _MOST_RANGES)}. "
-        f"To have the current version there too, afterwards: backfill run {asked.target} --downstream --days {span}"
+        f"To have the current version there too, afterwards: backfill run {asked.target}+ --days {span}"
     )
 
 

@@ -20,7 +20,7 @@ from backfill_assets.cli.completion import (
     complete_timeline,
     complete_version,
 )
-from backfill_assets.cli.output import JSON
+from backfill_assets.cli.output import JSON, LONG
 from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange, parse_day
 
@@ -69,6 +69,10 @@ def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     ctx.meta[JSON] = value
 
 
+def _note_long(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta[LONG] = value
+
+
 def days(text: str) -> Decorator[Any]:
     """``--days A..B``, as a :class:`DayRange`."""
     return click.option("--days", type=DAYS, help=text)
@@ -87,7 +91,11 @@ day = click.argument("day", type=DAY, metavar="DAY")
 """A day as an argument, after the table."""
 as_json = click.option("--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON.")
 long = click.option(
-    "--long", is_flag=True, help="Show all of it on a terminal. A pipe and --json get all of it anyway."
+    "--long",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_long,
+    help="Show all of it on a terminal. A pipe and --json get all of it anyway.",
 )
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")

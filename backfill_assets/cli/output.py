@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _PIPED_WIDTH = 200
-_TYPED, JSON = "backfill_assets.typed", "backfill_assets.json"
+_TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_assets.long"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -38,10 +38,10 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say_answer(answer: Answer, *, as_markdown: bool = False, long: bool = True) -> None:
+def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False) -> None:
     """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
 
-    A person gets it in short, if it can be, unless it shall be ``long``.
+    A person gets it in short where it shall be ``brief``, and where the command has ``--long`` that was not typed.
     """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
@@ -55,7 +55,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False, long: bool = True) 
         click.echo(markdown(answer), nl=False)
         return
     show = all_ids() if screen() else str
-    Terminal(console(), screen(), show, _has_json()).say(answer, long=long)
+    Terminal(console(), screen(), show, _has_json()).say(answer, long=not brief and _is_asked(LONG, otherwise=True))
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
@@ -122,8 +122,13 @@ def say_json(value: Any) -> None:
 
 def wants_json() -> bool:
     """Whether ``--json`` was typed: then standard output has one document, and nothing else."""
+    return _is_asked(JSON)
+
+
+def _is_asked(option: str, *, otherwise: bool = False) -> bool:
+    """Whether ``option`` was typed, or what is so ``otherwise``, where the command under way has no such option."""
     context = click.get_current_context(silent=True)
-    return bool(context and context.meta.get(JSON))
+    return bool(context.meta.get(option, otherwise)) if context else otherwise
 
 
 def ask(question: str) -> None:

@@ -20,6 +20,18 @@ def tables_meant(words: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def tables_to_run(words: Sequence[str]) -> tuple[tuple[str, ...], bool, bool]:
+    """The tables that ``words`` name, and whether all that they are computed from and computed into comes along.
+
+    A run follows a look back for all of its tables or for none: raises :class:`click.UsageError` for words that differ.
+    """
+    marks = {(word.startswith("+"), word.endswith("+")) for word in words}
+    if len(marks) > 1:
+        raise click.UsageError("A + is for each table of a run, or for none: type it at each, or run them one by one.")
+    ((upstream, downstream),) = marks
+    return tables_meant([word.removeprefix("+").removesuffix("+") for word in words]), upstream, downstream
+
+
 def target_meant(word: str, scope: Scope, *, scope_is_typed: bool) -> tuple[str, Scope]:
     """The one table that a plan begins at, and its scope: ``+TABLE`` is ``whole``, and ``TABLE+`` is ``onwards``."""
     if not is_selection(word):

@@ -126,5 +126,5 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
         f"Days up to {format_count(max(readers.values()), 'day')} later use these rows as well: {names} "
         f"look{'s' if len(readers) == 1 else ''} back. A backfill of a range does not include those days. The sensor "
         f"`repairs` builds the ones that are stale within a minute or two of its end. To build them at once: "
-        f"`backfill run {table} --downstream --days A..B`."
+        f"`backfill run {table}+ --days A..B`."
     )

@@ -208,7 +208,7 @@ def _landed_and_left(
             yield Line(
                 f"{landed} landed, and nothing builds it: the daily job is off. Turn on {schedule}, which builds each "
                 "day that has ended. To build it now:",
-                do=f"backfill run {' '.join(waiting)} --downstream {days}",
+                do=f"backfill run {' '.join(f'{raw}+' for raw in waiting)} {days}",
                 link=schedule_page(location, schedule),
             )
 

@@ -227,7 +227,7 @@ def versions_as_published(step: Step, days: Sequence[date], states: Mapping[Tabl
             f"{step.name} {first} was published with {gone[first]}, which is not declared any more"
             f" ({format_count(len(gone), 'day')} in all).",
             hint=f"Declare {gone[first]} again, or build the days with {step.current} if that is to count: "
-            f"backfill run {step.name} --downstream --days {first}..{last}",
+            f"backfill run {step.name}+ --days {first}..{last}",
         )
     return _versions(step, days, states)
 

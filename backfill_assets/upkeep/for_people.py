@@ -184,7 +184,7 @@ def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
 def run_downstream(step: Step, days: Iterable[date]) -> str:
     """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
     covered = (each for day in days for each in step.cadence.period(day))
-    return f"backfill run {step.name} --downstream {days_options(covered, _MOST_RANGES)}"
+    return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
 
 
 def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:

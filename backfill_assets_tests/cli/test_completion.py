@@ -80,7 +80,7 @@ def test_tables_days_versions_and_ids_are_offered(known: Backfill, monkeypatch: 
 def test_days_that_have_landed_are_offered_before_they_are_published(known: Backfill) -> None:
     """Of the sources that the table is made of."""
     known.land_a_sunday()
-    assert _tab(f"backfill run {TABLE} --upstream --days ") == [str(DAY), str(NEXT), *SUNDAY]
+    assert _tab(f"backfill run +{TABLE} --days ") == [str(DAY), str(NEXT), *SUNDAY]
     assert _tab("backfill run report_sea_temperature --days ") == []
 
 

@@ -34,7 +34,7 @@ def test_statuses_are_those_of_the_timeline_and_days_of_its_own_are_named(placed
 
 
 def test_a_run_plans_by_the_timeline_and_unchanged_days_start_no_spark(placed: Backfill) -> None:
-    asked = ("run", REVENUE, "--upstream", "--days", DAYS, "--on", "then", "--dry-run")
+    asked = ("run", f"+{REVENUE}", "--days", DAYS, "--on", "then", "--dry-run")
     found = placed.json(*asked)
     steps = {step["table"]: step for step in found["steps"]}
     assert (steps[BRONZE]["unchanged"], steps[BRONZE]["why"]) == ([str(FIRST)], {"missing": [str(SECOND)]})

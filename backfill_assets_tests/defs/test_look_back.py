@@ -130,7 +130,7 @@ def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Defin
     for table in ("raw_fx_rates", RATES):
         description, metadata = str(specs[table].description), specs[table].metadata[LATER_DAYS]
         assert f"Days up to 7 days later use these rows as well: `{FACT}` looks back" in description
-        assert f"`backfill run {table} --downstream --days A..B`" in description
+        assert f"`backfill run {table}+ --days A..B`" in description
         assert str(metadata.value) in description
     for table in ("raw_sales", "bronze_sales", FACT):
         assert LATER_DAYS not in specs[table].metadata and "days later" not in str(specs[table].description)

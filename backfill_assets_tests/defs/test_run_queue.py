@@ -77,7 +77,7 @@ def test_everything_that_may_start_a_jvm_is_in_the_pool() -> None:
         jobs = [job for job in location.jobs or () if isinstance(job, dg.JobDefinition)]
     assert {asset.op.pool for asset in assets} == {EMBEDDED_SPARK}
     pools = {job.name: node.pool for job in jobs for node in job.all_node_defs if isinstance(node, dg.OpDefinition)}
-    assert {name for name, pool in pools.items() if pool != EMBEDDED_SPARK} == {"maintain", "watchdogs"}
+    assert {name for name, pool in pools.items() if pool != EMBEDDED_SPARK} == {"incidents", "maintain", "watchdogs"}
 
 
 def test_runs_of_campaigns_are_bounded_by_themselves(own_instance: dg.DagsterInstance) -> None:

@@ -252,7 +252,7 @@ def test_a_new_day_is_for_a_person_once_the_daily_job_was_turned_off(tmp_path: P
         shown = str(page.shown()[0][PEOPLE])
         assert escape_markdown("raw_sales 2017-03-03 landed, and nothing builds it: the daily job is off.") in shown
         assert "](/locations/backfill_assets/schedules/every_day_small) " in shown
-        assert shown.endswith("`backfill run raw_sales --downstream --days 2017-03-03`")
+        assert shown.endswith("`backfill run raw_sales+ --days 2017-03-03`")
 
 
 def _turn_off(instance: dg.DagsterInstance, schedule: str) -> None:

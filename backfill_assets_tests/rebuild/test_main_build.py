@@ -239,7 +239,7 @@ def test_a_version_that_is_gone_is_refused_with_what_to_do(world: World) -> None
         InvalidRequest, match=r"fact 2017-03-01 was published with v0, which is not declared"
     ) as refused:
         world.build(OLD, NEW, version=AS_PUBLISHED)
-    assert "backfill run fact --downstream --days 2017-03-01..2017-03-01" in str(refused.value.hint)
+    assert "backfill run fact+ --days 2017-03-01..2017-03-01" in str(refused.value.hint)
     assert world.versions() == {OLD: "v0", NEW: "v2"}
 
 

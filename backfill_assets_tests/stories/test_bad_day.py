@@ -52,7 +52,7 @@ def test_the_other_days_are_published_by_one_command_that_computes_nothing(
     assert set(workshop.states("bronze_sales")) == set(NINETY_DAYS) - {BAD_DAY}
 
     land_corrected(workshop.settings.landing, BAD_DAY, "broken-till", '"12,50"', '"12.50"')
-    mended = types("run", "raw_sales", "--downstream", "--days", BAD_DAY, exit_code=1)
+    mended = types("run", "raw_sales+", "--days", BAD_DAY, exit_code=1)
     assert mended["steps"][1]["rows"] == 29, mended
     assert statuses("bronze_sales") == {"fresh": 90}, "rejected lines that came again, sound, are missing from nothing"
     assert "lacks" not in backfill("status").stdout and "rejected" not in backfill("status").stdout

@@ -145,13 +145,13 @@ def demo(terminal: Terminal) -> None:
     assert [folder.name for folder in sorted(folders.iterdir())] == list(map(str, DAYS))
     broken = sale(basket_id="1", quantity="many", transaction_timestamp=f"{DAYS.first}T10:00:00Z")
     land(terminal.settings.landing, "sales", str(DAYS.first), "broken", [broken])
-    terminal(f"backfill run {docs.REVENUE} {' '.join(docs.REPORTS)} --upstream --days {DAYS}")
+    terminal(f"backfill run {' '.join(f'+{table}' for table in (docs.REVENUE, *docs.REPORTS))} --days {DAYS}")
 
 
 def is_stale_with_the_bug(terminal: Terminal, line: str) -> None:
     """After what the demo with the bug does: the old version, which needs the rates of the week before."""
-    terminal("backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-03-02")
-    terminal(f"backfill run {docs.FACT} --downstream --version v1 --days {DAYS}")
+    terminal("backfill run +bronze_fx_rates --days 2017-02-21..2017-03-02")
+    terminal(f"backfill run {docs.FACT}+ --version v1 --days {DAYS}")
     assert terminal.versions() == {"v1"}
     assert "stale: code changed" in terminal(line).stdout
 

@@ -60,7 +60,7 @@ class Shop:
         return json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
 
     def run(self, *more: str, exit_code: int = 0) -> Any:
-        return self.backfill("run", REPORT, "--upstream", "--days", RANGE, *more, exit_code=exit_code)
+        return self.backfill("run", f"+{REPORT}", "--days", RANGE, *more, exit_code=exit_code)
 
     def says(self) -> Sequence[str]:
         """Who says something of an edit."""

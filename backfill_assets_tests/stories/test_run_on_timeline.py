@@ -44,7 +44,7 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(
     """With all that is computed from it; a second run computes nothing and starts no Spark."""
     old = contents(workshop)
     backfill("timeline", "create", "trial")
-    done = types("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
+    done = types("run", f"{FACT}+", "--days", str(DAYS), "--on", "trial")
     assert {step["table"]: step["staged"] for step in done["steps"]}[FACT] == [str(DAYS)]
     assert contents(workshop) == old
     assert statuses("trial", *TABLES) == {"fresh"} and statuses(None, FACT) == {"stale: code changed"}
@@ -54,7 +54,7 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(
     started: list[object] = []
     with monkeypatch.context() as patch:
         patch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
-        again = types("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial")
+        again = types("run", f"{FACT}+", "--days", str(DAYS), "--on", "trial")
         assert "Nothing was computed" in backfill("run", FACT, "--days", str(DAYS), "--on", "trial").output
     assert started == [] and again["revision"] == done["revision"]
     assert [step["staged"] for step in again["steps"]] == [[]] * len(again["steps"])
@@ -124,7 +124,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
         workshop.build(table, DAYS)
     old = contents(workshop)
     backfill("timeline", "create", "trial")
-    failed = backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=1)
+    failed = backfill("run", f"{FACT}+", "--days", str(DAYS), "--on", "trial", exit_code=1)
     for words in (f"{FACT}: 1 day did not pass the gates", f"{FACT} {LATE_DAY} rates_found", "8 staged days"):
         assert words in failed.stderr
     assert timeline(workshop, "trial").revision == 0 and contents(workshop) == old
@@ -164,7 +164,7 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
         assert "stays as it is" in backfill(*asked, exit_code=130).stderr
     with monkeypatch.context() as patch:
         patch.setattr(step_build, "write_chunk", killed)
-        backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=130)
+        backfill("run", f"{FACT}+", "--days", str(DAYS), "--on", "trial", exit_code=130)
     assert timeline(workshop, "trial").revision == 0, "killed in its second step"
     monkeypatch.setattr(step_build, "write_chunk", refuse)
     with monkeypatch.context() as patch:

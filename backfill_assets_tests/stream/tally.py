@@ -241,7 +241,7 @@ class Tally:
         with landing(self.settings.landing) as writer:
             for day in days.widened(after=2):
                 writer.write("fx_rates", day, rates_as_of_another_day(day, day - first_of_week + _RATES_OF))
-        self.require(helper.run("run", "bronze_fx_rates", "--upstream", "--days", str(days)))
+        self.require(helper.run("run", "+bronze_fx_rates", "--days", str(days)))
 
     def last_look(self) -> KilledCommands:
         """A stream has a Spark of its own."""

@@ -42,7 +42,7 @@ def test_what_would_fail_again_is_for_a_person_and_the_others_are_repaired(world
     assert repair.days["bronze"] == (E,)
     assert str(action) == (
         f"bronze {D}: its gates hold it back, and would again ({D}: {WORDS}) -> "
-        f"put the source or the logic right, then backfill run bronze --downstream --days {D}"
+        f"put the source or the logic right, then backfill run bronze+ --days {D}"
     )
 
 

@@ -80,7 +80,7 @@ UNDONE_FACT = (published("bronze", D, checksum="8"), published_by("undo", "fact"
 DAMAGED_OF_GONE = (published("fact", D, code="v0"), overwritten("fact", D))
 GONE_FACT = (
     "fact 2017-03-07: foreign write, and it was published with v0, which is not declared any more -> declare v0 "
-    "again, or build it with v2 if that is to count: backfill run fact --downstream --days 2017-03-07"
+    "again, or build it with v2 if that is to count: backfill run fact+ --days 2017-03-07"
 )
 CASES = (
     Case("nothing"),
@@ -343,4 +343,4 @@ def test_what_a_plan_is_rebuilding_is_left_to_it() -> None:
     assert f"--days {first} --days {third}" in action.next_step
     assert _decide(happened(world, late(NEXT_WEEK)), rebuilt_by=rebuilt).waiting == (waiting,), "beside a repair too"
     (action,) = _decide(happened(world, published("fact", second))).for_people
-    assert f"backfill run fact --downstream --days {first} --days {third}" in action.next_step
+    assert f"backfill run fact+ --days {first} --days {third}" in action.next_step

@@ -132,7 +132,7 @@ def test_a_project_of_ones_own_is_built_published_planned_and_undone(fresh: Path
     project("dagster", "definitions", "validate")
     project.land(DAY, "a", ("1", "12.50"), ("2", "7.50"))
     project("backfill", "dataset", "check", "orders")
-    project("backfill", "run", REPORT, "--upstream", "--days", DAY)
+    project("backfill", "run", f"+{REPORT}", "--days", DAY)
     assert project.amount() == "20.00"
     project.is_planned_and_undone()
 

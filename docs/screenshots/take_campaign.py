@@ -44,9 +44,9 @@ results{id status tags{key value}}}}}"""
 def built_by_the_old_logic() -> dict[str, str]:
     environment = landed_home(DAYS)
     bronze = ("bronze_sales", "bronze_fx_rates", "bronze_products")
-    backfill("run", *bronze, "--upstream", "--days", DAYS, within=environment)
-    backfill("run", FACT, "--downstream", "--days", FIRST_DAY, within=environment)
-    backfill("run", FACT, "--downstream", "--version", "v1", "--days", RATED_DAYS, within=environment)
+    backfill("run", *(f"+{table}" for table in bronze), "--days", DAYS, within=environment)
+    backfill("run", f"{FACT}+", "--days", FIRST_DAY, within=environment)
+    backfill("run", f"{FACT}+", "--version", "v1", "--days", RATED_DAYS, within=environment)
     return environment
 
 

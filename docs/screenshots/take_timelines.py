@@ -20,7 +20,7 @@ assetMaterializations(limit:9){partition}}}}"""
 
 def build(environment: dict[str, str]) -> None:
     """What a person types before there is something to see."""
-    backfill("run", "fact_daily_revenue", "--upstream", "--days", DAYS, within=environment)
+    backfill("run", "+fact_daily_revenue", "--days", DAYS, within=environment)
     backfill("timeline", "create", NAME, within=environment)
     backfill("timeline", "keep", NAME, "--for", "90", within=environment)
     backfill("run", FACT, "--version", "v1", "--days", DAYS, "--on", NAME, within=environment)

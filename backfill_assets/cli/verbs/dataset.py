@@ -57,7 +57,7 @@ def new(name: str) -> None:
         "What comes next:",
         f"  change it, and land a file in {current_settings().landing / name}/<arrival day>/",
         f"  backfill dataset check {name}     tries it on that file",
-        f"  backfill run report_{name} --upstream --days A..B",
+        f"  backfill run +report_{name} --days A..B",
     )
 
 

@@ -74,7 +74,6 @@ def diff(
     days: DayRange | None,
     page: str | None,
     recomputed: bool,
-    long: bool,
 ) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
@@ -118,7 +117,7 @@ def diff(
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{found.left}-and-{found.right}")
     if page is not None:
         _write(answer, Path(page) if page else settings.home / "differences" / f"{name}.html")
-    say_answer(answer(drawn=False), long=long)
+    say_answer(answer(drawn=False))
     ctx.exit(1 if found.unmet else 0)
 
 

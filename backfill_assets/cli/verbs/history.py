@@ -30,7 +30,7 @@ def history(table: str | None, days: DayRange | None, limit: int) -> None:
     from backfill_assets.answers.history import history_answer
 
     answer = history_answer(open_storage(), table, days, limit)
-    say_answer(answer, long=False)
+    say_answer(answer, brief=True)
     if answer.next and not (wants_json() or screen()):
         # On a pipe it is no line of the table that a script reads.
         click.echo(f"Older publications are not shown: {answer.next[0]}", err=True)

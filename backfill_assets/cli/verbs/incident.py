@@ -22,7 +22,7 @@ def incident() -> None:
     Examples:
       backfill incident list
       backfill incident show late-rows-bronze-sales-20170304-1
-      backfill incident acknowledge late-rows-bronze-sales-20170304-1 --for 4h
+      backfill incident acknowledge late-rows-bronze-sales-20170304-1 4h
       backfill incident close unusual-figures-raw-sales-20170417-1 "Easter"
 
     The sensor `repairs` opens an incident for whatever is wrong, says why, repairs it within BACKFILL_REPAIRS, has the
@@ -55,13 +55,14 @@ def show(incident: str) -> None:
 
 @incident.command()
 @id_argument
-@click.option("--for", "until", metavar="TIME", default="", help="For so long: 30m, 4h, 2d.")
-@click.option("--reason", default="", metavar="TEXT", help="What others read beside your name.")
+@click.argument("until", metavar="TIME")
+@click.argument("reason", default="", metavar="[REASON]")
 @as_json
 def acknowledge(incident: str, until: str, reason: str) -> None:
-    """Say that you look after an incident. It stays quiet until the time is over, or something else is seen.
+    """Say that you look after an incident for so long: 30m, 4h, 2d. It stays quiet until then, or until something else
+    is seen.
 
-    Repairs go on. Give the word again for another time.
+    Others read your name and the reason. Repairs go on. Give the word again for another time.
     """
     from backfill_assets.answers import incidents
     from backfill_assets.rebuild.outcome import os_person

@@ -91,6 +91,6 @@ def _say_next(folder: Path, there: list[Path]) -> None:
         "  backfill doctor                          says what this machine needs, and where to land files",
         f"  {f'{folder.name}/datasets/orders.py':40} is the dataset to change; backfill dataset check orders tries it",
         "  backfill dataset new NAME                writes another dataset beside it",
-        "  backfill run report_orders --upstream --days A..B",
+        "  backfill run +report_orders --days A..B",
         "  backfill dev                             opens Dagster's UI on this project",
     )

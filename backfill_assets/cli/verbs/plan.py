@@ -61,7 +61,6 @@ def plan(
     scope: str,
     force: bool,
     expected: tuple[str, ...],
-    long: bool,
     as_markdown: bool,
 ) -> None:
     """Plan a rebuild of days of TABLE and of what is computed from it.
@@ -114,7 +113,7 @@ def plan(
             found, now = plan_and_keep(settings, current_catalog(), asked, os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
-    say_answer(answer, as_markdown=as_markdown, long=long)
+    say_answer(answer, as_markdown=as_markdown)
     ctx.exit(exit_code)
 
 

@@ -18,7 +18,7 @@ from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import DAYS, TIMELINE_TO_CHANGE, as_json, dry_run, refuse, version
 from backfill_assets.cli.output import go_on, say_answer
-from backfill_assets.cli.selections import tables_meant
+from backfill_assets.cli.selections import tables_to_run
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.timeline.build import TimelineBuilt
 
-_OF_TABLES = ("days", "upstream", "downstream", "version", "force", "verify", "same_rows", "dry_run", "on")
+_OF_TABLES = ("days", "version", "force", "verify", "same_rows", "dry_run", "on")
 _OF_PLANS = ("waves", "limits", "daemon")
 _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as they are."
 
@@ -45,16 +45,6 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
     type=DAYS,
     multiple=True,
     help="The days; weekly and monthly tables get the periods with these days. Can be given several times.",
-)
-@click.option(
-    "--upstream",
-    is_flag=True,
-    help="Also build everything that TABLES are computed from, and the earlier days that they look back to.",
-)
-@click.option(
-    "--downstream",
-    is_flag=True,
-    help="Also build everything that is computed from TABLES, and the later days that look back.",
 )
 @version(
     'Build TABLES with this version of their logic. "as published": build every day with the version that it was '
@@ -93,8 +83,6 @@ def run(
     context: click.Context,
     tables: tuple[str, ...],
     days: tuple[DayRange, ...],
-    upstream: bool,
-    downstream: bool,
     version: str | None,
     force: bool,
     verify: bool,
@@ -109,9 +97,10 @@ def run(
 
     \b
     Examples:
-      backfill run fact_daily_revenue --upstream --days 2017-03-01..2017-05-29
+      backfill run +fact_daily_revenue --days 2017-03-01..2017-05-29        and all that it is computed from
+      backfill run fact_daily_revenue+ --days 2017-03-01..2017-05-29        and all that is computed from it
       backfill run fact_daily_revenue --days 2017-03-01..2017-05-29 --on trial     on a timeline; nothing is published
-      backfill run tag:report --days 2017-03-01..2017-03-07      all reports; also +TABLE, TABLE+ and stale:
+      backfill run tag:report --days 2017-03-01..2017-03-07                 all reports; also stale:
       backfill run plan-0123456789abcdef        stage a plan where no reader sees it
 
     If a step fails, those that read its tables are left out, all others are built, and the exit code is 1.
@@ -120,9 +109,9 @@ def run(
     has staged are used again. Dagster shows the new days once its daemon runs. Progress goes to standard error, with
     the time unless it is a terminal; the result goes to standard output.
 
-    --upstream includes the earlier days that the days look back to, as far as they have landed: a rate of Friday is
-    used on Sunday. --downstream includes the published days that look back to the days: a rate is used for up to a
-    week. If the inputs of such a later day have changed, it is built with the version that it was published with.
+    +TABLE includes the earlier days that the days look back to, as far as they have landed: a rate of Friday is used
+    on Sunday. TABLE+ includes the published days that look back to the days: a rate is used for up to a week. If the
+    inputs of such a later day have changed, it is built with the version that it was published with.
 
     A version that was edited in place since it published days is not built with. --same-rows proves on the published
     days of --days that it gives the same rows, and records it; if it does not, the run is refused with the difference.
@@ -147,9 +136,8 @@ def run(
     from backfill_assets.plan.table_run import RunRequest
 
     chosen = sorted({day for each in days for day in each})
-    asked = RunRequest(
-        tables_meant(tables), chosen, upstream=upstream, downstream=downstream, version=version, force=force
-    )
+    named, upstream, downstream = tables_to_run(tables)
+    asked = RunRequest(named, chosen, upstream=upstream, downstream=downstream, version=version, force=force)
     if on is None:
         _on_main(asked, verify=verify, same_rows=same_rows, dry_run=dry_run)
     else:

@@ -18,7 +18,7 @@ from backfill_assets.cli.wiring import current_catalog, open_storage
 @on_timeline
 @long
 @as_json
-def show(table: str, day: date, at: str | None, on: str | None, long: bool) -> None:
+def show(table: str, day: date, at: str | None, on: str | None) -> None:
     """Show one DAY of TABLE: its status, publication and first rows; with --long also metrics, inputs and files.
 
     \b
@@ -38,4 +38,4 @@ def show(table: str, day: date, at: str | None, on: str | None, long: bool) -> N
         found = look_at_day_on_timeline(storage, steps, table, day, on)
     else:
         found = look_at_day(storage, steps, table, day, at)
-    say_answer(day_answer(found), long=long)
+    say_answer(day_answer(found))

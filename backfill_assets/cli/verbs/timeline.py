@@ -318,7 +318,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
         return False
     plan, now = plan_and_keep(current_settings(), current_catalog(), asked, os_person())
     if not wants_json():
-        say_answer(plan_answer(plan, now), long=False)
+        say_answer(plan_answer(plan, now), brief=True)
         say(*filter(None, [left_sentence(asked, found.name, _statuses(storage, asked.target))]))
     if plan.stopped or dry_run:
         if wants_json():

@@ -125,7 +125,7 @@ def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[st
         else:
             yield (
                 f"For a person: {days}: launched before, and nothing is published. Its run says why; to launch it "
-                f"again: backfill run {landed.raw} --downstream {days_options(landed.files, _MOST_RANGES)}"
+                f"again: backfill run {landed.raw}+ {days_options(landed.files, _MOST_RANGES)}"
             )
 
 

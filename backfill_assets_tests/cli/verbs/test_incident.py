@@ -85,14 +85,14 @@ def test_a_narrow_terminal_leaves_out_nothing(backfill: Backfill, book: Incident
 
 def test_a_person_says_who_looks_after_one_and_for_how_long(backfill: Backfill, book: IncidentBook) -> None:
     """The last word counts; the sensor alone writes incidents."""
-    backfill("incident", "acknowledge", UNUSUAL.id, "--for", "4h", "--reason", "on it")
+    backfill("incident", "acknowledge", UNUSUAL.id, "4h", "on it")
     (said,) = book.acknowledgements().values()
     assert said.by.startswith(str(os_person().name)) and said.reason == "on it"
     assert said.until is not None and said.until - said.at == timedelta(hours=4)
-    backfill("incident", "acknowledge", UNUSUAL.id)
-    assert [each.until for each in book.acknowledgements().values()] == [None]
-    assert "no time" in backfill("incident", "acknowledge", UNUSUAL.id, "--for", "soon", exit_code=1).stderr
-    assert "closed already" in backfill("incident", "acknowledge", REPAIRED.id).stdout
+    backfill("incident", "acknowledge", UNUSUAL.id, "2d")
+    assert [each.until - each.at for each in book.acknowledgements().values() if each.until] == [timedelta(days=2)]
+    assert "no time" in backfill("incident", "acknowledge", UNUSUAL.id, "soon", exit_code=1).stderr
+    assert "closed already" in backfill("incident", "acknowledge", REPAIRED.id, "4h").stdout
     assert [each.id for each in book.open()] == [UNUSUAL.id]
 
 

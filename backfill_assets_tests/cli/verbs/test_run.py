@@ -49,15 +49,15 @@ def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill
     backfill.lakehouse.publish(
         "facts", {"fact_sales_transactions": {date(2017, 3, n): [1] for n in (1, 8, 9)}}, code="v1"
     )
-    asked = ("run", "bronze_fx_rates", "--days", first, "--dry-run")
-    steps = {step["table"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
+    asked, more = ("run", "bronze_fx_rates+", "--days", first, "--dry-run"), ("--version", "as published")
+    steps = {step["table"]: step for step in backfill.json(*asked)["steps"]}
     later = "2017-03-08..2017-03-09"
     assert steps["fact_sales_transactions"]["later"] == [later], "the old logic looks back a day further"
     why = {"code changed": [first], "input changed": [later]}
     assert steps["fact_sales_transactions"]["why"] == why
-    as_published = backfill.json(*asked, "--downstream", "--version", "as published")["steps"]
+    as_published = backfill.json(*asked, *more)["steps"]
     assert {"input changed": [first, later]} in [step["why"] for step in as_published], "no day is stale for its code"
-    (alone,) = backfill.json(*asked)["steps"]
+    (alone,) = backfill.json("run", "bronze_fx_rates", *asked[2:])["steps"]
     assert alone["later"] == []
 
 
@@ -67,15 +67,15 @@ def test_upstream_brings_the_days_that_are_looked_back_to(backfill: Backfill) ->
     rate = {"currency": "USD", "rate_day": friday, "rate": "1.05", "updated_at": f"{friday}T15:00:00Z"}
     land(backfill.home / "landing", "fx_rates", friday, "rates", [rate])
     land(backfill.home / "landing", "fx_rates", "2017-03-04", "rates", [])
-    asked = ("run", "fact_sales_transactions", "--days", f"{sunday}..2017-03-07", "--dry-run")
-    steps = {step["table"]: step for step in backfill.json(*asked, "--upstream")["steps"]}
+    asked = ("run", "+fact_sales_transactions", "--days", f"{sunday}..2017-03-07", "--dry-run")
+    steps = {step["table"]: step for step in backfill.json(*asked)["steps"]}
     assert {name: step["earlier"] for name, step in steps.items() if step["earlier"]} == {
         "raw_fx_rates": [f"{friday}..2017-03-04"],
         "bronze_fx_rates": [f"{friday}..2017-03-04"],
     }
     assert steps["raw_fx_rates"]["why"]["2 files to ingest"] == [f"{friday}..2017-03-04"]
     assert steps["bronze_fx_rates"]["periods"] == 5 and sunday not in steps["bronze_fx_rates"]["earlier"]
-    (alone,) = backfill.json(*asked)["steps"]
+    (alone,) = backfill.json("run", "bronze_fx_rates", *asked[2:])["steps"]
     assert alone["earlier"] == []
 
 
@@ -83,7 +83,7 @@ def test_another_version_rebuilds_what_is_computed_from_it(backfill: Backfill) -
     """Fresh as things stand, and to build when its turn comes: not zero days."""
     publish_inputs(backfill.lakehouse, "in", DAYS)
     publish_facts(backfill.lakehouse, "two", DAYS, "v2", 200)
-    asked = ("run", FACT, "--downstream", "--days", f"{DAYS[0]}..{DAYS[-1]}", "--dry-run")
+    asked = ("run", f"{FACT}+", "--days", f"{DAYS[0]}..{DAYS[-1]}", "--dry-run")
     now = {step["table"]: step for step in backfill.json(*asked)["steps"]}
     every = [f"{DAYS[0]}..{DAYS[-1]}"]
     assert (now[REVENUE]["unchanged"], now[REVENUE]["why"]) == (every, {})
@@ -210,7 +210,7 @@ def test_what_does_not_read_a_failed_table_is_built(backfill: Backfill, monkeypa
             return super().build(step, days, **more)
 
     use(monkeypatch, WithoutRates())
-    failed = backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
+    failed = backfill("run", "+fact_daily_revenue", "--days", "2017-03-01", exit_code=1)
     assert asked == ["raw_fx_rates", "raw_sales", "bronze_sales"]
     assert "raw_fx_rates: failed, the tables that do not read it go on" in failed.stderr
     assert "fact_sales_transactions: left out, it reads bronze_fx_rates" in failed.stderr
@@ -218,7 +218,7 @@ def test_what_does_not_read_a_failed_table_is_built(backfill: Backfill, monkeypa
     assert "bronze_sales" in failed.stdout
     asked.clear()
     error = LakehouseUnusable("Java is not there.")
-    backfill("run", "fact_daily_revenue", "--upstream", "--days", "2017-03-01", exit_code=1)
+    backfill("run", "+fact_daily_revenue", "--days", "2017-03-01", exit_code=1)
     assert len(asked) == 1
 
 
@@ -242,3 +242,8 @@ def test_the_summary_says_how_many_rows_were_deduplicated() -> None:
         StepRan("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
     ]
     assert [row["deduplicated"] for row in ran_answer(ran, {}).as_json()["steps"]] == [3, None]
+
+
+def test_a_look_back_is_followed_for_all_tables_of_a_run_or_for_none(backfill: Backfill) -> None:
+    refused = backfill("run", "+bronze_sales", "fact_daily_revenue", "--days", "2017-03-01", exit_code=2)
+    assert "A + is for each table of a run, or for none" in refused.stderr

@@ -54,7 +54,7 @@ def test_a_day_or_table_without_anything_is_an_answer_and_wrong_words_get_one(ba
 
 def test_a_day_that_is_not_there_says_what_to_do(backfill: Backfill) -> None:
     """Now, then, and on a timeline; of a week its first day is named."""
-    upstream = f"-> backfill run {TABLE} --upstream --days {DAY}"
+    upstream = f"-> backfill run +{TABLE} --days {DAY}"
     assert f"It was never published.\n  {upstream}\n" in backfill("show", TABLE, DAY).stdout
     assert f"-> backfill run raw_sales --days {DAY}\n" in backfill("show", "raw_sales", DAY).stdout
     backfill.lakehouse.publish("first", {TABLE: {NEXT: [1]}})

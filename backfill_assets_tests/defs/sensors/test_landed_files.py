@@ -106,7 +106,7 @@ def test_what_was_launched_and_never_published_is_not_called_ingested(world: Wor
     world.instance.update_backfill(by_hand._replace(status=BulkActionStatus.COMPLETED_FAILED))
     said = world.tick()
     assert "launched before, and nothing is published" in said
-    assert said.endswith("backfill run raw_sales --downstream --days 2017-03-01")
+    assert said.endswith("backfill run raw_sales+ --days 2017-03-01")
     assert "or its schedule will" not in said
 
 

@@ -366,7 +366,7 @@ def test_a_day_that_would_fail_again_is_told_at_once_and_in_the_words_of_its_gat
     assert late.backfills() == []
     assert f"For a person: bronze_sales {DAY}: its gates hold it back, and would again" in told
     assert "expected 7 rows, observed 6 rows -> Look at the quarantine of that day." in told
-    assert f"backfill run bronze_sales --downstream --days {DAY}" in told
+    assert f"backfill run bronze_sales+ --days {DAY}" in told
 
 
 def test_more_rows_are_a_reason_to_try_again(late: World) -> None:
