@@ -153,14 +153,19 @@ def _starting(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
 
 
 def _given(ctx: click.Context) -> list[str]:
-    """The words that were typed before, of arguments and options that name something."""
+    """The words that were typed before, of arguments and options that name something; ``+TABLE`` names its table."""
     values: list[Any] = []
     for name in ("tables", "table", "target", "step", "about"):
         value = ctx.params.get(name)
         values += value if isinstance(value, tuple) else [value]
     # Where an option lacks its value, click has read no argument.
-    values += [word for word in typed_words(ctx) if word in current_catalog().table_names and word not in values]
-    return [value for value in values if isinstance(value, str)]
+    typed = map(_bare, typed_words(ctx))
+    given = [_bare(value) for value in values if isinstance(value, str)]
+    return [*given, *(word for word in typed if word in current_catalog().table_names and word not in given)]
+
+
+def _bare(word: str) -> str:
+    return word.removeprefix("+").removesuffix("+")
 
 
 def _landed_days(ctx: click.Context) -> set[date]:

@@ -61,10 +61,9 @@ def one_table(word: str) -> str:
 
 
 def _stale_tables() -> set[str]:
-    from backfill_assets.state.observed import observe
+    from backfill_assets.state.observed import observe_each
     from backfill_assets.state.status import day_statuses
 
-    steps = current_catalog().steps
-    observed = observe(open_storage(), current_catalog().table_names)
-    statuses = day_statuses(observed.with_current(steps), observed)
+    observed = observe_each(open_storage(), current_catalog().table_names)
+    statuses = day_statuses(observed.readable(observed.with_current(current_catalog().steps)), observed)
     return {name for name, days in statuses.items() if any(each.value.startswith("stale") for each in days.values())}

@@ -36,6 +36,7 @@ class Cause(enum.StrEnum):
     ROLLED_BACK = "rolled back"
     UNDONE_WITH_RAW = "undone with rows of raw"
     GONE_VERSION = "version not declared"
+    EDITED_LOGIC = "logic edited"
     HELD_BACK = "held back by gates"
     TOO_LATE = "too late by declaration"
     LOST_FILES = "files lost"
@@ -112,6 +113,8 @@ class Symptoms:
     undone_with_raw: bool = False
     """A person has put it back together with rows of raw that it was made of, and its inputs have changed since."""
     version_gone: bool = False
+    edited: str = ""
+    """What was edited of the version that a repair would build it with: days of both would have one name."""
     incomplete: str = ""
     """What the check of a delivery said: less came than was sent, or nothing by its time."""
     overdue: str = ""
@@ -172,6 +175,7 @@ CASES: tuple[Case, ...] = (
     _case(Cause.UNDONE_WITH_RAW, _ASK, 100, lambda s: s.undone_with_raw, _UNDONE_WITH_RAW),
     _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, _HELD),
     _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
+    _case(Cause.EDITED_LOGIC, _ASK, 100, lambda s: bool(s.edited), "its version was edited since it published days"),
     _case(Cause.HELD_BACK, _ASK, 100, lambda s: bool(s.gates), "its gates held it back, built from just these inputs"),
     _case(Cause.TOO_LATE, _ASK, 100, lambda s: bool(s.asks), "its rows are later than its dataset takes by itself"),
     _case(Cause.LOST_FILES, _REBUILD, 100, lambda s: s.lost, "files are gone or damaged"),
@@ -213,6 +217,7 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         Cause.OVERDUE: seen.overdue,
         Cause.DRIFT: seen.drifted,
         Cause.UNUSUAL: seen.unusual,
+        Cause.EDITED_LOGIC: seen.edited,
         Cause.HELD_BACK: seen.gates,
         Cause.TOO_LATE: seen.asks,
         Cause.DISAGREES: seen.disagreements,

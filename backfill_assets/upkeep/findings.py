@@ -29,7 +29,15 @@ SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSU
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
     frozenset(
-        {*PENDING, Cause.HELD_BACK, Cause.TOO_LATE, Cause.GONE_VERSION, Cause.ROLLED_BACK, Cause.UNDONE_WITH_RAW}
+        {
+            *PENDING,
+            Cause.HELD_BACK,
+            Cause.TOO_LATE,
+            Cause.GONE_VERSION,
+            Cause.EDITED_LOGIC,
+            Cause.ROLLED_BACK,
+            Cause.UNDONE_WITH_RAW,
+        }
     ),
     frozenset({Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT, Cause.DISAGREES}),
     frozenset({Cause.LOST_RAW, Cause.FOREIGN_RAW}),

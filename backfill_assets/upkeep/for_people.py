@@ -111,6 +111,8 @@ def by_diagnoses(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -
             # At once, in the gate's own words: from the same inputs, the same logic makes the same rows.
             why = f"its gates hold it back, and would again ({days[0]}: {found.words})"
             next_step = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+        if edited := seen.edited_version(table, days[0]) if found.cause is Cause.EDITED_LOGIC else None:
+            next_step = edited.next_step
         yield ManualAction(table, days, why, next_step or run_downstream(seen.step_of[table], days), found)
 
 
@@ -194,9 +196,12 @@ def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> l
     ]
 
 
-def of_edited_logic(seen: RepairContext) -> list[ManualAction]:
-    """Which of both logics is the right one, only a person knows. Days that need a repair by it wait for that."""
-    return [ManualAction(each.step, each.days, each.why, each.next_step) for each in seen.edited]
+def of_edited_logic(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:
+    """Which of both logics is the right one, only a person knows. Days that need a repair by it say so themselves."""
+    stale = {each.key for each in diagnoses}
+    for each in seen.edited:
+        if days := tuple(day for day in each.days if all(TableDay(name, day) not in stale for name in each.tables)):
+            yield ManualAction(each.step, days, each.why, each.next_step)
 
 
 def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:

@@ -139,8 +139,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     accepted = {each.key for each in findings if each.accepted and each.cause not in SUSPECTED}
     apart = {*with_raw, *restored, *(each for each in diagnoses if each.key in accepted)}
     open_ = {each: found for each, found in diagnoses.items() if each not in apart}
-    wanted = [each for each, found in open_.items() if found.action is Action.REBUILD and each not in raw]
-    rebuilt = [each for each in wanted if not seen.is_edited(*each.key)]
+    rebuilt = [each for each, found in open_.items() if found.action is Action.REBUILD and each not in raw]
     by_plan = {each: plan for each in rebuilt if (plan := seen.rebuilt_by.get(each.key))}
     tried = [each for each in rebuilt if each not in by_plan and not _may_try(seen, each)]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
@@ -153,7 +152,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *beyond,
         *before_partitions(trouble for trouble in nowhere if trouble not in after),
         *code,
-        *of_edited_logic(seen),
+        *of_edited_logic(seen, diagnoses),
         *of_suspicions(seen, findings),
     )
     people, of_plans = left_to_plans(seen, actions)
@@ -203,7 +202,9 @@ def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: 
     made: dict[str, set[date]] = {}
 
     def visit(step: Step, given: set[date], readers: set[date]) -> set[date]:
-        buildable = {day for day in readers if seen.may_build(step.name, day) and not seen.is_edited(step.name, day)}
+        buildable = {
+            day for day in readers if seen.may_build(step.name, day) and not seen.edited_version(step.name, day)
+        }
         reached = there.obtainable(step, buildable)
         there.add(step, given | reached)
         made.update(dict.fromkeys(step.table_names, reached))

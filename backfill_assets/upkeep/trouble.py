@@ -157,10 +157,10 @@ class RepairContext:
     edited: Sequence[EditedLogic] = ()
     """Versions that were edited in place: no repair builds with one, or days of both would have one name."""
 
-    def is_edited(self, table: str, day: date) -> bool:
-        """Whether the version that a repair would build the day with was edited in place."""
-        versions = {each.version for each in self.edited if table in each.tables}
-        return bool(versions) and self.version_name(table, day) in versions
+    def edited_version(self, table: str, day: date) -> EditedLogic | None:
+        """The version that a repair would build the day with, if it was edited in place."""
+        found = (each for each in self.edited if table in each.tables)
+        return next((each for each in found if each.version == self.version_name(table, day)), None)
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """Does a rollback of a table of this step hold that day? Until an input of it changes; longer where it
@@ -289,6 +289,7 @@ class RepairContext:
         from_raw = [key for key in moved if self.step_of[key.table].source]
         looks_back = {read.table for read in step.version().reads if read.first < 0} if moved else set()
         gate, undo = self.fails_again(stale), self.undo(stale.table, stale.day)
+        edited = self.edited_version(stale.table, stale.day)
         late = stale.reason is StaleReason.LATE_ROWS
         return Symptoms(
             is_raw=step.source is not None,
@@ -307,6 +308,7 @@ class RepairContext:
             rolled_back=undo is not None and undo.state is UndoIs.HELD,
             undone_with_raw=undo is not None and undo.state is UndoIs.ASKED,
             version_gone=gone and step.source is None,
+            edited=edited.why if edited else "",
         )
 
     def _asks(self, key: TableDay) -> str:

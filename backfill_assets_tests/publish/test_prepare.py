@@ -161,7 +161,7 @@ def test_a_torn_publication_is_refused_before_it_is_on_the_log(tmp_path: Path) -
     request = small.request("bronze", {"bronze_sales": {D1: [2]}, "quarantine_sales": {D1: []}}, inputs={D1: other})
     before = small.publisher.log.head().version
     for ask in (small.publisher.foresee, small.publisher.publish):
-        with pytest.raises(PublicationRefused, match=f"torn: bronze_sales {D1} was made of other content"):
+        with pytest.raises(PublicationRefused, match=f"bronze is refused: bronze_sales {D1} was made of other content"):
             ask(request)
     assert small.publisher.log.head().version == before
     assert small.publisher.recover() == {}

@@ -97,11 +97,12 @@ class Damaged:
         return made
 
 
-def build_damaged(workshop: Workshop, table: str, damage: Damage, *, force: bool = False) -> None:
-    """Build ``table`` by its current version with rows spoiled in it."""
+def build_damaged(workshop: Workshop, table: str, damage: Damage, *, name: str = "") -> None:
+    """Build ``table`` by its current version with rows spoiled in it; as another version, if it has a ``name``."""
     step = CATALOG.step(table)
-    version = replace(step.version(), transform=Damaged(step, damage).transform)
-    workshop.builder.build(replace(step, versions=(version,)), list(DAYS), run=RunInfo("test-run"), force=force)
+    version = replace(step.version(), name=name or step.current, transform=Damaged(step, damage).transform)
+    spoiled = replace(step, versions=(version,), current=version.name)
+    workshop.builder.build(spoiled, list(DAYS), run=RunInfo("test-run"))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_damage_after_raw_is_noticed(workshop: Workshop, table: str, damage: Dam
     """On every day, by just the rules that are for it; and what is published stands as it stood."""
     before = workshop.contents()
     with pytest.raises(DaysFailed) as failed:
-        build_damaged(workshop, table, damage, force=True)
+        build_damaged(workshop, table, damage, name="spoiled")
     found = {day.day: {r.rule for r in day.rules if not r.passed} for day in failed.value.failed if day.table == table}
     assert found == dict.fromkeys(DAYS, rules)
     assert workshop.contents() == before

@@ -24,6 +24,7 @@ TABLE = [
     (Symptoms(late=True, rolled_back=True), Cause.ROLLED_BACK, Action.ASK),
     (Symptoms(late=True, undone_with_raw=True), Cause.UNDONE_WITH_RAW, Action.ASK),
     (Symptoms(foreign=True, version_gone=True), Cause.GONE_VERSION, Action.ASK),
+    (Symptoms(late=True, edited="f changed", gates="30 %"), Cause.EDITED_LOGIC, Action.ASK),
     (Symptoms(late=True, gates="30 %"), Cause.HELD_BACK, Action.ASK),
     (Symptoms(missing=True, gates="30 %", run_failed=True), Cause.HELD_BACK, Action.ASK),
     (Symptoms(late=True, asks="3 rows landed late"), Cause.TOO_LATE, Action.ASK),

@@ -11,6 +11,7 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS
+from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan.world import World
@@ -326,7 +327,10 @@ def test_what_a_version_that_was_edited_would_build_is_left_to_a_person(world: W
     for table in repair.days:
         published(table, D, checksum="8")(world)
     decision = _decide(world, edited=[edited])
-    assert not decision.launch and [str(each) for each in decision.for_people] == [str(action)]
+    stale, fresh = decision.for_people
+    assert not decision.launch and (stale.days, fresh.days) == ((D,), (E,))
+    assert {stale.why, fresh.why} == {action.why} and {stale.next_step, fresh.next_step} == {action.next_step}
+    assert stale.diagnosis is not None and stale.diagnosis.cause is Cause.EDITED_LOGIC
 
 
 def test_what_a_plan_is_rebuilding_is_left_to_it() -> None:

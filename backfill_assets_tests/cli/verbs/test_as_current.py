@@ -210,7 +210,7 @@ def test_what_makes_no_sense_is_refused_with_what_to_type(kept: Backfill) -> Non
     def create(*words: str, code: int = 1) -> str:
         return kept("timeline", "create", *words, exit_code=code).stderr
 
-    assert "what main has" in create("x", "--version", f"{FACT}={SECOND}")
+    assert f"{SECOND} is the current version of {FACT}" in create("x", "--version", f"{FACT}={SECOND}")
     assert "no version 'v9'" in create("x", "--version", f"{FACT}=v9")
     assert "There is no table 'facts'" in create("x", "--version", "facts=v1")
     assert f"{READY} has v1 of {FACT} already" in create("x", "--version", f"{FACT}={FIRST}")

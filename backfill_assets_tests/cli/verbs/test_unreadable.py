@@ -42,6 +42,7 @@ def test_each_command_about_others_answers(broken: Backfill) -> None:
     assert "bronze-2017-03-01" in broken("history").output
     assert "fresh" in broken("show", "raw_sales", FIRST).output
     assert "not known: quarantine_sales cannot be read" in broken("show", "bronze_sales", FIRST).output
+    assert "none has a stale day" in broken("status", "stale:", exit_code=1).stderr
     assert "raw_fx_rates" in broken("run", "raw_fx_rates", "--days", FIRST, "--dry-run").output
     planned = broken("plan", "raw_fx_rates", "--days", FIRST, exit_code=1).output
     assert "Nothing has landed for fx_rates" in planned
