@@ -6,10 +6,12 @@ its link.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from email.message import EmailMessage
 from email.utils import format_datetime
+from itertools import accumulate
 from typing import Any
 
 from backfill_assets.lakehouse.records import Detail, Notice
@@ -115,13 +117,13 @@ def _slack_single(due: DueNotice) -> Iterator[dict[str, Any]]:
     notice = due.notice
     if len(headline(notice)) > _MOST_TITLE:
         yield _section(_escaped(headline(notice), _MOST_TEXT))
-    if lines := list(_sentences(notice, due.recipients)):
-        yield _section(_escaped("\n".join(lines), _MOST_TEXT))
+    if lines := "\n".join(_sentences(notice, due.recipients)).strip():
+        yield _section(_escaped(lines, _MOST_TEXT))
     fields = [_mrkdwn(_slack_fact(fact)) for fact in notice.facts]
     for start in range(0, len(fields), _MOST_FIELDS):
         yield {"type": "section", "fields": fields[start : start + _MOST_FIELDS]}
     for label, command in (("To do", notice.to_do), ("To undo", notice.undo)):
-        if command:
+        if command.strip():
             yield _section(f"*{label}*\n{_code(command, _MOST_FIELD)}")
     about = [notice.severity, *filter(None, (notice.dataset,)), due.key]
     yield {"type": "context", "elements": [_mrkdwn(_escaped(each, _MOST_FIELD)) for each in about]}
@@ -176,10 +178,11 @@ def _code(command: str, most: int) -> str:
 
 def _escaped(text: str, most: int) -> str:
     """What Slack does not read as its own, in at most so many characters."""
-    cut = text
-    while len(cut.translate(_ESCAPES)) > most:
-        cut = _cut(text, len(cut) - max(1, (len(cut.translate(_ESCAPES)) - most) // 5))
-    return cut.translate(_ESCAPES)
+    pieces = [character.translate(_ESCAPES) for character in text[: most + 1]]
+    ends = list(accumulate(map(len, pieces)))
+    if not ends or ends[-1] <= most:
+        return "".join(pieces)
+    return "".join(pieces[: bisect_right(ends, most - 1)]) + "…"
 
 
 def _cut(text: str, most: int) -> str:

@@ -190,8 +190,8 @@ def test_slack_takes_every_message(notices: list[Notice]) -> None:
             case "header":
                 assert 1 <= len(block["text"]["text"]) <= 150
             case "section":
-                assert 1 <= len(block.get("text", {"text": "-"})["text"]) <= 3000
+                assert 1 <= len(block.get("text", {"text": "-"})["text"].strip()) <= 3000
                 assert len(block.get("fields", ())) <= 10
         for field in (*block.get("fields", ()), *block.get("elements", ())):
-            assert 1 <= len(field["text"]) <= 2000
+            assert 1 <= len(field["text"].strip()) <= 2000
     json.dumps(body)
