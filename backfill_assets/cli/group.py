@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from backfill_assets.cli.wiring import LAKEHOUSE
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, UnknownVersion
 from backfill_assets.settings import lakehouse_path
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ class Interrupted(CommandFailed):
 
 
 class TypedWrong(CommandFailed):
-    """What was typed is no command, as JSON."""
+    """What was typed is no command, as JSON; or it names a version that is not there."""
 
     exit_code = 2
 
-    def __init__(self, error: click.UsageError) -> None:
-        super().__init__(error.format_message())
-        self.usage = error.ctx.get_usage() if error.ctx else ""
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class _Lakehouse(click.Path):
@@ -173,8 +173,10 @@ def errors_as_typed() -> Iterator[None]:
         raise
     except click.UsageError as error:
         if json_was_typed():
-            raise TypedWrong(error) from error
+            raise TypedWrong(error.format_message(), error.ctx.get_usage() if error.ctx else "") from error
         raise
+    except UnknownVersion as error:
+        raise TypedWrong(str(error)) from error
     except click.Abort as error:
         if json_was_typed():
             click.echo(err=True)  # The question is on the line.

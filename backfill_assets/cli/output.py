@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _PIPED_WIDTH = 200
+_PATIENCE_SECONDS = 2.0
 _TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_assets.long"
 
 
@@ -84,6 +87,25 @@ def say(*lines: str, style: str = "") -> None:
 def say_lines(text: str) -> None:
     """Print a text that has several lines."""
     say(*text.split("\n"))
+
+
+@contextmanager
+def awaited(what: str) -> Iterator[None]:
+    """On a terminal: ``what`` is under way, and since when, while the block takes longer than two seconds."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
+    shown = Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    shown.add_task(f"{what} ...")
+    begins = threading.Timer(_PATIENCE_SECONDS, shown.start)
+    begins.daemon = True
+    begins.start()
+    try:
+        yield
+    finally:
+        begins.cancel()
+        begins.join()
+        shown.stop()
 
 
 def screen() -> bool:

@@ -57,7 +57,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     reading = _reading(lake, request, step, run, progress)
     before = read_stream(lake.storage, request.table)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
-    told = partial(_tell, lease, progress)
+    told = partial(_tell, lease, progress, report)
     follower = Follower(lake, step, run, told, lambda text: report(StreamEvent("behind", text)))
     follower.held_before = before.held_back if before else ()
     reporter = StreamReporter(lease, reading, report, follower if request.follow else None)
@@ -78,11 +78,13 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         stream.run()
 
 
-def _tell(lease: StreamLease, progress: Progress, text: str) -> None:
-    """A start may take minutes: its status says what it does."""
-    progress(text)
-    if lease.status.state == "starting":
-        lease.note(note=text)
+def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> None:
+    """A start may take minutes: its status says what it waits for, and so does a line, in a log too."""
+    if lease.status.state != "starting":
+        progress(text)
+        return
+    report(StreamEvent("starting", f"Starting: {text}"))
+    lease.note(note=text)
 
 
 def _require_possible(request: StreamRequest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from backfill_assets.cli.options import TABLE, as_json, days
-from backfill_assets.cli.output import say_answer, screen, wants_json
+from backfill_assets.cli.output import awaited, say_answer, screen, wants_json
 from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange
 
@@ -29,7 +29,8 @@ def history(table: str | None, days: DayRange | None, limit: int) -> None:
     """
     from backfill_assets.answers.history import history_answer
 
-    answer = history_answer(open_storage(), table, days, limit)
+    with awaited("Reading the publication log"):
+        answer = history_answer(open_storage(), table, days, limit)
     say_answer(answer, brief=True)
     if answer.next and not (wants_json() or screen()):
         # On a pipe it is no line of the table that a script reads.

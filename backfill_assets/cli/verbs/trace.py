@@ -7,7 +7,7 @@ from datetime import date
 import click
 
 from backfill_assets.cli.options import DAY, TABLE, as_json, on_timeline
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
 
@@ -51,5 +51,6 @@ def trace(key: str, day: date | None, table: str | None, personal: str | None, o
     publisher = open_publisher()
     if personal is not None:
         key = with_token(key, personal, publisher.storage, settings.token_key_file)
-    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, on)
+    with awaited("Following the row"):
+        found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, on)
     say_answer(trace_answer(found))
