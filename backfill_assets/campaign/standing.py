@@ -92,7 +92,9 @@ def page_of(plan: Plan, standing: PlanStanding) -> str:
 
     It ends in the first digits of the plan's hash, as :func:`is_page_of` knows it again.
     """
-    return f"{plan.asked.target} {plan.asked.days}: {standing} ({_hash(plan.id)})"
+    stops = plan.stopped and standing is PlanStanding.NOT_STARTED
+    state = "cannot be started" if stops else standing
+    return f"{plan.asked.target} {plan.asked.days}: {state} ({_hash(plan.id)})"
 
 
 def is_page_of(page: str, campaign: str) -> bool:
