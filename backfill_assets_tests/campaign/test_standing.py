@@ -280,7 +280,7 @@ def test_the_page_of_a_plan_that_cannot_be_started_says_so_in_its_name() -> None
     stops = PlanFinding(kind="damaged", severity="stops", message="A day is damaged.", next_step="Put it back.")
     plan = Plan(asked=PlanRequest(target="fact", days="2017-03-01"), steps=(), made_at=AT)
     stopped = plan.model_copy(update={"findings": (stops,)})
-    for found, name in ((plan, "fact 2017-03-01: not started ("), (stopped, "fact 2017-03-01: cannot be started (")):
+    for found, name in ((plan, "not started: fact 2017-03-01 ("), (stopped, "cannot be started: fact 2017-03-01 (")):
         page = page_of(found, PlanStanding.NOT_STARTED)
         assert page.startswith(name) and is_page_of(page, campaign_of(found.id))
-    assert ": stopped (" in page_of(stopped, PlanStanding.STOPPED)
+    assert page_of(stopped, PlanStanding.STOPPED).startswith("stopped: fact ")

@@ -305,12 +305,12 @@ def test_a_page_is_named_for_table_days_and_state(world: World) -> None:
 
     hash_ = plan().id.removeprefix("plan-")[:8]
     world.run(JOB, target=FACT, days=RANGE)
-    assert names() == [f"{FACT} {RANGE}: not started ({hash_})"]
+    assert names() == [f"not started: {FACT} {RANGE} ({hash_})"]
     world.run(JOB, plan=plan().id, start=True)
-    assert names() == [f"{FACT} {RANGE}: waiting for approval ({hash_})"]
+    assert names() == [f"waiting for approval: {FACT} {RANGE} ({hash_})"]
     campaign(world.home).stop(CampaignStep.VALIDATE, "ana wants to look again")
     world.tick()
-    assert names() == [f"{FACT} {RANGE}: stopped ({hash_})"]
+    assert names() == [f"stopped: {FACT} {RANGE} ({hash_})"]
     assert "ana wants to look again" in str(shown_on(world.instance, ASSET, names()[0])[0]["found"])
     shown = len(world.pages())
     world.tick()
