@@ -68,12 +68,16 @@ def format_are(count: int, noun: str) -> str:
     return f"{format_count(count, noun)} {'is' if count == 1 else 'are'}"
 
 
-def format_periods(days: Iterable[tuple[Cadence, Collection[date]]]) -> str:
-    """``12 days, 2 weeks and 1 month``: each day, week and month is counted once, however many tables have it."""
-    listed = list(days)
-    found = {cadence: {day for of, some in listed if of is cadence for day in some} for cadence in Cadence}
+def format_scope(tables: Iterable[tuple[Cadence, Collection[date]]]) -> str:
+    """``12 days, 2 weeks and 1 month in 5 tables``, of the days of each table; one without days does not count.
+
+    Each day, week and month counts once, however many tables have it.
+    """
+    listed = [(cadence, days) for cadence, days in tables if days]
+    found = {cadence: {day for of, days in listed if of is cadence for day in days} for cadence in Cadence}
     counts = [format_count(len(each), cadence.noun) for cadence, each in found.items() if each]
-    return " and ".join(filter(None, [", ".join(counts[:-1]), *counts[-1:]])) or format_count(0, "day")
+    periods = " and ".join(filter(None, [", ".join(counts[:-1]), *counts[-1:]])) or format_count(0, "day")
+    return f"{periods} in {format_count(len(listed), 'table')}"
 
 
 def format_changing(count: int, total: int, noun: str) -> str:

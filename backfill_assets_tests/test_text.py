@@ -16,6 +16,7 @@ from backfill_assets.text import (
     format_duration,
     format_first,
     format_ranges,
+    format_scope,
     format_size,
     markdown_table,
     percent,
@@ -80,6 +81,16 @@ def test_counts_have_their_noun() -> None:
         "days",
         "classes",
     ]
+
+
+def test_days_of_several_tables_are_counted_once() -> None:
+    """Weeks and months beside them; a table without days is none of them."""
+    days, weeks = [date(2017, 3, day) for day in range(1, 13)], [date(2017, 2, 27), date(2017, 3, 6)]
+    daily, weekly, monthly = (Cadence.DAILY, days), (Cadence.WEEKLY, weeks), (Cadence.MONTHLY, days[:1])
+    assert format_scope([daily, daily, daily, weekly, monthly]) == "12 days, 2 weeks and 1 month in 5 tables"
+    assert format_scope([daily, (Cadence.DAILY, days[3:]), (Cadence.WEEKLY, ())]) == "12 days in 2 tables"
+    assert format_scope([weekly, monthly]) == "2 weeks and 1 month in 2 tables"
+    assert format_scope([]) == "0 days in 0 tables"
 
 
 def test_sizes_and_durations_have_a_fitting_unit() -> None:

@@ -63,7 +63,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.status import declared_version, reading_as_published
-from backfill_assets.text import format_are, format_count, format_periods
+from backfill_assets.text import format_are, format_count, format_scope
 
 
 @dataclass(frozen=True)
@@ -370,9 +370,9 @@ class Undone:
 
 def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
     """``Undone: 12 days, 2 weeks and 1 month in 5 tables are as before.``"""
-    cadences = {step.name: step.cadence for step in steps}
-    days = format_periods((cadences[each.step], [each.day]) for each in done.plan.days)
-    what = f"{days} in {format_count(len(done.tables), 'table')}"
+    cadences = {table.name: (step.name, step.cadence) for step in steps for table in step.tables}
+    built = {name: [each.day for each in done.plan.days if each.step == name] for name, _ in cadences.values()}
+    what = format_scope((cadence, built[name]) for name, cadence in map(cadences.__getitem__, done.tables))
     again = len(done.plan.again)
     more = f" {format_are(again, 'day')} computed again, because inputs have changed since." if again else ""
     if done.plan.restores:

@@ -79,13 +79,12 @@ def difference_answer(
     difference: Difference,
     declared: DeclaredOfTables,
     terms: LetterTerms | None = None,
-    times: Grid | None = None,
     *,
     drawn: bool = False,
 ) -> Answer:
-    """``terms`` and ``times`` are of a plan: of two states no one has to decide.
+    """``terms`` are of a plan: of two states no one has to decide. With ``drawn``, the detail has charts, for a page.
 
-    With ``drawn``, the detail has charts, for a page.
+    What it was made of comes last: it is for whoever looks for an error.
     """
     parts = (
         *_about(difference, terms),
@@ -98,7 +97,7 @@ def difference_answer(
     sections = (
         *code_section(difference.code),
         *((Answer("Detail by table", sections=detail, name="by table"),) if detail else ()),
-        *((Answer("Time", (times,), name="time"),) if times else ()),
+        Answer("What it was made of", tuple(_made_of(difference)), name="made of"),
     )
     links = {"Its page in the UI, with a button": terms.page} if terms and terms.page else {}
     answer = Answer(headline(difference), parts, sections, next=_next(difference, terms), links=links)
@@ -157,17 +156,20 @@ def headline(difference: Difference) -> str:
 
 def _about(difference: Difference, terms: LetterTerms | None) -> Iterator[Part]:
     yield Line(difference.sentence, Tone.STRONG, name="sentence")
-    if difference.plan:
-        yield Fact("plan", Id(difference.plan))
-    else:
+    if not difference.plan:
         yield Fact("before", difference.left)
         yield Fact("after", difference.right)
-    yield Fact("made at", difference.made_at)
-    yield Fact("as of entry", difference.log_entry)
     if terms and (terms.title or terms.reason):
         yield Fact("what it is for", ": ".join(filter(None, (terms.title, terms.reason))))
     for line in difference.stale:
         yield Line(line, Tone.WARN)
+
+
+def _made_of(difference: Difference) -> Iterator[Fact]:
+    if difference.plan:
+        yield Fact("plan", Id(difference.plan))
+    yield Fact("made at", difference.made_at)
+    yield Fact("as of entry", difference.log_entry)
 
 
 def _in_a_minute(difference: Difference, declared: DeclaredOfTables) -> Iterator[Part]:

@@ -180,15 +180,16 @@ def table_sentence(table: TableCompared) -> str:
     return f"{period(days, table.cadence)}: {', '.join(parts)}{back}."
 
 
-def change_sentence(table: TableDifference) -> str:
+def change_sentence(table: TableDifference, cadence: Cadence = Cadence.DAILY) -> str:
     """``report: 22 of 31 published days change; on these 31 days rows +0.20 %, revenue_eur -0.41 %.``
 
     A difference is of all planned days, and its percentages with it.
     """
-    days = len(table.changed) + len(table.unchanged)
+    noun, count = cadence.noun, len(table.changed) + len(table.unchanged)
     moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
-    suffix = f"; on {'this day' if days == 1 else f'these {days:,} days'} {', '.join(moved)}" if moved else ""
-    return f"{table.table}: {format_changing(len(table.changed), days, 'published day')}{suffix}."
+    over = f"this {noun}" if count == 1 else f"these {format_count(count, noun)}"
+    suffix = f"; on {over} {', '.join(moved)}" if moved else ""
+    return f"{table.table}: {format_changing(len(table.changed), count, f'published {noun}')}{suffix}."
 
 
 def _move_text(measure: str, sums: Sums) -> str:

@@ -14,7 +14,6 @@ import pytest
 from backfill_assets import report
 from backfill_assets.difference.letter import DeclaredOfTables, difference_answer
 from backfill_assets.difference.verdict import Difference
-from backfill_assets.report.answer import Grid
 from backfill_assets.report.html import html
 from backfill_assets_tests.difference.compared_month import (
     MARCH,
@@ -36,8 +35,7 @@ _TEXT, _SHAPE = 4.5, 3.0
 
 
 def a_page(found: Difference, **more: object) -> str:
-    times = Grid("times", ("step", "estimated", "spent"), [("source verified", "8..20 s", "12 s")])
-    return html(difference_answer(found, DeclaredOfTables(), terms_of(found, **more), times, drawn=True))
+    return html(difference_answer(found, DeclaredOfTables(), terms_of(found, **more), drawn=True))
 
 
 @cache
