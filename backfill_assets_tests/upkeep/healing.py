@@ -326,7 +326,8 @@ class Life:
 
     def told_of(self, found: Iterable[Incident]) -> dict[str, str]:
         """The stages that were told of each incident, as they came."""
-        files = sorted(self.storage.files("_outbox/due"), key=lambda file: file.modified_ms)
+        files = [file for folder in ("due", "delivered") for file in self.storage.files(f"_outbox/{folder}")]
+        files.sort(key=lambda file: file.modified_ms)
         keys = [file.path.rpartition("/")[2].removesuffix(".json") for file in files]
         return {
             each.id: " ".join(key.removeprefix(f"{each.id}-") for key in keys if key.startswith(f"{each.id}-"))
