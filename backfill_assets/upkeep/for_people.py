@@ -12,7 +12,7 @@ from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
-from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
+from backfill_assets.upkeep.trouble import HeldByStream, RepairContext, StaleDay, StaleReason
 
 _MOST_RANGES = 4
 
@@ -108,12 +108,31 @@ def by_diagnoses(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -
             continue
         why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")
         if found.cause is Cause.HELD_BACK:
-            # At once, in the gate's own words: from the same inputs, the same logic makes the same rows.
-            why = f"its gates hold it back, and would again ({days[0]}: {found.words})"
-            next_step = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+            why, next_step = _held_back(seen, table, days, found.words)
         if edited := seen.edited_version(table, days[0]) if found.cause is Cause.EDITED_LOGIC else None:
             next_step = edited.next_step
         yield ManualAction(table, days, why, next_step or run_downstream(seen.step_of[table], days), found)
+
+
+def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str) -> tuple[str, str]:
+    """Why, and what a person does: at once, in the gate's own words. Of the same inputs, the same logic makes the same.
+
+    What a stream holds back grows by the second: while the same is said of it, it stays as it was told.
+    """
+    again = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+    keys = [TableDay(table, day) for day in days]
+    held = [hold for key in keys if (hold := seen.held_by_stream(key))]
+    if not held:
+        return f"its gates hold it back, and would again ({days[0]}: {words})", again
+    known = (each for key in keys for each in seen.incidents.get(key, ()) if each.cause is Cause.HELD_BACK)
+    told = next((each.words for each in known if saying(each.words) == saying(words)), words)
+    return told, "; ".join(filter(None, map(_release, held))) or again
+
+
+def _release(held: HeldByStream) -> str:
+    """Empty where no command lets the day through."""
+    shows = f"{held.shown_by} shows what was rejected, " if held.shown_by else ""
+    return f"{shows}{held.release} publishes the day without it" if held.release else ""
 
 
 def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:

@@ -162,11 +162,12 @@ def _surroundings(storage: Storage, seen: RepairContext, held: ReadDays) -> Surr
         commits=commits,
         disagreements=lambda key: seen.watches[key].disagreements if key in seen.watches else (),
         run_of=lambda key: _run_of(seen, key),
+        held_back=lambda key: seen.held_by_stream(key) if key.table in seen.step_of else None,
     )
 
 
 def _run_of(seen: RepairContext, key: TableDay) -> str:
-    gate = seen.failed_gates.get(key)
+    gate = seen.held_by_streams.get(key) or seen.failed_gates.get(key)
     return seen.not_run.get(key, "") or (gate.run if gate else "")
 
 

@@ -130,7 +130,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     left = set(left_to_streams(seen, found))
     stale = [trouble for trouble in found if trouble not in left]
     code = other_code(seen, statuses)
-    nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
+    nowhere = [trouble for trouble in stale if not _has_place(seen, trouble)]
     diagnoses = {trouble: seen.diagnose(trouble) for trouble in (*raw, *stale) if trouble not in nowhere}
     restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw) if raw else {}
@@ -176,10 +176,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         diagnoses,
         findings,
         frozenset({*(each.key for troubles in met for each in troubles), *seen.rebuilt_by}),
-        frozenset({*(each.key for each in (*left, *nowhere)), *_written_now(seen)}),
+        frozenset({*(each.key for each in (*left, *nowhere) if not seen.was_held_back(each.key)), *_written_now(seen)}),
         unreadable,
         frozenset(undecided),
     )
+
+
+def _has_place(seen: RepairContext, trouble: StaleDay) -> bool:
+    """Is there a partition of it to launch, or a stream that builds it?"""
+    return seen.has_partition(trouble.table, trouble.day) or seen.held_by_stream(trouble.key) is not None
 
 
 def _written_now(seen: RepairContext) -> Iterator[TableDay]:

@@ -69,6 +69,7 @@ from backfill_assets.upkeep.effect import Addresses
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
+from backfill_assets.upkeep.stream_holds import held_by_streams
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
@@ -218,8 +219,9 @@ def look(
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
     gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    steps = observed.with_current(tables.catalog.steps)
     return RepairContext(
-        observed.with_current(tables.catalog.steps),
+        steps,
         observed,
         failed_watches=list(starmap(_failed_watch, _said_of_failed(instance, watchdogs, forced))),
         incidents=by_days(known),
@@ -233,6 +235,7 @@ def look(
         not_run=not_run,
         busy=busy,
         failed_gates=gates,
+        held_by_streams=held_by_streams(storage, observed.states, steps, now),
         has_partition=tables.has,
         today=now.date(),
         rollbacks=lambda: rollbacks(storage),
