@@ -76,7 +76,8 @@ def cut_over(
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
     again = _computed_days(first)
-    refused = main_moved(campaign, "it was cut over", "cut over again")
+    shown = shown_name(campaign)
+    refused = main_moved(shown, "it was cut over", "cut over again")
     with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> CutOver | Unsettled:
@@ -85,17 +86,13 @@ def cut_over(
             again.update(_computed_days(done))
             _refuse_other_campaigns(lake, campaign, done, before)
             if review is not None and not review(done, _extending(hold, progress)):
-                return Unsettled(
-                    f"{shown_name(campaign)}: main moved while it was compared, staging what moved again", refused
-                )
+                return Unsettled(f"{shown}: main moved while it was compared, staging what moved again", refused)
             hold.extend()
             _refuse_held_back(campaign, done, accepted)
             request = _request(lake, campaign, done, run, notice)
             outcome = lake.publisher.publish(request)
             if not isinstance(outcome, Published):
-                return Unsettled(
-                    f"{shown_name(campaign)}: {_conflict_text(outcome)}, staging what moved again", refused
-                )
+                return Unsettled(f"{shown}: {_conflict_text(outcome)}, staging what moved again", refused)
             close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
             days = {table: each.staged for each in done for table in each.build.tables if each.staged}
             return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
