@@ -58,7 +58,7 @@ def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
     wrong = (Line(each, Tone.WARN) for each in left_to(at))
     parts = (*_standing(at, facts), *wrong, *_what_is_published(at, facts), *said, *_days(at, entries))
     next_line = tuple(filter(None, [next_command(facts)]))
-    return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=next_line)
+    return Answer(f"The campaign of {at.plan.id}", parts, (difference,) if difference else (), next=next_line)
 
 
 def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:

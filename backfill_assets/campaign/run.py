@@ -294,7 +294,7 @@ class CampaignRun:
         if exceeded is not None:
             give_up = f"Or give it up: backfill timeline delete {id}"
             hint = f"Look at it: backfill status {id}. {self.allow_more(exceeded)}. {give_up}"
-        return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
+        return CampaignStopped(f"{self.plan.id} waits for approval again. Nothing was published. {reason}", hint=hint)
 
     def next(self) -> Move:
         window = timedelta(days=self.plan.rollback_window_days)
@@ -322,7 +322,7 @@ class CampaignRun:
         self.write(entry.model_copy(update={"spent": spent}))
         before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
-        return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
+        return CampaignStopped(f"{self.plan.id} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
     def require_within_limits(
         self, step: CampaignStep, done: Sequence[StepBuilt], where: str = "", days: int = 0
@@ -386,7 +386,7 @@ class CampaignRun:
         """Stage the days of a wave and of those before it, which are adopted."""
         self.begin()
         wave = self.waves[number]
-        self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
+        self.progress(f"{self.plan.id}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
         days = days_of_wave(self.steps, wave)
         total = sum(map(len, days.values()))
 

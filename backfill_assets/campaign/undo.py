@@ -37,6 +37,7 @@ from backfill_assets.campaign.undo_days import (
 from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
@@ -403,7 +404,8 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    refused = main_moved(campaign, "it was undone", "roll back again")
+    shown = shown_name(campaign)
+    refused = main_moved(shown, "it was undone", "roll back again")
     with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> Undone | Unsettled:
@@ -417,7 +419,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             outcome = lake.publisher.publish(request)
             if not isinstance(outcome, Published):
                 moved = "; ".join(outcome.reasons[:2])
-                return Unsettled(f"{campaign}: main moved while it was undone ({moved}), looking again", refused)
+                return Unsettled(f"{shown}: main moved while it was undone ({moved}), looking again", refused)
             work.close()
             plan = UndoPlan(publication, campaign, tuple(work.days), has_undone(lake.publisher, prepared))
             tables = {change.table: undone_text(prepared, change) for change in request.tables}

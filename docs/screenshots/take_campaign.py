@@ -165,8 +165,6 @@ def start(at: Campaign) -> None:
 def difference(at: Campaign) -> None:
     at.open()
     at.tour.picture("campaign-6-difference")
-    at.open_letter()
-    at.tour.picture("campaign-10-letter")
 
 
 def approve(at: Campaign) -> None:

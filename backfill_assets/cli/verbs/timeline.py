@@ -399,14 +399,14 @@ def delete(name: str, yes: bool) -> None:
 
 
 def _abandon(plan: str, *, yes: bool) -> str:
-    """Give up the campaign of ``plan``; its name."""
+    """Give up the campaign of ``plan``; the plan's id."""
     from backfill_assets.campaign.steps import abandon
 
     with campaign_run(plan, "backfill timeline delete") as at:
         if not yes:
-            ask(f"Give up {at.campaign}?")
+            ask(f"Give up the campaign of {at.plan.id}?")
         abandon(at)
-    return at.campaign
+    return str(at.plan.id)
 
 
 def _say(lake: Lake, found: NamedTimeline) -> None:

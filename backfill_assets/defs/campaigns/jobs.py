@@ -233,7 +233,7 @@ class _Carried:
             self.show(at, page, failed=True)
             raise plain_failure(error, page) from None
         show_new()
-        at.progress(f"{at.campaign}: {move.reason}")
+        at.progress(f"{at.plan.id}: {move.reason}")
         return move
 
     def _show_step(self, at: CampaignRun, step: CampaignStep) -> None:
@@ -410,7 +410,7 @@ def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campai
         origin = context.code_location_origin
         page = standing_page(at, last_found(at), Launchpads(origin.location_name if origin else LOCATION))
     except (BackfillError, ValueError) as error:
-        context.log.warning(f"{campaign} has no page of its state: {error}")
+        context.log.warning(f"{plan_of(campaign)} has no page of its state: {error}")
         return
     with named_page(instance, at) as name:
         event = dg.AssetMaterialization(ASSET, partition=name, metadata=in_markdown(page))
@@ -425,7 +425,7 @@ def _carry_on_or_say_why_not(
         at = backfill.campaign(campaign, None, context.log.info)
         state, move = at.state, at.next()
     except (BackfillError, ValueError) as error:
-        context.log.warning(f"{campaign} cannot be carried on: {error}")
+        context.log.warning(f"{plan_of(campaign)} cannot be carried on: {error}")
         return f"cannot be carried on: {error}"
     if not state.daemon:
         return "it is carried on by a command, not by the daemon"
