@@ -41,6 +41,7 @@ def test_the_project_names_its_datasets_and_they_are_sound(folder: Path) -> None
     project = tomllib.loads((folder / "pyproject.toml").read_text())
     assert project["tool"]["backfill"]["datasets"] == f"{PACKAGE}.datasets"
     assert project["tool"]["dagster"]["module_name"] == f"{PACKAGE}.definitions"
+    assert project["tool"]["dg"]["project"]["code_location_target_module"] == f"{PACKAGE}.definitions"
     importlib.invalidate_caches()
     found = discover(importlib.import_module(f"{PACKAGE}.datasets"))
     assert found.table_names == ("raw_orders", "bronze_orders", "quarantine_orders", "report_orders")
