@@ -53,6 +53,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], number
 
 
 UNKNOWN = "unknown"
+_MOST_MEANT = 3
 
 
 _MOST_DIGITS = 6
@@ -124,9 +125,10 @@ def format_size(size: int | None) -> str:
 
 
 def suggest_name(name: str, known: Collection[str], otherwise: str = "") -> str:
-    """The nearest of ``known`` as a question; ``otherwise`` if none is near."""
-    near = get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]}?" if near else otherwise
+    """The nearest of ``known`` as a question, or those that begin with ``name``; ``otherwise`` if none is near."""
+    begun = [each for each in known if name and each.startswith(name)][:_MOST_MEANT]
+    near = begun or get_close_matches(name, known, n=1)
+    return f"Did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def suggest_or_list(name: str, known: Collection[str], title: str) -> str:

@@ -56,6 +56,7 @@ def test_the_nearest_name_is_suggested() -> None:
     """Where none is near, all are listed, or the text of the caller is the hint."""
     assert suggest_or_list("sale", ["fx_rates", "sales"], "Datasets") == "Did you mean sales?"
     assert suggest_or_list("x", ["fx_rates", "sales"], "Datasets") == "Datasets: fx_rates, sales."
+    assert suggest_name("fact", ["raw_fact", "fact_a", "fact_b"]) == "Did you mean fact_a or fact_b?"
     assert suggest_or_list("x", [], "Datasets") == "Datasets: none."
     assert (suggest_name("x", ["sales"]), suggest_name("x", ["sales"], "Make one.")) == ("", "Make one.")
 

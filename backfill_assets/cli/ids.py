@@ -219,7 +219,12 @@ def find_undoable(storage: Storage, text: str) -> str:
         return text
     known = publications(storage)
     others = campaigns(storage) if text.startswith("camp") else []
-    return text if text in known else complete(text, [*known, *plans(storage), *others], "id")
+    if text in known:
+        return text
+    found = complete(text, [*known, *plans(storage), *others], "id")
+    if found == text and text.startswith("plan"):
+        raise _no_such_plan(storage, text, plans(storage))
+    return found
 
 
 def campaign_meant(text: str) -> str:

@@ -55,6 +55,7 @@ def test_a_folder_with_a_project_is_made_that_names_its_datasets(folder: Path, m
     assert project["tool"]["backfill"]["datasets"] == f"{PACKAGE}.datasets"
     assert project["tool"]["dagster"]["module_name"] == f"{PACKAGE}.definitions"
     monkeypatch.syspath_prepend(here)
+    assert project["tool"]["dg"]["project"]["code_location_target_module"] == f"{PACKAGE}.definitions"
     importlib.invalidate_caches()
     found = discover(importlib.import_module(f"{PACKAGE}.datasets"))
     assert found.table_names == ("raw_orders", "bronze_orders", "quarantine_orders", "report_orders")
