@@ -10,9 +10,10 @@ a later Dagster differs. What each part is worth beside plain Dagster:
 - :class:`LocalRunLauncher`: a run that was killed with its code server is not shown as started for ever.
 - :func:`show_as_run`: the page of a campaign that was stopped is not green.
 - :func:`reload_code`: partitions end where data ends without a click on Reload.
+- :func:`begin_at_first_page`: the UI's own address leads to ``start_here``. No setting has another than the timeline.
 
-``python -m backfill_assets.defs.dagster_internals code-server start`` and ``... daemon run`` are Dagster's commands
-with shorter waits.
+``python -m backfill_assets.defs.dagster_internals code-server start``, ``... daemon run`` and ``... webserver`` are
+Dagster's commands with shorter waits and that first page.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ from dagster._core.storage.tags import (
 from sqlalchemy.engine import Connection
 
 from backfill_assets.spark.service import command_line
+from backfill_assets.ui_addresses import FIRST_PAGE
 
 Target = AssetCheckEvaluationTargetMaterializationData
 """The materialization that the evaluation of a check is about."""
@@ -383,8 +385,29 @@ def _warm_context(_: str) -> Any:
     return context
 
 
+def begin_at_first_page(app: Any) -> None:
+    """Have the webserver of the module ``app`` send whoever asks for the UI itself to the first page."""
+    from starlette.responses import RedirectResponse
+    from starlette.routing import Route
+
+    class BeginsAtFirstPage(app.DagsterWebserver):  # type: ignore[misc]
+        def build_routes(self) -> list[Any]:
+            first = Route("/", lambda _: RedirectResponse(FIRST_PAGE))
+            return [first, *super().build_routes()]
+
+    app.DagsterWebserver = BeginsAtFirstPage
+
+
 def main() -> None:
-    """``daemon`` and its arguments, or those of ``dagster`` for a code server."""
+    """``daemon`` or ``webserver`` and its arguments, or those of ``dagster`` for a code server."""
+    if sys.argv[1:2] == ["webserver"]:
+        from dagster_webserver import app
+        from dagster_webserver import cli as webserver_cli
+
+        del sys.argv[1]
+        begin_at_first_page(app)
+        webserver_cli.main()
+        return
     if sys.argv[1:2] == ["daemon"]:
         from dagster._daemon import cli as daemon_cli
         from dagster._daemon import controller

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.days import TableDay, by_table
+from backfill_assets.days import DayRange, TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.state.status import DayStatus, Statuses
-from backfill_assets.text import days_options, format_ranges
+from backfill_assets.text import days_options, format_range, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
 from backfill_assets.upkeep.trouble import HeldByStream, RepairContext, StaleDay, StaleReason
@@ -29,6 +29,8 @@ class ManualAction:
     """None where nothing is wrong with the days, and a person chooses."""
     too_large: bool = False
     """It is beyond the bounds of repairs: a plan of it can wait for an approval."""
+    plan: DayRange | None = None
+    """The days of a plan that helps: readers see nothing of it before its difference is approved."""
 
     def __str__(self) -> str:
         return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
@@ -187,19 +189,38 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnos
         key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day), plan)
         by_version.setdefault(key, []).append(trouble.day)
     return [
-        ManualAction(
-            table,
-            tuple(sorted(days)),
-            f"{reason.value}, and it was published with {version}, which is not declared any more",
-            _declare_or_build(seen.step_of[table], version, days),
-            diagnosis,
+        _to_plan(
+            seen,
+            ManualAction(
+                table,
+                tuple(sorted(days)),
+                f"{reason.value}, and it was published with {version}, which is not declared any more; "
+                "declare it again to keep it",
+                f"see what {seen.step_of[table].current} makes of it:",
+                diagnosis,
+            ),
         )
         for (table, reason, version, _), days in by_version.items()
     ]
 
 
-def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
-    return f"declare {version} again, or build it with {step.current} if that is to count: {run_downstream(step, days)}"
+def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
+    """With the command that plans its days, from the first on as far as no other day comes along.
+
+    New logic is planned: its difference is read before it is published. A plan leaves days of the current version.
+    """
+    step = seen.step_of[action.table]
+    first, *others = action.days
+    last = first
+    for day in others:
+        between = set(step.cadence.starts(DayRange(last, day))) - {last, day}
+        if any(_made_by(seen, action.table, each) != step.current for each in between):
+            break
+        last = day
+    whole = DayRange(first, step.cadence.period(last).last)
+    return replace(
+        action, next_step=f"{action.next_step} backfill plan {step.name} --days {format_range(whole)}", plan=whole
+    )
 
 
 def run_downstream(step: Step, days: Iterable[date]) -> str:
@@ -227,19 +248,20 @@ def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     """New logic over history is a decision, not a repair."""
     actions = []
     for table, days in statuses.items():
+        step = seen.step_of[table]
         gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
+        compare = f"compare {step.current} with it:"
         older = _by_plan(seen, table, _of_older_version(seen, table, days))
-        launch = "launch these days if they are to have the current version"
         for own in older.values():
-            keep = f"repairs keep that version, also where both make the same rows; {launch}"
-            command = run_downstream(seen.step_of[table], own)
-            actions.append(ManualAction(table, tuple(own), "built by other code", f"{keep}: {command}"))
-        if gone and seen.step_of[table].source:
-            actions.append(
-                ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")
-            )
+            made_by = ", ".join(sorted({_made_by(seen, table, day) for day in own}))
+            why = f"made by {made_by}, which repairs keep, and {step.current} is current"
+            actions.append(_to_plan(seen, ManualAction(table, tuple(own), why, compare)))
+        if gone and step.source:
+            move = f"move rows: {run_downstream(step, gone)}"
+            actions.append(ManualAction(table, gone, "other event days are possible now", move))
         elif gone:
-            actions.append(ManualAction(table, gone, "built by code that is not declared any more", launch))
+            why = "made by a version that is not declared any more"
+            actions.append(_to_plan(seen, ManualAction(table, gone, why, compare)))
     return actions
 
 
@@ -247,6 +269,12 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, D
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
         if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
-            content = seen.observed.content(TableDay(table, day))
-            if content and content.code_version != step.current:
+            version = _made_by(seen, table, day)
+            if version and version != step.current:
                 yield day
+
+
+def _made_by(seen: RepairContext, table: str, day: date) -> str:
+    """The version that a published day was made with; empty where none is."""
+    content = seen.observed.content(TableDay(table, day))
+    return content.code_version if content else ""

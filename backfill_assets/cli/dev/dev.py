@@ -158,7 +158,7 @@ _COMMAND, _LOG = "backfill dev", "dev.log"
 _LAST_PORT = 65535
 _PYTHON = (sys.executable, "-m")
 _DAGSTER = "backfill_assets.defs.dagster_internals"
-"""Dagster's own commands, with shorter waits."""
+"""Dagster's own commands, with shorter waits, and a UI that begins at ``start_here``."""
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
@@ -169,7 +169,7 @@ class DagsterCommands:
 
     code: tuple[str, ...] = (*_PYTHON, _DAGSTER, "code-server", "start", "--log-level", "warning")
     daemon: tuple[str, ...] = (*_PYTHON, _DAGSTER, "daemon", "run")
-    ui: tuple[str, ...] = (*_PYTHON, "dagster_webserver", "--live-data-poll-rate", "2000")
+    ui: tuple[str, ...] = (*_PYTHON, _DAGSTER, "webserver", "--live-data-poll-rate", "2000")
 
 
 class Location(NamedTuple):

@@ -57,6 +57,10 @@ class Launchpads:
         origin = run.remote_job_origin
         return cls(origin.location_name if origin else LOCATION)
 
+    def new_plan(self, target: str, days: str) -> str:
+        """Its button plans days of a table: nothing is computed, and its page has the plan."""
+        return self._filled(JOB, {"target": target, "days": days})
+
     def start(self, plan: str) -> str:
         return self._filled(JOB, {"plan": plan, "start": True})
 
