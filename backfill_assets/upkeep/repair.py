@@ -130,7 +130,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     left = set(left_to_streams(seen, found))
     stale = [trouble for trouble in found if trouble not in left]
     code = other_code(seen, statuses)
-    nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
+    nowhere = [trouble for trouble in stale if not seen.is_built(trouble.table, trouble.day)]
     diagnoses = {trouble: seen.diagnose(trouble) for trouble in (*raw, *stale) if trouble not in nowhere}
     restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw) if raw else {}
@@ -150,7 +150,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *by_diagnoses(seen, {each: found for each, found in open_.items() if found.action is not Action.REBUILD}),
         *after_most_attempts(seen, {each: diagnoses[each] for each in tried}),
         *beyond,
-        *before_partitions(trouble for trouble in nowhere if trouble not in after),
+        *before_partitions(seen, (trouble for trouble in nowhere if trouble not in after)),
         *code,
         *of_edited_logic(seen, diagnoses),
         *of_suspicions(seen, findings),
