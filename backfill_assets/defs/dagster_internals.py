@@ -75,6 +75,7 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
     PRIORITY_TAG,
     RETRY_NUMBER_TAG,
+    RUN_KEY_TAG,
     SCHEDULE_NAME_TAG,
     SENSOR_NAME_TAG,
     USER_TAG,

@@ -165,7 +165,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
 def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
     """Partitions of data that has ended end with it: a day that is newer has none until they are loaded again."""
     earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
-    return any(seen.has_partition(trouble.table, day) for day in earlier)
+    return any(seen.is_built(trouble.table, day) for day in earlier)
 
 
 def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
@@ -176,9 +176,12 @@ def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
         )
 
 
-def before_partitions(troubles: Iterable[StaleDay]) -> list[ManualAction]:
-    next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
-    return _manual_actions(troubles, "Dagster has no such partition", next_step)
+def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[ManualAction]:
+    """Earlier than the data that results are made of, and than all that it looks back to."""
+    why = "earlier than the first partition and than what it looks back to, so no backfill builds it"
+    for table, days in by_table(each.key for each in troubles).items():
+        next_step = "look at its rows (backfill show); if they are right: " + run_downstream(seen.step_of[table], days)
+        yield ManualAction(table, tuple(sorted(days)), why, next_step)
 
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
@@ -227,13 +230,6 @@ def run_downstream(step: Step, days: Iterable[date]) -> str:
     """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
     covered = (each for day in days for each in step.cadence.period(day))
     return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
-
-
-def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
-    return [
-        ManualAction(table, tuple(sorted(days)), why, next_step)
-        for table, days in by_table(each.key for each in troubles).items()
-    ]
 
 
 def of_edited_logic(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:

@@ -72,7 +72,8 @@ class Healed:
         self.decision, self.open, self.closed = decision, open_, closed
 
     def lines(self) -> Iterator[str]:
-        yield from (f"Launched {repair.id}: {repair.title}" for repair in self.decision.launch)
+        for repair in self.decision.launch:
+            yield f"Launched {'' if repair.restores else 'the backfill '}{repair.id}: {repair.title}"
         yield from (f"Waiting: {text}" for text in self.decision.waiting)
         yield from (f"For a person: {each}" for each in self.decision.for_people)
         yield from (f"Closed {each.id}: {each.outcome}" for each in self.closed)

@@ -150,7 +150,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *by_diagnoses(seen, {each: found for each, found in open_.items() if found.action is not Action.REBUILD}),
         *after_most_attempts(seen, {each: diagnoses[each] for each in tried}),
         *beyond,
-        *before_partitions(trouble for trouble in nowhere if trouble not in after),
+        *before_partitions(seen, (trouble for trouble in nowhere if trouble not in after)),
         *code,
         *of_edited_logic(seen, diagnoses),
         *of_suspicions(seen, findings),
@@ -183,8 +183,8 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
 
 
 def _has_place(seen: RepairContext, trouble: StaleDay) -> bool:
-    """Is there a partition of it to launch, or a stream that builds it?"""
-    return seen.has_partition(trouble.table, trouble.day) or seen.held_by_stream(trouble.key) is not None
+    """Does a backfill build it, or a stream?"""
+    return seen.is_built(trouble.table, trouble.day) or seen.held_by_stream(trouble.key) is not None
 
 
 def _written_now(seen: RepairContext) -> Iterator[TableDay]:

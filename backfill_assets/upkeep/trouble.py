@@ -166,7 +166,8 @@ class RepairContext:
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     held_by_streams: Mapping[TableDay, HeldByStream] = field(default_factory=dict)
     """Days that a stream has read and a gate holds back. Also of today: a stream builds it."""
-    has_partition: Callable[[str, date], bool] = _anywhere
+    is_built: Callable[[str, date], bool] = _anywhere
+    """Do backfills build such a day of a table? It has a partition, or the first ones look back to it."""
     today: date = date.max
     """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
     rollbacks: Callable[[], Rollbacks] = Rollbacks
@@ -357,7 +358,7 @@ class RepairContext:
 
     def may_build(self, table: str, day: date) -> bool:
         """Also a day that an undo holds, if it is made of what there is: unless an input changes, it is kept."""
-        if not self.has_partition(table, day):
+        if not self.is_built(table, day):
             return False
         step, undo = self.step_of[table], self.undo(table, day)
         is_kept = undo is not None and undo.state is UndoIs.HELD and self._is_fresh(step, day)

@@ -76,7 +76,7 @@ def test_many_days_of_a_table_are_one_line_with_an_example(world: World) -> None
 def test_what_a_stream_holds_back_of_today_is_told_and_other_days_of_today_are_not(world: World) -> None:
     """The day has no partition yet, and no repair builds it: the stream does."""
     streamed = HeldByStream("60 events reach no table", 60, datetime(2017, 3, 7, 9, tzinfo=UTC), "release it")
-    seen = RepairContext(STEPS, world.observed(), today=D, has_partition=lambda *_: False)
+    seen = RepairContext(STEPS, world.observed(), today=D, is_built=lambda *_: False)
     assert not repairs_needed(seen).for_people
     decision = repairs_needed(replace(seen, held_by_streams={TableDay("bronze", D): streamed}))
     (action,) = decision.for_people
