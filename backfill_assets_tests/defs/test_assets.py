@@ -82,7 +82,8 @@ def test_each_day_carries_its_own_numbers(ran: Ran) -> None:
         assert event.metadata["dagster/partition_row_count"].value == rows
         assert event.metadata["accounting"].value == f"received {rows}"
         assert event.metadata["publication"].value == "publication-of-bronze_sales"
-        assert event.metadata["details"].value["input_versions"] == {"upstream": 1}
+        details = event.metadata["details"].value
+        assert isinstance(details, dict) and details["input_versions"] == {"upstream": 1}
 
 
 def test_checks_are_evaluated_per_day_against_the_new_materialization(ran: Ran) -> None:

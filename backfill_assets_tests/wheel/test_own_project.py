@@ -18,6 +18,8 @@ from backfill_assets.settings import cache_folder
 from backfill_assets_tests.wheel.build import build_wheel
 
 pytestmark = [pytest.mark.long, pytest.mark.story]
+_OF_INSTALLERS = ("PIP_", "SSL_", "UV_")
+"""Where packages are fetched from is a matter of the machine."""
 UV = cache_folder() / "bootstrap" / "bin" / "uv"
 DAY = "2026-01-05"
 REPORT = "report_orders"
@@ -70,7 +72,8 @@ class Project:
 
     def __call__(self, *words: str, exit_code: int = 0) -> str:
         """The command ``words``; its standard output."""
-        passed = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ}
+        kept = (*("JAVA_HOME", "SPARK_SUBMIT_OPTS"), *(name for name in os.environ if name.startswith(_OF_INSTALLERS)))
+        passed = {name: os.environ[name] for name in kept if name in os.environ}
         passed |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "VIRTUAL_ENV": str(self.bin.parent)}
         environment = {**passed, "HOME": str(self.folder / "home"), "BACKFILL_JARS": str(cache_folder() / "jars")}
         done = subprocess.run(

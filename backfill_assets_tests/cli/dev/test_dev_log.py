@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def test_all_of_it_is_in_a_file_that_does_not_grow_for_ever(tmp_path: Path, monk
             for _ in range(3):
                 many = [sys.executable, "-c", "print('quiet\\n' * 500)"]
                 subprocess.run(many, stdout=written, check=True)
-                dev_log.time.sleep(0.5)
+                time.sleep(0.5)
             subprocess.run([sys.executable, "-c", f"raise ValueError({str(tmp_path)!r})"], stderr=written, check=False)
         assert told.pop() == f"ValueError: {tmp_path}" and f"is in {log.path}" in told[0]
         told.clear()
