@@ -51,7 +51,7 @@ class StreamReporter:
             self.report(StreamEvent("started", f"{self.lease.status.source} {start.reason}", asdict(start)))
         if self.lease.status.state == "starting":
             source = self.lease.status.source
-            self.report(StreamEvent("reading", f"Reading {source}. The first batch takes up to a minute more."))
+            self.report(StreamEvent("reading", f"Reading {source}. The first batch takes longest."))
         self._beat(note="")
 
     def waiting(self, why: str) -> None:
