@@ -182,7 +182,8 @@ def _affected(incident: Incident, around: Surroundings) -> str:
 
 
 def _waiting(held: Sequence[HeldByStream]) -> str:
-    return f"; {format_count(sum(each.events for each in held), 'event')} more in raw alone" if held else ""
+    events = sum(each.events for each in held)
+    return f"; {format_count(events, 'event')} {'waits' if events == 1 else 'wait'} in raw" if held else ""
 
 
 def _as_published(keys: Sequence[TableDay], around: Surroundings) -> str:
@@ -303,7 +304,7 @@ def _what_is_done(incident: Incident) -> str:
     if incident.left_to:
         return f"{incident.left_to} is rebuilding its days"
     if incident.state == "person":
-        return "nothing: it waits for a person" if not incident.acknowledged else ""
+        return "it waits for a person" if not incident.acknowledged else ""
     return "it waits, and goes on by itself"
 
 

@@ -133,8 +133,8 @@ def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str
 
 def _release(held: HeldByStream) -> str:
     """Empty where no command lets the day through."""
-    shows = f"{held.shown_by} shows what was rejected, " if held.shown_by else ""
-    return f"{shows}{held.release} publishes the day without it" if held.release else ""
+    look = f"look at the rows ({held.shown_by}); " if held.shown_by else ""
+    return f"{look}to publish the day without them: {held.release}" if held.release else ""
 
 
 def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:

@@ -280,7 +280,7 @@ def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterato
     for found, days in by_diagnosis(diagnoses):
         table = days[0].table
         own = tuple(sorted(each.day for each in days))
-        words = f"{found.cause}, and its repair is beyond the bounds of repairs: {why}"
+        words = f"{found.words}. Its repair waits for a person: {why}"
         yield ManualAction(table, own, words, run_downstream(seen.step_of[table], own), found, too_large=True)
 
 

@@ -81,4 +81,4 @@ def test_what_a_stream_holds_back_of_today_is_told_and_other_days_of_today_are_n
     decision = repairs_needed(replace(seen, held_by_streams={TableDay("bronze", D): streamed}))
     (action,) = decision.for_people
     assert (action.table, action.days, action.why, decision.launch) == ("bronze", (D,), streamed.words, ())
-    assert action.next_step == "release it publishes the day without it"
+    assert action.next_step == "to publish the day without them: release it"

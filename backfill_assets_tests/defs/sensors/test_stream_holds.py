@@ -99,9 +99,9 @@ def test_what_a_stream_holds_back_is_told_once_and_is_over_when_it_follows(world
         "expected at most 20 (most: quantity: is not a bigint)"
     )
     assert incident.next_step == (
-        f"backfill raw quarantine bronze_sales {DAY} shows what was rejected, {RELEASE} publishes the day without it"
+        f"look at the rows (backfill raw quarantine bronze_sales {DAY}); to publish the day without them: {RELEASE}"
     )
-    assert facts["since"] == "2017-06-01 09:40 UTC" and facts["affected"].endswith("; 60 events more in raw alone")
+    assert facts["since"] == "2017-06-01 09:40 UTC" and facts["affected"].endswith("; 60 events wait in raw")
 
     world.events_come(440)
     lease.beat(held_back=held(500))
