@@ -144,7 +144,7 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
         for table, put_back in by_table.items()
     )
     notice = Answer("The notice that is sent then", tuple(map(Line, notice_lines(staged_notice(at)))))
-    undo = Line("It is one publication: one `backfill rollback` puts all of it back.")
+    undo = Line("It is one publication: one backfill rollback puts all of it back.")
     shown = (campaign_table(found),) if found else ()
     return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
 

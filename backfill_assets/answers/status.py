@@ -325,7 +325,7 @@ def _waiting(found: FoundStatus, table: str) -> dict[date, int]:
 
 UNDO_IS = {
     UndoIs.HELD: "it stays until an input changes",
-    UndoIs.OVER: "an input has changed since: `repairs` builds it again, by the version that was put back",
+    UndoIs.OVER: "an input has changed since: repairs builds it again, by the version that was put back",
     UndoIs.ASKED: "an input has changed since, and rows of raw were withdrawn with it: a person decides",
 }
 

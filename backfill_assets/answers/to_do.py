@@ -140,7 +140,7 @@ def _step(item: ToDo) -> str:
     words = with_commands(item.do)
     linked = f"[{words}]({item.opens})" if item.opens else words
     command = f"`{item.command}`" if item.command else ""
-    between = ", or in a terminal " if item.opens else " "
+    between = ", or in a terminal: " if item.opens else " "
     said = between.join(filter(None, (linked, command)))
     return f"To do: {said}" if said else ""
 

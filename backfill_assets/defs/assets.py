@@ -78,7 +78,7 @@ def step_assets(
     def build_days(
         context: dg.AssetExecutionContext, config: BuildOptions, backfill_spark: SharedSpark, backfill: Backfill
     ) -> Iterator[Event]:
-        """Hands the days, on Spark, to the transform of the version: ``step.version(config.version).transform``."""
+        """Builds the days on Spark, by the transform of their version, and publishes them when all pass their gates."""
         try:
             _build_earlier_days(context, step, steps, backfill, backfill_spark)
             _build_looked_back_to(context, step, steps, backfill, backfill_spark)

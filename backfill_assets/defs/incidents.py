@@ -44,7 +44,7 @@ class Word(enum.Enum):
 class IncidentConfig(dg.Config):
     """Which incident, and what is said of it."""
 
-    incident: str = Field(description="Its id, as `backfill incident list` and the asset `incidents` have it.")
+    incident: str = Field(description="Its id, as backfill incident list and the asset incidents have it.")
     action: Word = Field(description="ACKNOWLEDGE: somebody looks after it. CLOSE: it is settled.")
     reason: str = Field(default="", description="What others read beside your name; to close one, it is needed.")
     until: str = Field(
@@ -56,8 +56,8 @@ def incident_job() -> dg.JobDefinition:
     return lakehouse_job(
         JOB,
         STEP,
-        "Says of an incident who looks after it (`ACKNOWLEDGE`), or that it is settled (`CLOSE`). The page of the "
-        "asset `incidents` opens it filled in. Give the run the tag `user` with your name: it is what others read.",
+        "Says of an incident who looks after it (ACKNOWLEDGE), or that it is settled (CLOSE). The page of the "
+        "asset incidents opens it filled in. Give the run the tag user with your name: it is what others read.",
         IncidentConfig,
         _say,
     )
@@ -81,8 +81,8 @@ def incidents_spec() -> dg.AssetSpec:
         group_name=BEGIN,
         kinds={"deltalake"},
         description="What went wrong with published days: the cause, which reports are affected, what the sensor "
-        "`repairs` tried, what its check says now, and what needs a person. *Metadata* below has each open incident, "
-        f"and those of the last week. The job `{JOB}` acknowledges and closes.",
+        "repairs tried, what its check says now, and what needs a person. Metadata below has each open incident, "
+        f"and those of the last week. The job {JOB} acknowledges and closes.",
     )
 
 

@@ -111,6 +111,8 @@ class StartPage:
     people: Sequence[ToDo] = ()
     landed: Sequence[Line] = ()
     quarantine: Sequence[Line] = ()
+    newest: str = ""
+    """The newest publication, and when it was."""
     location: str = LOCATION
 
 
@@ -140,25 +142,28 @@ def lakehouse_state(
     quarantine = list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states)))
     state = state_sentence(
         built_datasets(ends, states),
-        newest=_newest(log, states) + ("" if backfill.settings.automation else f" {IS_OFF}"),
+        off="" if backfill.settings.automation else f" {IS_OFF}",
         is_at_work=bool(decision.launch or decision.waiting),
         people=people,
         is_any_rejected=bool(quarantine),
     )
-    return StartPage(state, people, list(_landed_and_waiting(instance, backfill, tables)), quarantine, location)
+    return StartPage(
+        state, people, list(_landed_and_waiting(instance, backfill, tables)), quarantine, _newest(log, states), location
+    )
 
 
 def state_sentence(
     built: Sequence[str],
     *,
-    newest: str = "",
+    off: str = "",
     is_at_work: bool = False,
     people: Sequence[ToDo] = (),
     is_any_rejected: bool = False,
 ) -> str:
     """How the lakehouse is, in a sentence. Pure.
 
-    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait.
+    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait;
+    ``off`` is what is said where nothing is launched by itself.
     """
     if not built:
         return "Nothing is published yet. Land data, then launch a range."
@@ -174,7 +179,7 @@ def state_sentence(
             health = f"{things} below {'needs' if len(people) == 1 else 'need'} a person{first}."
         else:
             health = f"{health} {things} below {'waits' if len(people) == 1 else 'wait'} for a person's decision."
-    return f"{health} Published: {'; '.join(built)}.{newest}"
+    return f"{health} Published: {'; '.join(built)}.{off}"
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
@@ -196,7 +201,7 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
         return ""
     found = log.find_prepared(newest.publication)
     moment = f" at {found[1]:%Y-%m-%d %H:%M} UTC" if found else ""
-    return f" The newest publication is {newest.publication}{moment}."
+    return f"{newest.publication}{moment}"
 
 
 def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
@@ -306,6 +311,7 @@ def state_metadata(found: StartPage) -> dict[str, dg.MetadataValue]:
         **to_do.entries(found.people, PEOPLE, rest),
         LANDED: _in_short(found.landed),
         QUARANTINE: _in_short(found.quarantine),
+        **({"newest publication": escape_markdown(found.newest)} if found.newest else {}),
     }
     return {
         **{name: dg.MetadataValue.md(text) for name, text in shown.items()},

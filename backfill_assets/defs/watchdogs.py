@@ -62,8 +62,8 @@ def watchdog_job(tables: PartitionedTables) -> dg.JobDefinition:
     return lakehouse_job(
         JOB,
         STEP,
-        "Reads published days again and compares them with the publication log and with each other. Choose `days` "
-        f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest.",
+        "Reads published days again and compares them with the publication log and with each other. Choose days "
+        f"and tables in the launchpad; without, it takes what is new and one day in {TURNS} of the rest.",
         WatchOptions,
         partial(_look, tables),
     )

@@ -319,24 +319,22 @@ class Source:
                 return (
                     f"{named} is more than {format_count(self.days_ahead, 'day')} after the time of its record in the "
                     "topic. If the event is right, the clock of its producer was wrong: send it again with the right "
-                    f"time. If both are right, set a greater `days_ahead` of the source {self.name}, then "
+                    f"time. If both are right, set a greater days_ahead of the source {self.name}, then "
                     f"{self._put_anew}."
                 )
             return (
                 f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
-                f"right, set a greater `days_ahead` of the source {self.name}, then {self._put_anew}."
+                f"right, set a greater days_ahead of the source {self.name}, then {self._put_anew}."
             )
-        whose = (
-            "`first_day` of its dataset" if self.earliest_day is None else f"`earliest_day` of the source {self.name}"
-        )
+        whose = "first_day of its dataset" if self.earliest_day is None else f"earliest_day of the source {self.name}"
         return (
-            f"{named} is before {earliest}, {whose}. If it is right, set an earlier `first_day` of the dataset, or "
-            f"`earliest_day` of the source {self.name}, then {self._put_anew}."
+            f"{named} is before {earliest}, {whose}. If it is right, set an earlier first_day of the dataset, or "
+            f"earliest_day of the source {self.name}, then {self._put_anew}."
         )
 
     @property
     def _put_anew(self) -> str:
-        return f"run backfill raw refresh raw_{self.name} on the days that `backfill status` shows as stale"
+        return f"run backfill raw refresh raw_{self.name} on the days that backfill status shows as stale"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -172,7 +172,7 @@ def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
     for table, days in by_table(each.key for each in troubles).items():
         yield (
             f"{table} {first_ranges(days)}: later than the last partition, which moves when the code location is "
-            "loaded again: by the sensor `dagster_shows_what_is`, or by Reload under Deployment"
+            "loaded again: by the sensor dagster_shows_what_is, or by Reload under Deployment"
         )
 
 

@@ -363,7 +363,7 @@ def _ended_without_days(
     silent = [each for other in others for each in other.findings if each.silent]
     silent += [each for each in root.findings if each.silent]
     if any(each.cause is Cause.ROLLED_BACK for each in silent):
-        return _closed(incident, "a person has rolled its days back: `backfill status` shows them", seen)
+        return _closed(incident, "a person has rolled its days back: backfill status shows them", seen)
     if silent:
         return _closed(incident, "a person has closed the same before", seen)
     if others:

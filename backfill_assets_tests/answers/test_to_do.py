@@ -51,7 +51,7 @@ def test_days_of_an_older_version_lead_to_a_plan() -> None:
     assert as_markdown(item) == (
         "[**fact 2017-03-01..2017-03-02**](/assets/fact?view=partitions&partition=2017-03-01): made by v1.\n\n"
         "To do: [compare v2 with it](/plan/fact/2017-03-01..2017-03-02), "
-        "or in a terminal `backfill plan fact --days 2017-03-01..2017-03-02`"
+        "or in a terminal: `backfill plan fact --days 2017-03-01..2017-03-02`"
     )
 
 
@@ -73,7 +73,7 @@ def test_an_item_knows_its_incident() -> None:
     known = _item(action, other, _incident(DISAGREES, plan="plan-1", acknowledged=said))
     assert (known.page, known.urgency) == ("/assets/incidents", Urgency.LOOKED_AFTER)
     assert known.why == "EUR 1 apart (looked after by ana until 2017-04-01 07:00 UTC)"
-    assert as_markdown(known).endswith("To do: [start its plan](/start/plan-1), or in a terminal `backfill run plan-1`")
+    assert as_markdown(known).endswith("To do: [start its plan](/start/plan-1), or in a terminal: `backfill run plan-1`")
 
 
 def test_the_most_urgent_comes_first() -> None:

@@ -73,6 +73,21 @@ def test_the_names_and_groups_of_all_assets(specs: dict[str, dg.AssetSpec]) -> N
     }
 
 
+def test_where_dagster_shows_plain_text_there_are_no_marks(
+    defs: dg.Definitions, specs: dict[str, dg.AssetSpec]
+) -> None:
+    """Of jobs, sensors, schedules and the fields of a launchpad; of assets and checks, lists show the first line."""
+    repository = defs.get_repository_def()
+    jobs = [each for each in repository.get_all_jobs() if not each.name.startswith("__")]
+    ops = [node.definition for each in jobs for node in each.nodes]
+    fields = [field for op in ops for field in getattr(op.config_schema.config_type, "fields", {}).values()]
+    whole = [*jobs, *ops, *fields, *repository.sensor_defs, *repository.schedule_defs]
+    checks = [check for each in defs.assets or () for check in getattr(each, "check_specs", ())]
+    first_lines = [str(each.description).partition("\n")[0] for each in (*specs.values(), *checks)]
+    texts = [*(str(each.description) for each in whole), *first_lines]
+    assert len(texts) > 60 and [text for text in texts if "`" in text or "**" in text] == []
+
+
 def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(specs: dict[str, dg.AssetSpec]) -> None:
     """The catalogue is what people see first; it is derived from the declarations, so it is never empty."""
     for name in GROUPS:

@@ -272,7 +272,7 @@ def test_the_state_in_a_sentence() -> None:
     """What needs a person, whether it is sound, what there is, and what changed last."""
     sound = "Every published day is made of what is published now: nothing to repair."
     wrong, choice = ToDo("one", Urgency.WRONG), ToDo("two", Urgency.CHOICE)
-    assert state_sentence([BUILT], newest=" The newest is p1.") == f"{sound} Published: {BUILT}. The newest is p1."
+    assert state_sentence([BUILT], off=" It is off.") == f"{sound} Published: {BUILT}. It is off."
     assert state_sentence([BUILT], is_at_work=True).startswith("The sensor repairs is at work.")
     assert "in quarantine" in state_sentence([BUILT], is_any_rejected=True)
     assert state_sentence([BUILT], is_at_work=True, people=[wrong, choice]).startswith(

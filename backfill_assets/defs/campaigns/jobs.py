@@ -116,7 +116,7 @@ def campaign_spec() -> dg.AssetSpec:
         group_name=UNDER_THE_HOOD,
         kinds={"deltalake"},
         description=f"Plans that are carried out, each a partition: its page says what was found and what to do next. "
-        f"The job `{JOB}` plans and starts one, `{APPROVE_JOB}` publishes it, `{UNDO_JOB}` puts it back.",
+        f"The job {JOB} plans and starts one, {APPROVE_JOB} publishes it, {UNDO_JOB} puts it back.",
     )
 
 
@@ -144,16 +144,16 @@ def campaign_jobs(tables: PartitionedTables, pool: str | None = None) -> list[dg
 
 
 _BEGINS = (
-    "Plans from logs alone, and keeps the plan; with `start: true` all of its days are staged where no reader sees "
+    "Plans from logs alone, and keeps the plan; with start: true all of its days are staged where no reader sees "
     "them, wave by wave, and compared with what is published. It publishes nothing: it waits for approval."
 )
 _APPROVES = (
-    "**Launching this approves the campaign**: all of its tables are published at once, read again, and the notice is "
-    f"sent. `{UNDO_JOB}` puts them back."
+    "Launching this approves the campaign: all of its tables are published at once, read again, and the notice is "
+    f"sent. {UNDO_JOB} puts them back."
 )
 _UNDOES = (
     "Puts all tables of a campaign back at once, for every reader; days that moved since are computed again first. "
-    "`backfill rollback` with the publication that it names undoes the undo."
+    "backfill rollback with the publication that it names undoes the undo."
 )
 
 
@@ -367,7 +367,7 @@ def campaign_sensor() -> dg.SensorDefinition:
 
     return lakehouse_sensor(
         SENSOR,
-        "Carries on campaigns that were started or approved by a command with `--daemon`, and closes those that cannot "
+        "Carries on campaigns that were started or approved by a command with --daemon, and closes those that cannot "
         "be undone any more. Delivers the notices that are due. Each tick says what a campaign waits for.",
         _EVERY_SECONDS,
         _tick,

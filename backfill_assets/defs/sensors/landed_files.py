@@ -62,7 +62,7 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         SENSOR,
         "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival days "
         "whose folder got files after they, or a later day, were ingested: published days keep their version of the "
-        "logic. The sensor `repairs` builds what late rows make stale.",
+        "logic. The sensor repairs builds what late rows make stale.",
         EVERY_SECONDS,
         launch_landed,
     )

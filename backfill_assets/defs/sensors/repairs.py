@@ -103,7 +103,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         "can be built and never were) and what is downstream: one backfill for each reason, within the bounds of "
         "BACKFILL_REPAIRS. Each day is built with the version that it was published with; then its check is asked "
         "again. It leaves days that a running stream or an open plan follows to them. What no rebuild puts right it "
-        "leaves to people: `backfill incident list` and the asset `incidents` have all of it.",
+        "leaves to people: backfill incident list and the asset incidents have all of it.",
         EVERY_SECONDS,
         repair,
         job_name=JOB,
@@ -128,7 +128,7 @@ def restore_sensor() -> dg.SensorDefinition:
 
     return lakehouse_sensor(
         "restores_raw",
-        "Has files that raw has lost read from landed files once more, as the incidents of the sensor `repairs` ask.",
+        "Has files that raw has lost read from landed files once more, as the incidents of the sensor repairs ask.",
         EVERY_SECONDS,
         restore,
         job_name=RESTORE_JOB,
