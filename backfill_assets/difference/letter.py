@@ -251,7 +251,7 @@ def _decision(difference: Difference, terms: LetterTerms | None) -> Iterator[Par
         else:
             left_out = ", without the days that are held back" if holds_back(difference) else ""
             yield Line(f"All tables are published together{left_out}.")
-            yield Line("In Dagster the job `approve_campaign` does it, and `undo_campaign` undoes it.", Tone.QUIET)
+            yield Line("In Dagster the job approve_campaign does it, and undo_campaign undoes it.", Tone.QUIET)
     if terms.published or not terms.outcome:
         yield Fact("can be undone for", f"{format_count(terms.window_days, 'day')} after it is published")
 
