@@ -149,10 +149,13 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
     return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
 
 
+_INTERNAL = ("difference", "delivered")
+
+
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """All that a step has reported, without what is empty, and without a difference, which is a page of its own."""
+    """What a step has reported, for people: nothing empty, and no difference, which is a page of its own."""
     said = {
-        name: value for name, value in report.items() if name != "difference" and value not in (None, "", (), [], {})
+        name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
     }
     parts = tuple(_reported(name, value) for name, value in said.items())
     return Answer(step.value.replace("_", " "), parts)

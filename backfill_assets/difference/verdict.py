@@ -164,7 +164,7 @@ _MOST_NAMED = 3
 
 
 def table_sentence(table: TableCompared) -> str:
-    """``March 2017: revenue eur -0.41 %, 22 of 31 days, all departments.``"""
+    """``March 2017: revenue eur -0.41 % on 22 of 31 days, all departments.``"""
     days = [day.day for day in table.days]
     if not days:
         return "No days."
@@ -175,7 +175,8 @@ def table_sentence(table: TableCompared) -> str:
         return f"{period(days, table.cadence)}: nothing is staged yet."
     if not table.differing:
         return f"{period(days, table.cadence)}: nothing changes on {known}{back}."
-    parts = [_main_change(table), f"{len(table.differing)} of {known}"]
+    what, aside = _main_change(table)
+    parts = [f"{what} on {len(table.differing):,} of {known}", *aside]
     parts += [text for found in table.groups if (text := _groups(found))]
     return f"{period(days, table.cadence)}: {', '.join(parts)}{back}."
 
@@ -212,14 +213,14 @@ def change(found: Sums) -> str:
     return f"{amount(found.after)} where there was nothing" if found.share is None else percent(found.share)
 
 
-def _main_change(table: TableCompared) -> str:
-    """The first measure that changes, or is unknown; if none does, how many rows change."""
+def _main_change(table: TableCompared) -> tuple[str, list[str]]:
+    """The first measure that changes, or is unknown; if none does, how many rows change, and that no sum does."""
     differing = [measure for measure in (*table.measures, ROWS) if table.total(measure).differs]
     if first := [*table.changing(), *differing][:1]:
-        return f"{column_label(first[0])} {change(table.total(first[0]))}"
+        return f"{column_label(first[0])} {change(table.total(first[0]))}", []
     rows = table.rows.differing
-    sums = " although no sum does" if table.measures else ""
-    return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"
+    aside = ["although no sum does"] if table.measures else []
+    return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}", aside
 
 
 def _groups(found: GroupsCompared) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -150,15 +149,11 @@ def _standing(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     if state.rolled_back:
         do = f"[Start it again]({pads.start(plan)}), if it is to be staged again; {_LAUNCH}."
         return _page(f"{found} The campaign was rolled back.", "Nothing.", do, f"backfill run {plan} --daemon")
-    next_words = f"{move.reason}{'' if move.waits else ', by itself'}."
+    next_words = f"{_sentence(move.reason)}{'' if move.waits else ', by itself'}."
     if not is_published(state) or state.finished:
         return _page(found, next_words)
-    until = state.cut_over_at
-    window = (
-        f" It can be undone until {until + timedelta(days=at.plan.rollback_window_days):%Y-%m-%d}." if until else ""
-    )
     effect = "puts back all tables of the campaign at once, as they were before it"
-    do = f"Nothing. If it turns out to be wrong, [undo it]({pads.undo(plan, effect)}); {_LAUNCH}.{window}"
+    do = f"Nothing. If it turns out to be wrong, [undo it]({pads.undo(plan, effect)}); {_LAUNCH}."
     return _page(found, next_words, do, f"backfill rollback {plan}")
 
 

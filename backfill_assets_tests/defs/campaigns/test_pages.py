@@ -171,7 +171,7 @@ def test_the_page_says_how_a_campaign_goes_on_from_where_it_is(tmp_path: Path) -
     at.stop(CampaignStep.SHADOW, "too many nulls")
     assert all(words in page(at) for words in ("too many nulls", PADS.start(at.plan.id), "timeline delete"))
     at = started(tmp_path / "published", CampaignStep.NOTIFY)
-    undo = ("/jobs/undo_campaign/", f"`backfill rollback {plan().id}`", "It can be undone until")
+    undo = ("/jobs/undo_campaign/", f"`backfill rollback {plan().id}`", "You can undo it until")
     assert all(words in page(at) for words in undo)
     at.write(JournalEntry(kind="rolled back", at=at.entries()[-1].at, report={"publication": "p2"}))
     assert PADS.start(at.plan.id) in page(at)
