@@ -17,7 +17,7 @@ from dagster._core.execution.backfill import BulkActionStatus
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import AS_USUAL, evaluations
-from backfill_assets.defs.dagster_internals import report_checks
+from backfill_assets.defs.dagster_internals import RUN_KEY_TAG, SENSOR_NAME_TAG, report_checks
 from backfill_assets.defs.look_back import EARLIER_TAG
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.sensors import repairs
@@ -229,6 +229,21 @@ def test_a_watchdog_whose_verdicts_were_wiped_stops_no_repair(world: World) -> N
     world.late_row(OTHER)
     assert world.tick().startswith("Asked: proof-watchdog_20170304_")
     assert [target_of(each).get("bronze_sales") for each in world.backfills()] == [{str(OTHER)}, None]
+
+
+def test_a_tick_says_what_it_launched_and_where_it_is(world: World) -> None:
+    """Dagster counts 0 runs requested: a backfill is none. A proof that runs already would hide it for ever."""
+    _watchdog_fails(world)
+    world.tick()
+    world.end()
+    proof = world.tick().removeprefix("Asked: ")
+    tags = {RUN_KEY_TAG: proof, SENSOR_NAME_TAG: repairs.SENSOR}
+    world.instance.create_run_for_job(world.defs.resolve_job_def(JOB), tags=tags)
+    world.late_row(OTHER)
+    said = world.tick()
+    (backfill,) = (each for each in world.backfills() if each.backfill_id.startswith("late_rows"))
+    assert f"Launched the backfill {backfill.backfill_id}: Repair" in said
+    assert f"counts no backfill among the runs requested: /runs/b/{backfill.backfill_id}" in said
 
 
 def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
