@@ -30,7 +30,9 @@ def test_a_range_with_something_else_between_its_days_is_refused_with_what_was_m
         f"{text!r} is not a day or a range of days.\n  -> Did you mean 2017-03-01..2017-03-05?"
     )
     for half in ("2017-03-01..", "..2017-03-05", "", "2017-3-1..2017-3-5", "soon"):
-        with pytest.raises(InvalidRequest, match=r"is not a day.*\n  -> Write 2017-03-01 for one day, or 2017-03-01\.\."):
+        with pytest.raises(
+            InvalidRequest, match=r"is not a day.*\n  -> Write 2017-03-01 for one day, or 2017-03-01\.\."
+        ):
             DayRange.parse(half)
 
 
