@@ -93,7 +93,7 @@ def _content(table: Table, recorded: RecordedDay, own: Metrics) -> GateFinding:
 
 
 _RESTORE = (
-    "The sensor `repairs` has its rows read from what still has them; if it is off: backfill raw restore {table} DAY."
+    "The sensor `repairs` reads its rows again from landed files. If it is off: backfill raw restore {table} DAY."
 )
 
 
