@@ -280,7 +280,7 @@ def _are_gone(found: FoundDay) -> str:
 
 def _repair(found: FoundDay) -> str:
     if is_raw(found.table):
-        return "put the files back from a backup: raw cannot be built again, since each landed file counts once"
+        return f"backfill raw restore {found.table} {found.day}"
     if found.on.startswith(CAMPAIGN):
         return f"backfill run {plan_of(found.on)}"
     on = f" --on {found.on}" if found.on else ""

@@ -165,7 +165,7 @@ class CommandGroup(click.Group):
 @contextmanager
 def errors_as_typed() -> Iterator[None]:
     """One clear message for an error, as JSON if ``--json`` was typed; click's own words for what was typed wrong."""
-    from backfill_assets.cli.output import json_was_typed
+    from backfill_assets.cli.output import AnsweredNo, json_was_typed
 
     try:
         yield
@@ -178,10 +178,12 @@ def errors_as_typed() -> Iterator[None]:
     except UnknownVersion as error:
         raise TypedWrong(str(error)) from error
     except click.Abort as error:
-        if json_was_typed():
+        said_no = isinstance(error, AnsweredNo)
+        if json_was_typed() or not said_no:
             click.echo(err=True)  # The question is on the line.
-            raise CommandFailed("Aborted: the answer was no.") from error
-        raise
+        if said_no:
+            raise CommandFailed("The answer was no: nothing was done.") from error
+        raise Interrupted("Interrupted at the question: nothing was done.\n  -> Run the same command again.") from error
     except (BackfillError, click.ClickException) as error:
         message = error.message if isinstance(error, click.ClickException) else str(error)
         raise CommandFailed(message) from error

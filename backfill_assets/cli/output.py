@@ -157,7 +157,12 @@ def ask(question: str) -> None:
     """Ask a person to confirm. Without a terminal it raises an error with the command to type instead."""
     if not on_terminal():
         raise click.UsageError(f"There is no terminal to ask on: add --yes. Type: {typed_command()} --yes")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        raise AnsweredNo
+
+
+class AnsweredNo(click.Abort):
+    """A person said no; :class:`click.Abort` itself is Ctrl-C at the question."""
 
 
 def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:

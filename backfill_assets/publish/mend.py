@@ -77,8 +77,8 @@ class MendPlan:
 def plan_mend(publisher: Publisher, table: str) -> MendPlan:
     """What would mend ``table``; writes nothing. Empty for a table that can be read.
 
-    Raises :class:`InvalidRequest` for a table that nothing was published to, and what stops reading where nothing of its
-    log is lost.
+    Raises :class:`InvalidRequest` for a table that nothing was published to, and what stops reading where no file of
+    its log is lost.
     """
     head = publisher.log.head()
     if table not in head.state.versions:

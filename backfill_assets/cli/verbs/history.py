@@ -13,7 +13,13 @@ from backfill_assets.days import DayRange
 @click.command()
 @click.argument("table", type=TABLE, required=False)
 @days("Only publications that changed one of these days.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="The most publications to list.",
+)
 @as_json
 def history(table: str | None, days: DayRange | None, limit: int) -> None:
     """List publications, newest first: their days, what they were made of, who made them, and what they replaced.
@@ -24,8 +30,8 @@ def history(table: str | None, days: DayRange | None, limit: int) -> None:
       backfill history fact_daily_revenue --days 2017-03-01..2017-03-07
       backfill history --limit 1 --json                 the newest, for a script
 
-    Of a stream's publication, the offsets of each partition of its topic; of days that are computed from a stream, up
-    to which offset it had been read. Aborted publications, and those that are under way, are listed too.
+    A stream's publication shows the offsets of each partition of its topic. Days that are computed from a stream show
+    up to which offset it had been read. The list includes publications that are aborted or under way.
     """
     from backfill_assets.answers.history import history_answer
 

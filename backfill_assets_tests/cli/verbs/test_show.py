@@ -138,7 +138,7 @@ def test_damage_of_raw_is_not_said_to_be_rebuilt(backfill: Backfill) -> None:
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
     _file_of(backfill, DAY, "raw_sales").unlink()
     said = backfill("show", "raw_sales", DAY).output
-    assert "put the files back from a backup" in said and "--force" not in said
+    assert "-> backfill raw restore raw_sales" in said and "--force" not in said
 
 
 def test_a_foreign_write_says_that_the_kept_numbers_are_older_and_what_the_day_holds_now(backfill: Backfill) -> None:
