@@ -171,12 +171,10 @@ def errors_as_typed() -> Iterator[None]:
         yield
     except CommandFailed:
         raise
-    except click.UsageError as error:
-        if json_was_typed():
-            raise TypedWrong(error.format_message(), error.ctx.get_usage() if error.ctx else "") from error
+    except (click.UsageError, UnknownVersion) as error:
+        if isinstance(error, UnknownVersion) or json_was_typed():
+            raise _typed_wrong(error) from error
         raise
-    except UnknownVersion as error:
-        raise TypedWrong(str(error)) from error
     except click.Abort as error:
         said_no = isinstance(error, AnsweredNo)
         if json_was_typed() or not said_no:
@@ -187,6 +185,12 @@ def errors_as_typed() -> Iterator[None]:
     except (BackfillError, click.ClickException) as error:
         message = error.message if isinstance(error, click.ClickException) else str(error)
         raise CommandFailed(message) from error
+
+
+def _typed_wrong(error: click.UsageError | UnknownVersion) -> TypedWrong:
+    if isinstance(error, UnknownVersion):
+        return TypedWrong(str(error))
+    return TypedWrong(error.format_message(), error.ctx.get_usage() if error.ctx else "")
 
 
 @cache
