@@ -73,7 +73,9 @@ def test_an_item_knows_its_incident() -> None:
     known = _item(action, other, _incident(DISAGREES, plan="plan-1", acknowledged=said))
     assert (known.page, known.urgency) == ("/assets/incidents", Urgency.LOOKED_AFTER)
     assert known.why == "EUR 1 apart (looked after by ana until 2017-04-01 07:00 UTC)"
-    assert as_markdown(known).endswith("To do: [start its plan](/start/plan-1), or in a terminal: `backfill run plan-1`")
+    assert as_markdown(known).endswith(
+        "To do: [start its plan](/start/plan-1), or in a terminal: `backfill run plan-1`"
+    )
 
 
 def test_the_most_urgent_comes_first() -> None:
