@@ -407,7 +407,8 @@ def main() -> None:
 
         del sys.argv[1]
         begin_at_first_page(app)
-        webserver_cli.main()
+        serve: Any = webserver_cli.main
+        serve()
         return
     if sys.argv[1:2] == ["daemon"]:
         from dagster._daemon import cli as daemon_cli

@@ -21,7 +21,7 @@ from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.start_here import keep_page
 from backfill_assets.lakehouse.records import Detail
 from backfill_assets.report.answer import shown
-from backfill_assets.report.markdown import markdown
+from backfill_assets.report.markdown import markdown, with_commands
 from backfill_assets.text import escape_markdown, format_count
 from backfill_assets.ui_addresses import launchpad_page
 from backfill_assets.upkeep.effect import PAGE, looked_after
@@ -126,7 +126,7 @@ def _line(incident: Incident) -> str:
 
 def _in_short(incident: Incident) -> str:
     """As much as is shown where it is, what a person needs first first."""
-    to_do = [f"**To do:** `{incident.next_step}`"] if incident.next_step else []
+    to_do = [f"**To do:** {with_commands(incident.next_step)}"] if incident.next_step else []
     told = (each for each in incident.facts if each.label != PAGE and each.words != incident.words)
     facts = [f"**{each.label}:** {_linked(each)}" for each in told]
     return _fitting([f"**{escape_markdown(sentence(incident))}**", *to_do, *facts], "\n\n")
@@ -139,9 +139,9 @@ def _fitting(texts: Sequence[str], between: str) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    yield f"**{escape_markdown(sentence(incident))}**"
     known = [(f"**{each.label}**", _linked(each)) for each in incident.facts if each.label != PAGE]
-    yield _table(("", "what is known"), known)
+    if known:
+        yield _table(("", "what is known"), known)
     happened = incident.history[-_MOST_HAPPENED:]
     yield _table(("at", "what happened"), [(shown(each.at), escape_markdown(each.words)) for each in happened])
     days = incident.days[:_MOST_DAYS]

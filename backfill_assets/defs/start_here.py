@@ -212,7 +212,8 @@ def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> I
             continue
         page = sensor_page(location, each.sensor)
         title, _, why = f"{trouble[0].upper()}{trouble[1:]}".partition(": ")
-        yield ToDo(title, Urgency.SAFETY, why, page, each.next_step or "look at its newest tick", opens=page)
+        item = ToDo(title, Urgency.SAFETY, why, page, each.next_step)
+        yield item if item.do else replace(item, do="look at its newest tick", opens=page)
 
 
 def _failing_place(place: FailingPlace) -> ToDo:

@@ -82,7 +82,7 @@ def test_the_code_server_has_the_names_that_are_replaced() -> None:
 
 def test_the_address_of_the_ui_leads_to_the_first_page() -> None:
     """Otherwise: drop ``begin_at_first_page``. The UI begins at the timeline of runs then."""
-    module = SimpleNamespace(DagsterWebserver=app.DagsterWebserver)
+    module = SimpleNamespace(DagsterWebserver=vars(app)["DagsterWebserver"])
     assert inspect.getsource(app.create_app_from_workspace_process_context).count("DagsterWebserver(") == 1
     assert vars(webserver_cli)["create_app_from_workspace_process_context"].__globals__ is vars(app)
     begin_at_first_page(module)

@@ -80,7 +80,9 @@ def test_where_dagster_shows_plain_text_there_are_no_marks(
     repository = defs.get_repository_def()
     jobs = [each for each in repository.get_all_jobs() if not each.name.startswith("__")]
     ops = [node.definition for each in jobs for node in each.nodes]
-    fields = [field for op in ops for field in getattr(op.config_schema.config_type, "fields", {}).values()]
+    fields = [
+        field for op in ops for field in getattr(getattr(op.config_schema, "config_type", None), "fields", {}).values()
+    ]
     whole = [*jobs, *ops, *fields, *repository.sensor_defs, *repository.schedule_defs]
     checks = [check for each in defs.assets or () for check in getattr(each, "check_specs", ())]
     first_lines = [str(each.description).partition("\n")[0] for each in (*specs.values(), *checks)]
