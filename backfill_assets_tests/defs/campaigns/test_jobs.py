@@ -72,7 +72,7 @@ class World:
         """How Dagster shows the pages."""
         names = self.instance.get_dynamic_partitions(SENSOR)
         found = self.instance.get_status_by_partition(dg.AssetKey(ASSET), names, CAMPAIGNS) or {}
-        return [str(found[name].value if found.get(name) else None) for name in names]
+        return [str(dot.value) if (dot := found.get(name)) else "" for name in names]
 
     def tick(self) -> Any:
         sensor = campaign_sensor()
