@@ -72,7 +72,7 @@ class World:
         """How Dagster shows the pages."""
         names = self.instance.get_dynamic_partitions(SENSOR)
         found = self.instance.get_status_by_partition(dg.AssetKey(ASSET), names, CAMPAIGNS) or {}
-        return [str(status and status.value) for status in map(found.get, names)]
+        return [str(dot.value) if (dot := found.get(name)) else "" for name in names]
 
     def tick(self) -> Any:
         sensor = campaign_sensor()
