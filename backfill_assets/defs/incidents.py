@@ -4,7 +4,7 @@ by which a person says who looks after one, or that it is settled.
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -106,7 +106,7 @@ def incidents_metadata(
     for each in first:
         pages[each.id] = _in_short(each)
         pages[f"{each.id}: say"] = _buttons(each.id, location)
-        pages[f"{each.id}: in full"] = "\n\n".join(_in_full(each))
+        pages[f"{each.id}: in full"] = "\n\n".join(filter(None, _in_full(each)))
     return {
         "open": dg.MetadataValue.int(len(open_)),
         "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
@@ -139,14 +139,15 @@ def _fitting(texts: Sequence[str], between: str) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    known = [(f"**{each.label}**", _linked(each)) for each in incident.facts if each.label != PAGE]
-    if known:
-        yield _table(("", "what is known"), known)
+    """Lists: a table is as wide as its longest cell, and the page cuts what is wider than it."""
+    yield _list(f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
-    yield _table(("at", "what happened"), [(shown(each.at), escape_markdown(each.words)) for each in happened])
+    yield _list(f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
     days = incident.days[:_MOST_DAYS]
-    held = [(str(day), incident.before.get(day, ""), incident.after.get(day, "")) for day in days]
-    yield _table(("day", "before", "after"), [tuple(map(escape_markdown, each)) for each in held])
+    held = [(day, incident.before.get(day, ""), incident.after.get(day, "")) for day in days]
+    yield _list(
+        f"{day}: {escape_markdown(' -> '.join(filter(None, (before, after))))}" for day, before, after in held if before
+    )
     if more := len(incident.days) - len(days):
         yield f"and {format_count(more, 'more day')}"
 
@@ -156,9 +157,8 @@ def _linked(fact: Detail) -> str:
     return f"[{words}]({fact.link})" if fact.link else words
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {each}" for each in lines)
 
 
 def _buttons(id: str, location: str) -> str:
