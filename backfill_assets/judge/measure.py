@@ -210,7 +210,7 @@ def _answers(
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             if damage := _damage(connection, rows):
                 lost = file_lost(error)
-                raise FilesUnreadable(lost.message if lost else damage, hint=lost and lost.hint) from error
+                raise FilesUnreadable(lost.message if lost else damage, hint=lost.hint if lost else None) from error
             names = ", ".join(sorted({file.path.partition("/")[0] for some in files.values() for file in some}))
             raise LakehouseUnusable(
                 f"The rows of {names} cannot be measured: {without_query(error)}",
