@@ -104,6 +104,11 @@ def difference_answer(
     return replace(answer, brief=_brief(difference, declared, answer))
 
 
+def _as_typed(state: str) -> str:
+    """A state as a command takes it: without what kind of a state it is."""
+    return state.removeprefix("publication ").removeprefix("timeline ")
+
+
 def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -> Answer:
     """What changes, on which days, in which code, and whether it is as expected; a terminal begins with that."""
     unmet = [f"{each.expectation}: {'; '.join(where_not(each))}" for each in difference.unmet]
@@ -121,7 +126,7 @@ def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -
         *code_facts(difference.code),
         Fact("risk", Toned(risk, Tone.BAD) if unmet else risk),
     )
-    what = difference.plan or f"{difference.left} {difference.right}"
+    what = difference.plan or " ".join(map(_as_typed, (difference.left, difference.right)))
     more = Line(f"Each table, day and changed row: backfill diff {what} --long", Tone.QUIET)
     return Answer(answer.title, (*facts, more), next=answer.next, links=answer.links)
 
