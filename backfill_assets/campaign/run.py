@@ -44,7 +44,7 @@ from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, w
 from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
-from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.outcome import ADOPTED, FLAGGED, RunInfo
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, shadow, staged_by
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule, Settings
@@ -130,6 +130,8 @@ class CampaignRun:
     """Figures that were read from rows because they had not been measured."""
     known_entries: Mapping[int, JournalEntry] = field(default_factory=dict)
     """The journal, as far as it was read."""
+    cut: set[str] = field(default_factory=set)
+    """What this process has said of periods that the plan cuts."""
     clock: Callable[[], float] = time.monotonic
     spark_seconds: float = 0.0
     """How long this process waited for Spark to start."""
@@ -402,8 +404,17 @@ class CampaignRun:
     ) -> list[StepBuilt]:
         """Stage ``days`` by step; by default all days of the plan. ``watch`` may stop it while days are computed."""
         steps = shadow_steps(self.catalog, self.plan, days)
-        self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress, watch)
+        self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.say_news, watch)
         return self.shadowed
+
+    def say_news(self, line: str) -> None:
+        """Leave out that days are staged which this process has staged, and that a period is cut, once it is said."""
+        is_own = ADOPTED in line and bool(self.shadowed)
+        if is_own or line in self.cut:
+            return
+        if FLAGGED in line:
+            self.cut.add(line)
+        self.progress(line)
 
     def judge_wave(self, number: int, done: Sequence[StepBuilt]) -> list[Exceeded]:
         """Write to the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""

@@ -280,10 +280,10 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
             yield ToDo(f"{name} cannot be read", Urgency.DECISION, why)
             continue
         if state.stopped and not state.stopped.report.get(ABANDONED):
-            item = ToDo(f"{name} was stopped", Urgency.DECISION, state.stopped.reason, page)
+            item = ToDo(f"{plan} was stopped", Urgency.DECISION, state.stopped.reason, page)
             yield _there_or_by(item, "read why, and start it again there", f"backfill status {plan}")
         elif waits_for_approval(state):
-            item = ToDo(f"{name} waits for approval", Urgency.DECISION, page=page)
+            item = ToDo(f"{plan} waits for approval", Urgency.DECISION, page=page)
             yield _there_or_by(item, "read its difference, and approve it there", f"backfill diff {plan}")
 
 

@@ -71,6 +71,8 @@ def os_person() -> Person:
 ADOPTED = "taken over from an earlier run"
 STAGED_AGAIN = "moved meanwhile, staging again"
 """How progress reports that days were staged already, and that they are to be staged once more; the lab counts both."""
+FLAGGED = "It is flagged incomplete"
+"""How progress ends of a week or month that a range cuts."""
 
 
 _MOST_CHECKS = 5

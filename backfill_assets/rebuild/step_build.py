@@ -31,7 +31,7 @@ from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import grow_chunk
 from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
-from backfill_assets.rebuild.outcome import RunInfo, adopted_line
+from backfill_assets.rebuild.outcome import FLAGGED, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
@@ -169,7 +169,7 @@ class StepBuild:
         for day in days:
             period = decide.period_days(self.step, found.versions[day], day, logicals)
             if period is not None and not period.complete:
-                self.progress(f"{self.step.name} {period.period} is cut: {period}. It is flagged incomplete")
+                self.progress(f"{self.step.name} {period.period} is cut: {period}. {FLAGGED}")
 
     def take_staged(self, days: Sequence[date], found: StepLook) -> None:
         """Take what a failed or killed run staged from just these inputs, without copying it."""

@@ -160,6 +160,7 @@ def _differs(seen: Symptoms) -> bool:
 
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
+_HELD_AND_FOREIGN = "another writer has changed it, and repairs leave it: a person has rolled it back"
 _UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
 CASES: tuple[Case, ...] = (
     _case(Cause.UNREADABLE, _ASK, 100, lambda s: bool(s.unreadable), "its Delta log cannot be read", "critical"),
@@ -217,6 +218,7 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         Cause.OVERDUE: seen.overdue,
         Cause.DRIFT: seen.drifted,
         Cause.UNUSUAL: seen.unusual,
+        Cause.ROLLED_BACK: _HELD_AND_FOREIGN if seen.foreign else "",
         Cause.EDITED_LOGIC: seen.edited,
         Cause.HELD_BACK: seen.gates,
         Cause.TOO_LATE: seen.asks,

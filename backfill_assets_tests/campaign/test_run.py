@@ -31,7 +31,7 @@ from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTer
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.outcome import Person, RunInfo
+from backfill_assets.rebuild.outcome import FLAGGED, Person, RunInfo, adopted_line
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt
@@ -312,3 +312,16 @@ def test_each_step_records_what_it_took_in_its_process(tmp_path: Path, capsys: p
     now[0] += 1
     at.record_step(CampaignStep.SHADOW, {})
     assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s, estimated unknown"]
+
+
+def test_what_a_campaign_has_staged_itself_is_no_news(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each wave stages those before it once more; what another process has staged is said, and a cut month once."""
+    adopted = adopted_line("fact_daily_revenue", 3)
+    cut = f"report_monthly_close is cut: 14 of 31 days. {FLAGGED}"
+    for line in (adopted, cut):
+        at.say_news(line)
+    build = StepBuild(at.builder.lake, StepRequest(CATALOG.step("fact_daily_revenue"), ()), RunInfo("r"), print)
+    at.shadowed = [StepBuilt(build, (), (), (), ())]
+    for line in (adopted, cut, "fact_daily_revenue: 1/1 days staged", "fact_daily_revenue: 1/1 days staged"):
+        at.say_news(line)
+    assert capsys.readouterr().out.splitlines() == [adopted, cut, *["fact_daily_revenue: 1/1 days staged"] * 2]

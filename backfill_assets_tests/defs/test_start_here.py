@@ -141,18 +141,18 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
     for step in (CampaignStep.SHADOW, CampaignStep.VALIDATE):
         journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
     page.tick()
-    assert page.shown()[0][PEOPLE] == f"**{name} waits for approval**.\n\nTo do: `backfill diff {PLAN.id}`"
+    assert page.shown()[0][PEOPLE] == f"**{PLAN.id} waits for approval**.\n\nTo do: `backfill diff {PLAN.id}`"
     shown = page_of(PLAN, PlanStanding.WAITING)
     page.instance.add_dynamic_partitions(CAMPAIGNS, [shown])
     page.tick()
     link = asset_page("campaign", shown)
     assert page.shown()[0][PEOPLE] == (
-        f"[**{name} waits for approval**]({link}).\n\nTo do: [read its difference, and approve it there]({link})"
+        f"[**{PLAN.id} waits for approval**]({link}).\n\nTo do: [read its difference, and approve it there]({link})"
     )
     assert "1 thing below waits for a person's decision." in str(page.shown()[0][STATE])
     journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
     page.tick()
-    assert str(page.shown()[0][PEOPLE]).startswith(f"[**{name} was stopped**]({link}): a limit.")
+    assert str(page.shown()[0][PEOPLE]).startswith(f"[**{PLAN.id} was stopped**]({link}): a limit.")
 
 
 def test_what_waits_for_a_person_is_there(page: Page) -> None:
@@ -191,7 +191,7 @@ def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:
     page.tick()
     shown = page.shown()[0]
     both = {str(shown[f"{PEOPLE}, 1"]).split("**")[1], str(shown[f"{PEOPLE}, 2"]).split("**")[1]}
-    assert both == {f"{at.campaign} waits for approval", f"{other} cannot be read"}
+    assert both == {f"{at.plan.id} waits for approval", f"{other} cannot be read"}
 
 
 def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(Storage, "read_bytes", noting)
         page.tick()
-    assert f"**{at.campaign} waits for approval**" in str(page.shown()[0][PEOPLE])
+    assert f"**{at.plan.id} waits for approval**" in str(page.shown()[0][PEOPLE])
     assert [path.split("/")[1] for path in read if path.startswith("_campaigns/") and at.campaign not in path] == over
 
 

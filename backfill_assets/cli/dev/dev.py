@@ -35,6 +35,7 @@ from backfill_assets.settings import Settings, of_project
 from backfill_assets.spark.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
 from backfill_assets.spark.service import command_line, running_service
 from backfill_assets.spark.session import KEPT_BY
+from backfill_assets.ui_addresses import FIRST_PAGE
 
 LOOK_EVERY_SECONDS = 0.5
 MOST_EARLY_ENDS = 5
@@ -361,7 +362,7 @@ def _say_next_ticks(settings: Settings, port: int) -> None:
     while not answers(port):
         time.sleep(LOOK_EVERY_SECONDS)
     ui = f"http://{LOOPBACK}:{port}"
-    _say(f"The UI is on {ui}. Ctrl-C stops everything.")
+    _say(f"The UI is on {ui}{FIRST_PAGE}. Ctrl-C stops everything.")
     try:
         ticks = ask_next_ticks(ui) if settings.automation else []
         is_on = "What is launched by itself from now on, where something is due:"

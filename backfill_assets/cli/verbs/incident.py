@@ -33,7 +33,7 @@ def incident() -> None:
 @incident.command("list")
 @as_json
 def list_() -> None:
-    """List open incidents, those that need a person first; below them, what was closed in a week."""
+    """List what is open, urgent first, and what closed in a week."""
     from backfill_assets.answers.incidents import incidents_answer
     from backfill_assets.upkeep.incidents import IncidentBook
 
@@ -45,7 +45,7 @@ def list_() -> None:
 @id_argument
 @as_json
 def show(incident: str) -> None:
-    """Show one incident: how much of which reports is affected, who wrote, what was tried, days before and after."""
+    """Show one: affected reports, who wrote, what was tried."""
     from backfill_assets.answers.incidents import incident_answer
     from backfill_assets.upkeep.incidents import IncidentBook
 

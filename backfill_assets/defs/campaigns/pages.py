@@ -102,10 +102,15 @@ def stopping(plan: Plan) -> PlanFinding | None:
 
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
-    """For a step that is done: where the campaign stands, what it has cost, and the step's report in full."""
+    """For a step that is done: where the campaign stands, what it has cost, and the step's report in full.
+
+    The last one has said all of its report by then: the notice is sent.
+    """
     facts = at.state.done[step].report
     cost = spent_words(at.plan, at.entries())
     entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
+    if step is CampaignStep.NOTIFY:
+        return in_markdown(entries)
     if step is CampaignStep.VALIDATE:
         return {**in_markdown(entries), "the difference": dg.MetadataValue.md(str(facts.get("difference", "")))}
     return {**in_markdown(entries), "report": dg.MetadataValue.md(markdown(step_answer(step, facts)))}
