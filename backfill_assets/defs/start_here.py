@@ -143,7 +143,8 @@ def lakehouse_state(
     state = state_sentence(
         built_datasets(ends, states),
         off="" if backfill.settings.automation else f" {IS_OFF}",
-        is_at_work=bool(decision.launch or decision.waiting),
+        is_at_work=bool(decision.launch),
+        is_waiting=bool(decision.waiting),
         people=people,
         is_any_rejected=bool(quarantine),
     )
@@ -157,19 +158,22 @@ def state_sentence(
     *,
     off: str = "",
     is_at_work: bool = False,
+    is_waiting: bool = False,
     people: Sequence[ToDo] = (),
     is_any_rejected: bool = False,
 ) -> str:
     """How the lakehouse is, in a sentence. Pure.
 
-    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait;
-    ``off`` is what is said where nothing is launched by itself.
+    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs are launched, ``is_waiting`` while
+    some wait, as for a plan that rebuilds their days; ``off`` is what is said where nothing is launched by itself.
     """
     if not built:
         return "Nothing is published yet. Land data, then launch a range."
     health = "Every published day is made of what is published now: nothing to repair."
     if is_at_work:
         health = "The sensor repairs is at work."
+    elif is_waiting:
+        health = "The sensor repairs waits: its newest tick says for what."
     elif is_any_rejected:
         health += " Rows that were received are in quarantine, see below."
     if people:

@@ -274,6 +274,9 @@ def test_the_state_in_a_sentence() -> None:
     wrong, choice = ToDo("one", Urgency.WRONG), ToDo("two", Urgency.CHOICE)
     assert state_sentence([BUILT], off=" It is off.") == f"{sound} Published: {BUILT}. It is off."
     assert state_sentence([BUILT], is_at_work=True).startswith("The sensor repairs is at work.")
+    waits = "The sensor repairs waits: its newest tick says for what."
+    assert state_sentence([BUILT], is_waiting=True).startswith(waits)
+    assert "waits" not in state_sentence([BUILT], is_at_work=True, is_waiting=True)
     assert "in quarantine" in state_sentence([BUILT], is_any_rejected=True)
     assert state_sentence([BUILT], is_at_work=True, people=[wrong, choice]).startswith(
         "2 things below need a person, the most urgent first."
