@@ -8,6 +8,7 @@ a later Dagster differs. What each part is worth beside plain Dagster:
 - :func:`start_runs_warm`: a run begins 2 to 3 s sooner: that is what a new Python spends on imports.
 - :func:`look_at_backfills_often`: the end of a backfill is seen after 2 s instead of 30 s. No setting has the interval.
 - :class:`LocalRunLauncher`: a run that was killed with its code server is not shown as started for ever.
+- :func:`show_as_run`: the page of a campaign that was stopped is not green.
 - :func:`reload_code`: partitions end where data ends without a click on Reload.
 - :func:`begin_at_first_page`: the UI's own address leads to ``start_here``. No setting has another than the timeline.
 
@@ -44,7 +45,12 @@ from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.utils import MAX_TITLE_LENGTH
 from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata, StepMaterializationData
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    DagsterEvent,
+    DagsterEventBatchMetadata,
+    StepMaterializationData,
+)
 from dagster._core.execution.backfill import (
     BULK_ACTION_TERMINAL_STATUSES,
     BulkActionsFilter,
@@ -69,6 +75,7 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
     PRIORITY_TAG,
     RETRY_NUMBER_TAG,
+    RUN_KEY_TAG,
     SCHEDULE_NAME_TAG,
     SENSOR_NAME_TAG,
     USER_TAG,
@@ -189,6 +196,16 @@ def newest_said(
     )
     events = ((record.event.dagster_event, record.run_id) for record in records if record.event)
     return [Said(event.asset_check_evaluation_data, run) for event, run in events if event]
+
+
+def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, partition: str) -> None:
+    """From now on the partition is shown as the run is: as failed once that has failed.
+
+    Dagster does so with a partition that a run planned and has not materialized since.
+    """
+    planned = AssetMaterializationPlannedData(dg.AssetKey(asset), partition)
+    event = DagsterEvent.build_asset_materialization_planned_event(run.job_name, asset, planned)
+    instance.report_dagster_event(event, run.run_id)
 
 
 # ------------------------------------------------------------------ code locations and what is on

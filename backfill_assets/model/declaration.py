@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import Cadence, DayRange
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, UnknownVersion
 from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import Placement
 from backfill_assets.text import format_count
@@ -393,13 +393,13 @@ class Step:
         return self.source.placement.code_version if self.source else self.current
 
     def version(self, name: str | None = None) -> Version:
-        """The version called ``name``, or the current one; raises :class:`InvalidRequest` for ``v9``."""
+        """The version called ``name``, or the current one; raises :class:`UnknownVersion` for ``v9``."""
         wanted = name or self.current
         for version in self.versions:
             if version.name == wanted:
                 return version
         known = ", ".join(v.name for v in self.versions) or "none"
-        raise InvalidRequest(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
+        raise UnknownVersion(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
 
 
 # ------------------------------------------------------------------ how landed text is written

@@ -92,9 +92,7 @@ def _content(table: Table, recorded: RecordedDay, own: Metrics) -> GateFinding:
     return GateFinding(observed == expected, observed, expected, _rebuild(table))
 
 
-_RESTORE = (
-    "The sensor repairs has its rows read from what still has them; if it is off: backfill raw restore {table} DAY."
-)
+_RESTORE = "The sensor repairs reads its rows again from landed files. If it is off: backfill raw restore {table} DAY."
 
 
 def _rebuild(table: Table) -> str:

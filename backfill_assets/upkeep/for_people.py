@@ -12,7 +12,7 @@ from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_range, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
-from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
+from backfill_assets.upkeep.trouble import HeldByStream, RepairContext, StaleDay, StaleReason
 
 _MOST_RANGES = 4
 
@@ -71,8 +71,8 @@ _RESTORE = (
 _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
-    Cause.ROLLED_BACK: "it is built again when one of its inputs changes; launch it to build it now",
-    Cause.UNDONE_WITH_RAW: "launch it if it is to be made of what raw has now",
+    Cause.ROLLED_BACK: "it is built again when one of its inputs changes; to build it now, launch its days",
+    Cause.UNDONE_WITH_RAW: "it was undone with its rows of raw; to build it from what raw has now, launch its days",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
     Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
@@ -110,12 +110,31 @@ def by_diagnoses(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -
             continue
         why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")
         if found.cause is Cause.HELD_BACK:
-            # At once, in the gate's own words: from the same inputs, the same logic makes the same rows.
-            why = f"its gates hold it back, and would again ({days[0]}: {found.words})"
-            next_step = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+            why, next_step = _held_back(seen, table, days, found.words)
         if edited := seen.edited_version(table, days[0]) if found.cause is Cause.EDITED_LOGIC else None:
             next_step = edited.next_step
         yield ManualAction(table, days, why, next_step or run_downstream(seen.step_of[table], days), found)
+
+
+def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str) -> tuple[str, str]:
+    """Why, and what a person does: at once, in the gate's own words. Of the same inputs, the same logic makes the same.
+
+    What a stream holds back grows by the second: while the same is said of it, it stays as it was told.
+    """
+    again = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+    keys = [TableDay(table, day) for day in days]
+    held = [hold for key in keys if (hold := seen.held_by_stream(key))]
+    if not held:
+        return f"its gates hold it back, and would again ({days[0]}: {words})", again
+    known = (each for key in keys for each in seen.incidents.get(key, ()) if each.cause is Cause.HELD_BACK)
+    told = next((each.words for each in known if saying(each.words) == saying(words)), words)
+    return told, "; ".join(filter(None, map(_release, held))) or again
+
+
+def _release(held: HeldByStream) -> str:
+    """Empty where no command lets the day through."""
+    look = f"look at the rows ({held.shown_by}); " if held.shown_by else ""
+    return f"{look}to publish the day without them: {held.release}" if held.release else ""
 
 
 def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
@@ -146,7 +165,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
 def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
     """Partitions of data that has ended end with it: a day that is newer has none until they are loaded again."""
     earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
-    return any(seen.has_partition(trouble.table, day) for day in earlier)
+    return any(seen.is_built(trouble.table, day) for day in earlier)
 
 
 def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
@@ -157,9 +176,12 @@ def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
         )
 
 
-def before_partitions(troubles: Iterable[StaleDay]) -> list[ManualAction]:
-    next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
-    return _manual_actions(troubles, "Dagster has no such partition", next_step)
+def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[ManualAction]:
+    """Earlier than the data that results are made of, and than all that it looks back to."""
+    why = "earlier than the first partition and than what it looks back to, so no backfill builds it"
+    for table, days in by_table(each.key for each in troubles).items():
+        next_step = "look at its rows (backfill show); if they are right: " + run_downstream(seen.step_of[table], days)
+        yield ManualAction(table, tuple(sorted(days)), why, next_step)
 
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
@@ -208,13 +230,6 @@ def run_downstream(step: Step, days: Iterable[date]) -> str:
     """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
     covered = (each for day in days for each in step.cadence.period(day))
     return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
-
-
-def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
-    return [
-        ManualAction(table, tuple(sorted(days)), why, next_step)
-        for table, days in by_table(each.key for each in troubles).items()
-    ]
 
 
 def of_edited_logic(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:

@@ -369,6 +369,8 @@ def _ended_without_days(
     if others:
         return incident
     did = [each.id for each in incident.attempts if each.proof == "passed"]
+    if not did and incident.cause is Cause.HELD_BACK:
+        return _closed(incident, "its gates hold it back no more", seen)
     how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
     return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
 

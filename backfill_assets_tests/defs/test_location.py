@@ -17,6 +17,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import CADENCE_TAG, column_schema
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG
@@ -192,7 +193,9 @@ def test_partitions_of_data_that_has_ended_end_with_it() -> None:
 
 def test_the_tables_of_a_chain_that_has_ended_still_share_one_run() -> None:
     """A backfill of a range is one run."""
-    location = code_location(SMALL_CATALOG, fake_resources(FakeBuilder()), last_days={"small": date(2017, 5, 29)})
+    location = code_location(
+        SMALL_CATALOG, fake_resources(FakeBuilder()), data={"small": DataDays(last=date(2017, 5, 29))}
+    )
     graph = location.resolve_asset_graph()
     daily = {
         graph.get(key).partitions_def for key in graph.get_all_asset_keys() if graph.get(key).tags.get(CADENCE_TAG)

@@ -175,8 +175,8 @@ CASES = (
         (late(D, E),),
         _of({E}, *SALES, weeks=set()),
         StaleReason.LATE_ROWS,
-        people=("bronze 2017-03-07: Dagster has no such partition",),
-        seen={"has_partition": lambda _, day: day > D},
+        people=("bronze 2017-03-07: earlier than the first partition",),
+        seen={"is_built": lambda _, day: day > D},
     ),
     Case(
         "a day after the last partition waits for it and needs no person",
@@ -184,7 +184,7 @@ CASES = (
         LATE_SALES,
         StaleReason.LATE_ROWS,
         waiting=(f"bronze {E}: later than the last partition",),
-        seen={"has_partition": lambda _, day: day < E},
+        seen={"is_built": lambda _, day: day < E},
     ),
     Case(
         "damaged days are built by the version that they were published with",

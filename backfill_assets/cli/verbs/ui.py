@@ -31,8 +31,8 @@ def ui(about: str | None, day: date | None) -> None:
       backfill ui plan-0123456                what the campaign would change, and what it waits for
       backfill ui with-v2 | cat               the address of a timeline's page; a browser opens on a terminal only
 
-    Of the UI that `backfill dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe,
-    the address is printed. The exit code is 1 if no UI runs.
+    The UI is the one that `backfill dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on
+    a pipe, the address is printed. The exit code is 1 if no UI runs.
     """
     from backfill_assets.cli.running_dev import no_ui, running_ui
 
