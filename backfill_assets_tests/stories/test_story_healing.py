@@ -257,30 +257,33 @@ def test_sources_go_wrong(large: Path, play: Play) -> None:
 
 
 def test_work_is_killed(small: Path, play: Play, tmp_path: Path) -> None:
-    with connect_server(Settings.at(tmp_path / "spark"), options=SMALL_SPARK) as server, ExitStack() as later:
-        with play(sound=small, url=server.url) as healing:
+    with (
+        connect_server(Settings.at(tmp_path / "spark"), options=SMALL_SPARK) as server,
+        ExitStack() as later,
+        play(sound=small, url=server.url) as healing,
+    ):
 
-            def worker() -> None:
-                healing.dagster.let_a_run_die(f"staged {FACT}")
-                late(healing, D3)
+        def worker() -> None:
+            healing.dagster.let_a_run_die(f"staged {FACT}")
+            late(healing, D3)
 
-            def code_server() -> None:
-                wait_for_staging(healing, lambda: late(healing, D4))
-                healing.dagster.kill("code")
-                healing.dagster.start()
+        def code_server() -> None:
+            wait_for_staging(healing, lambda: late(healing, D4))
+            healing.dagster.kill("code")
+            healing.dagster.start()
 
-            def spark_server() -> None:
-                wait_for_staging(healing, lambda: late(healing, D5))
-                server.process.kill()
-                server.process.wait()
-                settings = Settings.at(tmp_path / "spark")
-                later.callback(start_connect_server(settings, server.port, SMALL_SPARK).stop)
+        def spark_server() -> None:
+            wait_for_staging(healing, lambda: late(healing, D5))
+            server.process.kill()
+            server.process.wait()
+            settings = Settings.at(tmp_path / "spark")
+            later.callback(start_connect_server(settings, server.port, SMALL_SPARK).stop)
 
-            listed = partial(Fault, table="bronze_sales", cause=Cause.LATE, tellings=0)
-            healing.play(listed("a killed worker", worker))
-            assert healing.dagster.has_died()
-            healing.play(listed("a killed code server", code_server))
-            healing.play(listed("a killed Spark server", spark_server))
+        listed = partial(Fault, table="bronze_sales", cause=Cause.LATE, tellings=0)
+        healing.play(listed("a killed worker", worker))
+        assert healing.dagster.has_died()
+        healing.play(listed("a killed code server", code_server))
+        healing.play(listed("a killed Spark server", spark_server))
 
 
 def wait_for_staging(healing: Healing, fault: Callable[[], object]) -> None:
@@ -298,7 +301,7 @@ def test_people_are_asked(small: Path, play: Play) -> None:
 
         def mends(incident: Incident) -> None:
             assert incident.next_step == f"backfill maintain --mend {REVENUE}"
-            healing.backfill("maintain", "--mend", REVENUE)
+            healing.backfill("maintain", "--mend", REVENUE, "--yes")
 
         missed = datetime.now(UTC).date() - timedelta(days=2)
 
