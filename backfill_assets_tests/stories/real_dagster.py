@@ -63,6 +63,8 @@ class RealDagster:
     variables: Mapping[str, str]
     module: str = real_location.__name__
     """The code location."""
+    patience: float = 240.0
+    """How many seconds are waited for anything."""
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _port: int = field(default_factory=free_port)
     _ui_port: int = field(default_factory=free_port)
@@ -180,7 +182,7 @@ class RealDagster:
     # ------------------------------------------------------------------ waiting
 
     def wait_for(self, what: Callable[[], object], named: str) -> None:
-        until = time.monotonic() + 240.0
+        until = time.monotonic() + self.patience
         while not what():
             dead = [name for name, process in self._running.items() if process.poll() is not None]
             if dead or time.monotonic() > until:
