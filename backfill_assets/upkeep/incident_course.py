@@ -366,16 +366,20 @@ def _ended_without_days(
         return _closed(incident, "a person has rolled its days back: backfill status shows them", seen)
     if silent:
         return _closed(incident, "a person has closed the same before", seen)
-    if others:
-        return incident
+    return incident if others else _closed(incident, _right_again(incident), seen)
+
+
+def _right_again(incident: Incident) -> str:
+    """What put its days right, as far as that is known."""
     did = [each.id for each in incident.attempts if each.proof == "passed"]
     if not did and incident.cause is Cause.HELD_BACK:
-        return _closed(incident, "its gates hold it back no more", seen)
+        return "its gates hold it back no more"
     how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
     if did:
-        return _closed(incident, f"repaired by {did[-1]}: {how}", seen)
-    others_did = f"right again: {incident.left_to} has built its days" if incident.left_to else ""
-    return _closed(incident, others_did or "right again, without a repair", seen)
+        return f"repaired by {did[-1]}: {how}"
+    if incident.left_to:
+        return f"right again: {incident.left_to} has built its days"
+    return "right again, without a repair"
 
 
 def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:
