@@ -170,8 +170,8 @@ class Healing:
         self.settles()
         self.wait_for(lambda: not [each for each in self.book.open() if each.opened >= since], "the end of all")
         apart = self.differences()
-        for each in courses:
-            self.rows.append(self._row(each, apart))
+        for course in courses:
+            self.rows.append(self._row(course, apart))
         found = self.incidents(since)
         mine = [course.incident for course in courses]
         told = {each.id: self.told_of(each.id) for each in found}
