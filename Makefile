@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind story-healing generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind story-healing generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -126,10 +126,15 @@ golden: setup ## write again what each command prints, as backfill_assets_tests/
 picture: setup ## draw the layers in docs/architecture.md again, from the imports
 	@$(BIN)/python -m backfill_assets_tests.import_picture
 
+letter: setup ## take the picture of the letter in the README again: eight real days are built, planned and staged
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
+	@$(BIN)/python docs/screenshots/take_letter.py
+
 screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (CHROMIUM names another than /usr/bin/chromium)
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
 	@$(BIN)/python docs/screenshots/take.py
 	@$(BIN)/python docs/screenshots/take_campaign.py
+	@$(BIN)/python docs/screenshots/take_letter.py
 	@$(BIN)/python docs/screenshots/take_stream.py
 	@$(BIN)/python docs/screenshots/take_timelines.py
 	@$(BIN)/python docs/screenshots/draw_rewind.py

@@ -85,6 +85,8 @@ class DayRange:
         end of the calendar is refused, too.
         """
         first, dots, last = text.partition("..")
+        if day_or_none(first) is None or (dots and day_or_none(last) is None):
+            raise _no_range(text)
         found = cls(parse_day(first), parse_day(last if dots else first))
         if len(found) > _MOST_DAYS:
             raise InvalidRequest(
@@ -126,6 +128,16 @@ class DayRange:
             DayRange(self.first + timedelta(days=n), min(self.first + timedelta(days=n + length - 1), self.last))
             for n in starts
         ]
+
+
+def _no_range(text: str) -> InvalidRequest:
+    """With the range that was meant, where two days are named with something else between: ``A...B``, ``A:B``."""
+    days = [day for each in _DAY.findall(text) if (day := day_or_none(each))]
+    meant = f"Did you mean {days[0]}..{days[1]}?" if len(days) == 2 else ""
+    what = "a day or a range of days" if not text or ".." in text or meant else "a day"
+    return InvalidRequest(
+        f"{text!r} is not {what}.", hint=meant or "Write 2017-03-01 for one day, or 2017-03-01..2017-03-07 for a range."
+    )
 
 
 class Cadence(enum.StrEnum):

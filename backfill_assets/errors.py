@@ -19,6 +19,10 @@ class InvalidRequest(BackfillError):
     """The request is invalid: a malformed day, a reversed range, an unknown table or version."""
 
 
+class UnknownVersion(InvalidRequest):
+    """A version was named that the table does not have; the hint lists those that it has."""
+
+
 class SourceUnreadable(BackfillError):
     """A landed file is missing, damaged, or changed after it was read."""
 

@@ -53,6 +53,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], number
 
 
 UNKNOWN = "unknown"
+_MOST_MEANT = 3
 
 
 _MOST_DIGITS = 6
@@ -68,12 +69,16 @@ def format_are(count: int, noun: str) -> str:
     return f"{format_count(count, noun)} {'is' if count == 1 else 'are'}"
 
 
-def format_periods(days: Iterable[tuple[Cadence, Collection[date]]]) -> str:
-    """``12 days, 2 weeks and 1 month``: each day, week and month is counted once, however many tables have it."""
-    listed = list(days)
-    found = {cadence: {day for of, some in listed if of is cadence for day in some} for cadence in Cadence}
+def format_scope(tables: Iterable[tuple[Cadence, Collection[date]]]) -> str:
+    """``12 days, 2 weeks and 1 month in 5 tables``, of the days of each table; one without days does not count.
+
+    Each day, week and month counts once, however many tables have it.
+    """
+    listed = [(cadence, days) for cadence, days in tables if days]
+    found = {cadence: {day for of, days in listed if of is cadence for day in days} for cadence in Cadence}
     counts = [format_count(len(each), cadence.noun) for cadence, each in found.items() if each]
-    return " and ".join(filter(None, [", ".join(counts[:-1]), *counts[-1:]])) or format_count(0, "day")
+    periods = " and ".join(filter(None, [", ".join(counts[:-1]), *counts[-1:]])) or format_count(0, "day")
+    return f"{periods} in {format_count(len(listed), 'table')}"
 
 
 def format_changing(count: int, total: int, noun: str) -> str:
@@ -120,9 +125,10 @@ def format_size(size: int | None) -> str:
 
 
 def suggest_name(name: str, known: Collection[str], otherwise: str = "") -> str:
-    """The nearest of ``known`` as a question; ``otherwise`` if none is near."""
-    near = get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]}?" if near else otherwise
+    """The nearest of ``known`` as a question, or those that begin with ``name``; ``otherwise`` if none is near."""
+    begun = [each for each in known if name and each.startswith(name)][:_MOST_MEANT]
+    near = begun or get_close_matches(name, known, n=1)
+    return f"Did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def suggest_or_list(name: str, known: Collection[str], title: str) -> str:

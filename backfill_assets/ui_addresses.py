@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 DEFAULT_UI = "http://127.0.0.1:3000"
 """Where `backfill dev` serves it, unless another port is asked for."""
 BACKFILLS = "/runs?view=backfills"
+FIRST_PAGE = "/assets/start_here"
+"""How the lakehouse is, and what needs a person now."""
 
 
 def asset_page(key: str, partition: str = "") -> str:
@@ -41,6 +43,11 @@ def launchpad_page(location: str, job: str, filled: Mapping[str, str]) -> str:
 def schedule_page(location: str, name: str) -> str:
     """The page of a schedule, which has the switch that turns it on."""
     return f"/locations/{quote(location)}/schedules/{quote(name)}"
+
+
+def sensor_page(location: str, name: str) -> str:
+    """The page of a sensor, with what it did at each tick and why."""
+    return f"/locations/{quote(location)}/sensors/{quote(name)}"
 
 
 def _query(values: Mapping[str, str]) -> str:

@@ -21,6 +21,21 @@ def test_what_is_no_day_is_refused(text: str) -> None:
         parse_day(text)
 
 
+@pytest.mark.parametrize("text", ["2017-03-01...2017-03-05", "2017-03-01:2017-03-05", "2017-03-01 to 2017-03-05"])
+def test_a_range_with_something_else_between_its_days_is_refused_with_what_was_meant(text: str) -> None:
+    """Dagster's three dots among them."""
+    with pytest.raises(InvalidRequest) as refused:
+        DayRange.parse(text)
+    assert str(refused.value) == (
+        f"{text!r} is not a day or a range of days.\n  -> Did you mean 2017-03-01..2017-03-05?"
+    )
+    for half in ("2017-03-01..", "..2017-03-05", "", "2017-3-1..2017-3-5", "soon"):
+        with pytest.raises(
+            InvalidRequest, match=r"is not a day.*\n  -> Write 2017-03-01 for one day, or 2017-03-01\.\."
+        ):
+            DayRange.parse(half)
+
+
 @given(day=DAYS, cadence=st.sampled_from(Cadence))
 def test_every_day_lies_in_exactly_one_period(day: date, cadence: Cadence) -> None:
     """The period after it begins on the next day: a week or month never shares a day with another."""

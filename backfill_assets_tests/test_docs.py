@@ -36,6 +36,20 @@ def test_every_command_is_executed_by_a_test_or_says_why_not() -> None:
     assert [line for line in known if line not in lines()] == []
 
 
+def test_the_readme_has_no_time_that_the_page_about_performance_has_not() -> None:
+    """One truth: what is measured again is written in one place, and fails here until it is in both."""
+    text, measured = (ROOT / "README.md").read_text(), (ROOT / "docs" / "performance.md").read_text()
+    times = re.findall(r"(\d+(?:\.\d+)?) s\b", text)
+    assert {"0.13", "0.27", "1.5", "97", "4.9"} == set(times)
+    assert [time for time in times if not re.search(rf"(?<![\d.]){re.escape(time)}(?![\d.])", measured)] == []
+
+
+def test_the_function_of_the_readme_is_the_one_that_init_writes() -> None:
+    written = (ROOT / "backfill_assets" / "init_project" / "dataset.txt").read_text()
+    (excerpt,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert excerpt in written
+
+
 def test_traces_in_pages_and_help_are_of_rows_that_the_demo_has() -> None:
     """Of sales; the keys of other datasets are traced by their own stories."""
     shown = [words[1] for words in commands("backfill") if words[0] == "trace"]

@@ -16,6 +16,7 @@ from backfill_assets.text import (
     format_duration,
     format_first,
     format_ranges,
+    format_scope,
     format_size,
     markdown_table,
     percent,
@@ -55,6 +56,7 @@ def test_the_nearest_name_is_suggested() -> None:
     """Where none is near, all are listed, or the text of the caller is the hint."""
     assert suggest_or_list("sale", ["fx_rates", "sales"], "Datasets") == "Did you mean sales?"
     assert suggest_or_list("x", ["fx_rates", "sales"], "Datasets") == "Datasets: fx_rates, sales."
+    assert suggest_name("fact", ["raw_fact", "fact_a", "fact_b"]) == "Did you mean fact_a or fact_b?"
     assert suggest_or_list("x", [], "Datasets") == "Datasets: none."
     assert (suggest_name("x", ["sales"]), suggest_name("x", ["sales"], "Make one.")) == ("", "Make one.")
 
@@ -80,6 +82,16 @@ def test_counts_have_their_noun() -> None:
         "days",
         "classes",
     ]
+
+
+def test_days_of_several_tables_are_counted_once() -> None:
+    """Weeks and months beside them; a table without days is none of them."""
+    days, weeks = [date(2017, 3, day) for day in range(1, 13)], [date(2017, 2, 27), date(2017, 3, 6)]
+    daily, weekly, monthly = (Cadence.DAILY, days), (Cadence.WEEKLY, weeks), (Cadence.MONTHLY, days[:1])
+    assert format_scope([daily, daily, daily, weekly, monthly]) == "12 days, 2 weeks and 1 month in 5 tables"
+    assert format_scope([daily, (Cadence.DAILY, days[3:]), (Cadence.WEEKLY, ())]) == "12 days in 2 tables"
+    assert format_scope([weekly, monthly]) == "2 weeks and 1 month in 2 tables"
+    assert format_scope([]) == "0 days in 0 tables"
 
 
 def test_sizes_and_durations_have_a_fitting_unit() -> None:

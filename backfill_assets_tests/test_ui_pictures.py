@@ -8,7 +8,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = DOCS / "screenshots"
-SCRIPTS = ("take.py", "take_campaign.py", "take_stream.py", "take_timelines.py")
+SCRIPTS = ("take.py", "take_campaign.py", "take_letter.py", "take_stream.py", "take_timelines.py")
 
 
 def _taken() -> set[str]:
@@ -30,6 +30,14 @@ def test_the_pages_show_every_picture_and_only_those() -> None:
 def test_the_scripts_take_every_picture() -> None:
     """One that was taken by hand would show a UI that is gone."""
     assert {path.name for path in PICTURES.glob("*.png")} == _taken()
+
+
+def test_the_readme_shows_the_letter_and_says_it_in_words() -> None:
+    """A package index has no files beside the page: what the letter says is read there as well."""
+    ((path, words),) = re.findall(r'<img src="([^"]+)" alt="([^"]+)">', (DOCS.parent / "README.md").read_text())
+    assert DOCS.parent / path == PICTURES / "letter.png"
+    letter = (DOCS / "campaign.md").read_text()
+    assert f"![{words}](screenshots/letter.png)" in letter and "95,100.8827 to 95,074.8333" in words
 
 
 def test_pictures_are_small() -> None:

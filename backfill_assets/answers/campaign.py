@@ -14,18 +14,18 @@ from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
 from backfill_assets.campaign.steps import staged_notice
 from backfill_assets.difference.find import last_difference
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import page_uri
 from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
-from backfill_assets.plan.records import Plan, Ranges, days_of
+from backfill_assets.plan.records import Plan, Ranges, as_ranges
 from backfill_assets.publish.notice_forms import notice_lines
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.outcome import Person
-from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, seconds
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone
 from backfill_assets.state.positions import publication_boundaries
-from backfill_assets.text import format_count
+from backfill_assets.text import format_are, format_count
 from backfill_assets.upkeep.incidents import IncidentBook
 
 RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
@@ -54,11 +54,11 @@ def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
 def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
     """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
     facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
-    said = _entries(entries) if journal else ()
+    said = _entries(at.plan, entries) if journal else ()
     wrong = (Line(each, Tone.WARN) for each in left_to(at))
     parts = (*_standing(at, facts), *wrong, *_what_is_published(at, facts), *said, *_days(at, entries))
     next_line = tuple(filter(None, [next_command(facts)]))
-    return Answer(facts.course.campaign, parts, (difference,) if difference else (), next=next_line)
+    return Answer(f"The campaign of {at.plan.id}", parts, (difference,) if difference else (), next=next_line)
 
 
 def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
@@ -100,14 +100,11 @@ def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
         yield boundaries_table(boundaries)
 
 
-def _entries(entries: Sequence[JournalEntry]) -> Iterator[Part]:
-    rows = [
-        (each.at, each.kind, _which(each), seconds(each.spent.seconds) if each.spent else None, _by(each))
-        for each in entries
-    ]
-    yield Grid("entries", ("when", "what", "step or wave", "spent", "by"), rows, drop=("spent",))
+def _entries(plan: Plan, entries: Sequence[JournalEntry]) -> Iterator[Part]:
+    rows = [(each.at, each.kind, _which(each), _by(each)) for each in entries]
+    yield Grid("entries", ("when", "what", "step or wave", "by"), rows)
     for each in entries:
-        if sentence := entry_sentence(each):
+        if sentence := entry_sentence(plan, each):
             yield Line(f"{_which(each) or each.kind}: {sentence}")
 
 
@@ -134,8 +131,8 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
     ``back`` are the days that a person has rolled back since, which a yes publishes.
     """
     found = campaign_days(at.builder.lake.storage, at.plan)
-    count, tables = sum(len(each.staged) for each in found), sum(bool(each.staged) for each in found)
-    days = f"{format_count(count, 'day')} of {format_count(tables, 'table')}, all at once, for {at.plan.id}"
+    scope = at.plan.scope_of({each.table: as_ranges(each.staged) for each in found})
+    days = f"{scope}, all at once, for {at.plan.id}"
     needed, given = at.plan.terms.approvals, len(at.state.given)
     publishes = f"A yes publishes {days}."
     if needed > 1:
@@ -147,15 +144,18 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
         for table, put_back in by_table.items()
     )
     notice = Answer("The notice that is sent then", tuple(map(Line, notice_lines(staged_notice(at)))))
-    undo = Line("It is one publication: one `backfill rollback` puts all of it back.")
+    undo = Line("It is one publication: one backfill rollback puts all of it back.")
     shown = (campaign_table(found),) if found else ()
     return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
 
 
+_INTERNAL = ("difference", "delivered")
+
+
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """All that a step has reported, without what is empty, and without a difference, which is a page of its own."""
+    """What a step has reported, for people: nothing empty, and no difference, which is a page of its own."""
     said = {
-        name: value for name, value in report.items() if name != "difference" and value not in (None, "", (), [], {})
+        name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
     }
     parts = tuple(_reported(name, value) for name, value in said.items())
     return Answer(step.value.replace("_", " "), parts)
@@ -174,81 +174,75 @@ def _reported(name: str, value: Any) -> Part:
 # ------------------------------------------------------------------ what a step has found, in a sentence
 
 
-def step_sentence(step: CampaignStep, report: Mapping[str, Any]) -> str:
-    """What ``step`` reports when it is done."""
-    return _SENTENCES[step](report)
+def step_sentence(plan: Plan, step: CampaignStep, report: Mapping[str, Any]) -> str:
+    """What ``step`` of the campaign of ``plan`` reports when it is done."""
+    return _SENTENCES[step](plan, report)
 
 
-def entry_sentence(entry: JournalEntry) -> str:
+def entry_sentence(plan: Plan, entry: JournalEntry) -> str:
     """What an entry of the journal says beside what happened and who did it; empty if that is all."""
     if entry.reason:
         return entry.reason
     if entry.kind == "step":
-        return step_sentence(CampaignStep(entry.step), entry.report)
+        return step_sentence(plan, CampaignStep(entry.step), entry.report)
     if entry.kind == "wave":
-        return " ".join([_staged(entry.report), *map(str, entry.report.get("warnings", ()))])
+        return " ".join([_staged(plan, entry.report), *map(str, entry.report.get("warnings", ()))])
     return ""
 
 
-def _verified(report: Mapping[str, Any]) -> str:
-    inputs: Mapping[str, Mapping[str, Any]] = report.get("inputs", {})
-    days = sum(int(each.get("days", 0)) for each in inputs.values())
-    return f"{format_count(days, 'day')} of {format_count(len(inputs), 'input')} hold what was published."
+def _announced(_: Plan, report: Mapping[str, Any]) -> str:
+    return f"{report.get('notice', 'It is announced')}."
 
 
-def _pinned(report: Mapping[str, Any]) -> str:
+def _verified(_: Plan, report: Mapping[str, Any]) -> str:
+    return "All that it reads was read again: it is as it was published."
+
+
+def _pinned(_: Plan, report: Mapping[str, Any]) -> str:
     waiting: Mapping[str, Mapping[str, int]] = report.get("not taken in", {})
     files = sum(sum(days.values()) for days in waiting.values())
     more = f"; {format_count(files, 'landed file')} that are not ingested are no part of them" if files else ""
     return f"The versions of {format_count(len(report.get('versions', ())), 'input')} are recorded{more}."
 
 
-def _staged(report: Mapping[str, Any]) -> str:
-    counts = list(report.get("days", {}).values())
-    staged, unchanged, held = (
-        sum(each.get(name, 0) for each in counts) for name in ("staged", "unchanged", "held back")
-    )
-    verbs = ["is" if count == 1 else "are" for count in (staged, held)]
-    return (
-        f"{format_count(staged, 'day')} of tables {verbs[0]} staged, {unchanged} would not change, "
-        f"{held} {verbs[1]} held back."
-    )
+def _staged(plan: Plan, report: Mapping[str, Any]) -> str:
+    """In one count of days, weeks and months; entries of before there was one say that alone."""
+    labels = {"staged": "Staged", "unchanged": "Unchanged", HELD_BACK_DAYS: "Held back"}
+    said = [f"{label}: {plan.scope_of(report[name])}." for name, label in labels.items() if report.get(name)]
+    return " ".join(said) or "What changes is staged."
 
 
-def _published(report: Mapping[str, Any]) -> str:
-    days: Mapping[str, Ranges] = report.get("days", {})
-    count = sum(len(days_of(tuple(ranges))) for ranges in days.values())
+def _compared(_: Plan, report: Mapping[str, Any]) -> str:
+    return str(report.get("sentence", "It is compared with what is published."))
+
+
+def _published(plan: Plan, report: Mapping[str, Any]) -> str:
     stale: Mapping[str, Ranges] = report.get("leaves stale", {})
     behind = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in stale.items())
     more = f" These read it and are stale until they are built: {behind}." if behind else ""
-    return (
-        f"Published {format_count(count, 'day')} of {format_count(len(days), 'table')} at once, by "
-        f"{report.get('publication', '')}.{more}"
-    )
+    return f"Published: {plan.scope_of(report.get('days', {}))}, all at once.{more}"
 
 
-def _checked(report: Mapping[str, Any]) -> str:
+def _checked(_: Plan, report: Mapping[str, Any]) -> str:
     more = f" Built as well: {', '.join(report['rebuilt'])}." if report.get("rebuilt") else ""
-    days = format_count(report.get("checked", 0), "published day")
-    return f"{days} of tables were read again: they are as staged.{more}"
+    return f"All of it was read again: it is as staged.{more}"
 
 
-def _notified(report: Mapping[str, Any]) -> str:
+def _notified(_: Plan, report: Mapping[str, Any]) -> str:
     due: Mapping[str, str] = report.get("still due", {})
     return f"The notice did not arrive: {next(iter(due.values()))}." if due else "The notice is sent."
 
 
-def _closed(report: Mapping[str, Any]) -> str:
-    count = len(report.get("closed", ()))
-    return f"{format_count(count, 'timeline')} {'is' if count == 1 else 'are'} closed."
+def _closed(_: Plan, report: Mapping[str, Any]) -> str:
+    return f"{format_are(len(report.get('closed', ())), 'timeline')} closed."
 
 
-_SENTENCES: Mapping[CampaignStep, Callable[[Mapping[str, Any]], str]] = {
-    CampaignStep.ANNOUNCE: lambda report: f"{report.get('notice', 'It is announced')}.",
+_SENTENCES: Mapping[CampaignStep, Callable[[Plan, Mapping[str, Any]], str]] = {
+    CampaignStep.ANNOUNCE: _announced,
     CampaignStep.VERIFY_SOURCE: _verified,
     CampaignStep.PIN: _pinned,
     CampaignStep.SHADOW: _staged,
-    CampaignStep.VALIDATE: lambda report: str(report.get("sentence", "It is compared with what is published.")),
+    CampaignStep.VALIDATE: _compared,
     CampaignStep.CUT_OVER: _published,
     CampaignStep.DOWNSTREAM: _checked,
     CampaignStep.NOTIFY: _notified,

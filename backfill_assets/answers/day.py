@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 DAMAGED = "damaged"
 _MOST_ROWS = 10
-_DETAIL = ("table version", "parameters", "inputs", "staged ms", "metrics", "files")
+_TOTAL = "total_"
+_DETAIL = ("table version", "checksum", "parameters", "inputs", "staged ms", "metrics", "files")
 """What a terminal shows when all is asked for."""
 
 
@@ -186,10 +187,20 @@ def day_answer(found: FoundDay) -> Answer:
     made_of = (f"backfill history {found.table} --days {found.day}",) if found.publication and not found.on else ()
     told: tuple[Part, ...] = (*_absence(found), *_trouble(found), sample, *nothing)
     at, on = (f" --at {found.at}" if found.at else ""), (f" --on {found.on}" if found.on else "")
-    more = Line(f"Metrics, inputs and files: backfill show {found.table} {found.day}{at}{on} --long", Tone.QUIET)
+    more = Line(
+        f"Checksum, metrics, inputs and files: backfill show {found.table} {found.day}{at}{on} --long", Tone.QUIET
+    )
     short = [part for part in _facts(found) if not isinstance(part, Fact) or part.name not in _DETAIL]
-    brief = Answer(parts=(*short, *told, *([more] if found.content else [])), next=made_of)
+    brief = Answer(parts=(*short, *_totals(found), *told, *([more] if found.content else [])), next=made_of)
     return Answer(parts=(*_facts(found), *told), next=made_of, brief=brief)
+
+
+def _totals(found: FoundDay) -> Iterator[Fact]:
+    """Of the metrics, the sums that people compare."""
+    metrics = found.content.metrics if found.content else {}
+    sums = {name.removeprefix(_TOTAL): value for name, value in metrics.items() if name.startswith(_TOTAL)}
+    if sums:
+        yield Fact("totals", sums)
 
 
 def _absence(found: FoundDay) -> Iterator[Line]:
@@ -269,7 +280,7 @@ def _are_gone(found: FoundDay) -> str:
 
 def _repair(found: FoundDay) -> str:
     if is_raw(found.table):
-        return "put the files back from a backup: raw cannot be built again, since each landed file counts once"
+        return f"backfill raw restore {found.table} {found.day}"
     if found.on.startswith(CAMPAIGN):
         return f"backfill run {plan_of(found.on)}"
     on = f" --on {found.on}" if found.on else ""

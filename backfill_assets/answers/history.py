@@ -9,6 +9,7 @@ from backfill_assets.answers.run import stale_facts
 from backfill_assets.campaign.undo import Undone, UndoPlan
 from backfill_assets.campaign.undo_days import UndoAction, UndoneDay
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import Prepared, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.publisher import Published
@@ -107,7 +108,7 @@ def _about(record: PublicationRecord, made: InputSummary) -> Sequence[object]:
         record.launched_by,
         record.reason,
         made.approved_by,
-        Id(record.campaign),
+        Id(shown_name(record.campaign)),
         Worded(record.run, record.run[:_RUN]),
         Worded(record.git_commit, short_commit(record.git_commit)),
         {table: Days.of(days) for table, days in made.leaves_stale.items()},
@@ -174,7 +175,7 @@ def undo_plan_answer(plan: UndoPlan) -> Answer:
         for (step, way, reason), days in groups.items()
     ]
     facts = (
-        Fact("campaign", Id(plan.campaign)),
+        Fact("plan", Id(shown_name(plan.campaign))),
         Fact("undoes", Id(plan.publication)),
         *([Fact("restores", True)] if plan.restores else []),
         Fact("seconds", seconds(plan.seconds)),

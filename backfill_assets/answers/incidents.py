@@ -78,7 +78,7 @@ def _link(links: Mapping[str, str], label: str) -> list[str]:
 def sentence(incident: Incident) -> str:
     """What is wrong, in one: ``fact_sales 2017-03-04: foreign write: main holds files that no publication named``."""
     about = f"{incident.table} {incident.first_ranges}: {incident.cause}"
-    return f"{about}." if incident.words == incident.cause.value else f"{about}: {incident.words}."
+    return f"{about}." if incident.words == incident.cause.value else f"{about}: {incident.words.rstrip('.')}."
 
 
 def _days(incident: Incident) -> Grid:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.code_change import code_facts, code_section
-from backfill_assets.plan.cost import Estimated, times_table
+from backfill_assets.plan.cost import Estimated, cost_words, times_table
 from backfill_assets.plan.records import (
     Lookback,
     Pinned,
@@ -23,7 +23,7 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned, size
-from backfill_assets.text import format_count, format_first, format_periods
+from backfill_assets.text import format_count, format_first, format_scope
 
 _MOST_RANGES = 3
 _TONES = {"stops": Tone.BAD, "warns": Tone.WARN}
@@ -52,7 +52,7 @@ def _brief(plan: Plan, answer: Answer, moved: PlanDrift | None) -> Answer:
     drift = () if moved is None else (Fact("since then", moved.lines() or "nothing has moved"),)
     facts = (
         Fact("why", _why(plan)),
-        *((Fact("cost", _cost_line(plan)),) if plan.rebuilds else ()),
+        *((Fact("cost", cost_line(plan)),) if plan.rebuilds else ()),
         *code_facts(plan.code),
         *((Fact("expected", [str(each) for each in plan.expectations]),) if plan.expectations else ()),
         *drift,
@@ -72,12 +72,11 @@ def _why(plan: Plan) -> list[str]:
     return [f"{why.value}: {format_first(tables, _MOST_RANGES)}" for why, tables in found.items()]
 
 
-def _cost_line(plan: Plan) -> str:
+def cost_line(plan: Plan) -> str:
+    """What computing its days is estimated to cost."""
     cost, timed = plan.cost, not {step.name for step in plan.steps if step.rebuild} <= set(plan.cost.unknown)
-    time = f"{about(cost.time) if timed else 'time unknown'} on {format_count(cost.cores, 'core')}"
-    if cost.price_per_core_hour is None:
-        return f"{time}; for money set BACKFILL_CORE_HOUR_PRICE"
-    return f"{cost.money} for {time}" if timed else time
+    words = cost_words(about(cost.time) if timed else "time unknown", cost, cost.money if timed else None)
+    return words if cost.price_per_core_hour is not None else f"{words}; for money set BACKFILL_CORE_HOUR_PRICE"
 
 
 def _risk(plan: Plan) -> object:
@@ -131,9 +130,8 @@ def headline(plan: Plan) -> str:
     steps = [step for step in plan.steps if step.rebuild]
     if not steps:
         return f"{what}: nothing to rebuild, every day is fresh."
-    days = format_periods((step.cadence, step.days) for step in steps)
-    tables = format_count(sum(len(step.tables) for step in steps), "table")
-    return f"Rebuild {what}, {_SCOPES[plan.asked.scope]}: {days} in {tables}."
+    days = format_scope((step.cadence, step.days) for step in steps for _ in step.tables)
+    return f"Rebuild {what}, {_SCOPES[plan.asked.scope]}: {days}."
 
 
 def terms_facts(terms: PlanTerms) -> Iterator[Fact]:

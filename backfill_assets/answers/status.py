@@ -10,6 +10,7 @@ from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
@@ -251,7 +252,7 @@ def status_answer(found: FoundStatus) -> Answer:
 
 def _before(found: FoundStatus) -> Iterator[Part]:
     if found.place is not None:
-        yield Fact("timeline", found.place.timeline.name)
+        yield Fact("timeline", shown_name(found.place.timeline.name))
         yield Fact("as of entry", found.place.timeline.base.sequence)
     if found.observed.open:
         yield Fact("under way", [Id(each) for each in found.observed.open])
@@ -324,7 +325,7 @@ def _waiting(found: FoundStatus, table: str) -> dict[date, int]:
 
 UNDO_IS = {
     UndoIs.HELD: "it stays until an input changes",
-    UndoIs.OVER: "an input has changed since: `repairs` builds it again, by the version that was put back",
+    UndoIs.OVER: "an input has changed since: repairs builds it again, by the version that was put back",
     UndoIs.ASKED: "an input has changed since, and rows of raw were withdrawn with it: a person decides",
 }
 

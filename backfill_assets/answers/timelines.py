@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline, RawRead
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.rebuild.lake import Lake
@@ -47,7 +48,7 @@ def timelines_answer(timelines: Iterable[NamedTimeline]) -> Answer:
     columns = ("timeline", "id", "of", "tables", "days", "size", "made", "by", "last change")
     rows = [
         (
-            each.name,
+            shown_name(each.name),
             None if each.id == each.name else Id(each.id),
             "a campaign" if is_of_campaign(each.name) else _of_version(each),
             len(each.days),
@@ -83,7 +84,7 @@ def timeline_answer(found: FoundTimeline) -> Answer:
 
 
 def _facts(timeline: NamedTimeline) -> Iterator[Fact]:
-    yield Fact("timeline", timeline.name)
+    yield Fact("timeline", shown_name(timeline.name))
     yield Fact("id", Id(timeline.id))
     yield Fact("made", timeline.made_at)
     yield Fact("by", timeline.by or "unknown")
@@ -133,13 +134,13 @@ def _lacks(timeline: NamedTimeline, stale: StaleDays, new: TimelineBuilt | None 
         yield Fact("raw", raw_since(timeline, new))
     if stale:
         rows = [(table, Days.of(days), why) for table, days, why in stale_ranges(stale)]
-        yield Grid("stale", ("table", "days", "why"), rows, title=f"Stale on {timeline.name}")
+        yield Grid("stale", ("table", "days", "why"), rows, title=f"Stale on {shown_name(timeline.name)}")
 
 
 def _next(timeline: NamedTimeline) -> tuple[str, ...]:
     name = timeline.name
     if is_of_campaign(name):
-        return (f"backfill diff main {name}",)
+        return (f"backfill diff {shown_name(name)}",)
     if timeline.of_version:
         return (f"backfill timeline forward {name}", f"backfill timeline publish {name} --as-current")
     if not timeline.days:

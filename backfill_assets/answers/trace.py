@@ -11,6 +11,7 @@ from typing import Any
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, overtakes, place_values
@@ -157,7 +158,7 @@ def trace_answer(found: FoundTrace) -> Answer:
     """What landed and its fate, each row that it became, and the reports that count it in a row of their own."""
     facts = (
         Fact("key", found.key),
-        Fact("timeline", found.place.timeline.name if found.place else ""),
+        Fact("timeline", shown_name(found.place.timeline.name) if found.place else ""),
         Fact("log entry", found.log_entry),
     )
     landed = [row for each in found.trails for row in _landed(each)]

@@ -15,6 +15,7 @@ from functools import cache
 from backfill_assets.campaign.rollback import FindPrepared, been_through
 from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
@@ -75,7 +76,8 @@ def cut_over(
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
     again = _computed_days(first)
-    refused = main_moved(campaign, "it was cut over", "cut over again")
+    shown = shown_name(campaign)
+    refused = main_moved(shown, "it was cut over", "cut over again")
     with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> CutOver | Unsettled:
@@ -84,13 +86,13 @@ def cut_over(
             again.update(_computed_days(done))
             _refuse_other_campaigns(lake, campaign, done, before)
             if review is not None and not review(done, _extending(hold, progress)):
-                return Unsettled(f"{campaign}: main moved while it was compared, staging what moved again", refused)
+                return Unsettled(f"{shown}: main moved while it was compared, staging what moved again", refused)
             hold.extend()
             _refuse_held_back(campaign, done, accepted)
             request = _request(lake, campaign, done, run, notice)
             outcome = lake.publisher.publish(request)
             if not isinstance(outcome, Published):
-                return Unsettled(f"{campaign}: {_conflict_text(outcome)}, staging what moved again", refused)
+                return Unsettled(f"{shown}: {_conflict_text(outcome)}, staging what moved again", refused)
             close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
             days = {table: each.staged for each in done for table in each.build.tables if each.staged}
             return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
@@ -126,7 +128,7 @@ def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[Ta
     if held := [each for each in _days_held_back(done) if (each.table, each.day) not in accepted]:
         named = "; ".join(f"{each.table} {each.day}: {each.why}" for each in held[:5])
         raise GateFailed(
-            f"{campaign}: {format_are(len(held), 'day')} held back: {named}. Nothing was published.",
+            f"{shown_name(campaign)}: {format_are(len(held), 'day')} held back: {named}. Nothing was published.",
             hint="Fix the cause and run the plan again, or approve with --without-held-back to publish the others.",
         )
 
@@ -140,7 +142,7 @@ def _refuse_other_campaigns(
         by = other_campaign(find, key, expected.publication) if moved else None
         if by is not None and by[0] != campaign:
             raise PublicationRefused(
-                f"{key} was brought by {by[0]} ({by[1]}) since {campaign} staged it.",
+                f"{key} was brought by {shown_name(by[0])} ({by[1]}) since {shown_name(campaign)} staged it.",
                 hint="Plan again: the new plan starts from what the other campaign has published.",
             )
 
@@ -169,7 +171,7 @@ def _request(
 ) -> Publication:
     staged = request_of(done, lake.new_id(campaign))
     if staged is None:
-        raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
+        raise InvalidRequest(f"{shown_name(campaign)} has staged nothing that main does not have already.")
     view = observe_each(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
     stale = left_stale(lake.catalog.steps, view, staged.tables)
     made = run.provenance(campaign, campaign=campaign)

@@ -32,7 +32,6 @@ from backfill_assets.lakehouse.records import Publication, logical_or_empty
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, newest_verdicts
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.keep import planned_by, rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
 from backfill_assets.publish.publisher import Publisher
@@ -201,8 +200,7 @@ def plan_difference_answer(
     campaign = campaign_of(plan.id)
     known = journal.entries(storage, campaign)
     terms = letter_terms(plan, rule, planned_by(storage, plan.id), state_of(campaign, known), ui)
-    times = times_table(plan, known) if drawn else None
-    return difference_answer(difference, declared_of(steps), terms, times, drawn=drawn)
+    return difference_answer(difference, declared_of(steps), terms, drawn=drawn)
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ from backfill_assets.difference.verdict import change_sentence
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.limits import Exceeded
 from backfill_assets.model.graph import NO_DAYS, Days
-from backfill_assets.plan.records import Plan
-from backfill_assets.text import format_count, format_ranges
+from backfill_assets.plan.records import Plan, as_ranges
+from backfill_assets.text import format_ranges
 
 
 def begins(plan: Plan, reports: Sequence[str], dataset: str = "") -> Notice:
     """Announces the rebuild. The reports stay as they are until it is approved."""
-    days = plan.asked.days
+    tables = {table: as_ranges(days) for table, days in plan.rebuilds.items()}
     return Notice(
-        title=f"{plan.asked.target} of {days} is going to be rebuilt ({plan.id})",
+        title=f"{plan.asked.target} of {plan.asked.days} is going to be rebuilt ({plan.id})",
         lines=(
             *_purpose(plan),
-            *(f"{step.name}: {format_count(len(step.days), 'period')}" for step in plan.steps if step.days),
+            f"{plan.scope_of(tables)}: {', '.join(tables)}.",
             "Until it is approved, every table and report stays as it is.",
         ),
         reports=tuple(reports),
@@ -59,7 +59,12 @@ def completion(
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
     return Notice(
         title=f"{plan.asked.target} of {plan.asked.days} was rebuilt ({plan.id})",
-        lines=(*_purpose(plan), *(change_sentence(change) for change in changes), *again, *behind),
+        lines=(
+            *_purpose(plan),
+            *(change_sentence(change, plan.cadence(change.table)) for change in changes),
+            *again,
+            *behind,
+        ),
         reports=tuple(reports),
         approved_by=approved_by,
         undo=f"backfill rollback {plan.id}",

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from backfill_assets.campaign.approval import missing_approvers
 from backfill_assets.days import DayRange
-from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.errors import BackfillError, InvalidRequest, UnknownVersion
 from backfill_assets.limits import Limits
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.expectations import Expectation
@@ -274,7 +274,7 @@ def plan_file(settings: Settings, catalog: Catalog, path: Path, by: Person, *, k
     try:
         plan, now = plan_and_keep(settings, catalog, asked, by) if keep else plan_as_of_now(settings, catalog, asked)
     except BackfillError as error:
-        return CheckedPlanFile(str(path), problems=(error,))
+        return CheckedPlanFile(str(path), problems=(error,), valid=not isinstance(error, UnknownVersion))
     return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 

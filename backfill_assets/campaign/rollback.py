@@ -11,6 +11,7 @@ from itertools import takewhile
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
     Before,
@@ -368,7 +369,7 @@ def _notice(prepared: Prepared, request: Publication) -> Notice:
         for table, days in request.leaves_stale.items()
     )
     return Notice(
-        title=_title(earlier.title if earlier else undone.provenance.campaign),
+        title=_title(earlier.title if earlier else shown_name(undone.provenance.campaign)),
         lines=(*(f"{change.table}: {undone_text(prepared, change)}." for change in request.tables), *stale),
         reports=earlier.reports if earlier else tuple(change.table for change in request.tables),
         approved_by=request.provenance.launched_by,

@@ -39,7 +39,7 @@ from backfill_assets.limits import Exceeded, Limits
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.cost import sizes, step_line
 from backfill_assets.plan.keep import plan_as_kept, planned_by, rebuilt_steps, shadow_steps
-from backfill_assets.plan.records import Plan, PlannedStep
+from backfill_assets.plan.records import Plan, PlannedStep, as_ranges
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.builder import Builder
@@ -294,7 +294,7 @@ class CampaignRun:
         if exceeded is not None:
             give_up = f"Or give it up: backfill timeline delete {id}"
             hint = f"Look at it: backfill status {id}. {self.allow_more(exceeded)}. {give_up}"
-        return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
+        return CampaignStopped(f"{self.plan.id} waits for approval again. Nothing was published. {reason}", hint=hint)
 
     def next(self) -> Move:
         window = timedelta(days=self.plan.rollback_window_days)
@@ -322,7 +322,7 @@ class CampaignRun:
         self.write(entry.model_copy(update={"spent": spent}))
         before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
-        return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
+        return CampaignStopped(f"{self.plan.id} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
     def require_within_limits(
         self, step: CampaignStep, done: Sequence[StepBuilt], where: str = "", days: int = 0
@@ -386,7 +386,7 @@ class CampaignRun:
         """Stage the days of a wave and of those before it, which are adopted."""
         self.begin()
         wave = self.waves[number]
-        self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
+        self.progress(f"{self.plan.id}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
         days = days_of_wave(self.steps, wave)
         total = sum(map(len, days.values()))
 
@@ -472,7 +472,7 @@ def _first_cause(exceeded: Exceeded, done: Iterable[StepBuilt]) -> str:
 
 
 def shadow_report(done: Iterable[StepBuilt]) -> StepReport:
-    """How many days of each step are staged, unchanged, held back; and why the last are."""
+    """The days of each table that are staged, unchanged, held back, why the last are; and their number by step."""
     steps = list(done)
     counts = {
         each.step: {
@@ -483,7 +483,18 @@ def shadow_report(done: Iterable[StepBuilt]) -> StepReport:
         for each in steps
     }
     held = [each for step in steps for each in step.held_back]
-    return {"days": counts, "held_back": held_back_lines(held), journal.HELD_BACK_DAYS: held_back_days(held)}
+    return {
+        "days": counts,
+        "staged": _ranges_by_table(steps, lambda each: each.staged),
+        "unchanged": _ranges_by_table(steps, lambda each: each.kept),
+        "held_back": held_back_lines(held),
+        journal.HELD_BACK_DAYS: held_back_days(held),
+    }
+
+
+def _ranges_by_table(steps: Iterable[StepBuilt], days: Callable[[StepBuilt], Iterable[date]]) -> dict[str, list[str]]:
+    found = {table: list(as_ranges(days(each))) for each in steps for table in each.build.tables}
+    return {table: ranges for table, ranges in found.items() if ranges}
 
 
 def now() -> datetime:

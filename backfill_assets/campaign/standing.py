@@ -88,11 +88,14 @@ def standing_of(facts: PlanFacts) -> PlanStanding:
 
 
 def page_of(plan: Plan, standing: PlanStanding) -> str:
-    """The name of the campaign's page, which says table, days and state: it changes with its state.
+    """The name of the campaign's page: state, table and days. It changes with its state.
 
-    It ends in the first digits of the plan's hash, as :func:`is_page_of` knows it again.
+    The state comes first, since lists cut the middle of a long name. It ends in the first digits of the plan's hash, as
+    :func:`is_page_of` knows it again.
     """
-    return f"{plan.asked.target} {plan.asked.days}: {standing} ({_hash(plan.id)})"
+    stops = plan.stopped and standing is PlanStanding.NOT_STARTED
+    state = "cannot be started" if stops else standing
+    return f"{state}: {plan.asked.target} {plan.asked.days} ({_hash(plan.id)})"
 
 
 def is_page_of(page: str, campaign: str) -> bool:

@@ -95,7 +95,7 @@ class Review:
     def _carry_out(self, decision: ApprovalDecision, done: Sequence[StepBuilt], progress: Progress) -> bool:
         if decision.verdict is ApprovalVerdict.PUBLISH:
             if self.moved:
-                progress(f"{self.at.campaign}: {moved_sentence(self.moved)} {decision.reason}")
+                progress(f"{self.at.plan.id}: {moved_sentence(self.moved)} {decision.reason}")
             return True
         if decision.verdict is ApprovalVerdict.STAGE_AGAIN or self.compared is None:
             return False
@@ -153,7 +153,7 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
         return dict(at.state.done[step].report)
     if back := next((entry for entry in found if entry.kind == "rolled back"), None):
         raise CampaignStopped(
-            f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
+            f"{at.plan.id} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
         )
     work: Mapping[CampaignStep, Callable[[], StepReport]] = {
         CampaignStep.ANNOUNCE: lambda: announce_campaign(at, sender),
@@ -178,7 +178,7 @@ def carry_on(
     """
     try:
         while not (move := at.next()).waits:
-            (announce_move or at.progress)(f"{at.campaign}: {move.reason}")
+            (announce_move or at.progress)(f"{at.plan.id}: {move.reason}")
             if move.wave is not None:
                 staged = at.stage_wave(move.wave)
                 at.judge_wave(move.wave, staged)

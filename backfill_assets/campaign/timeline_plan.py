@@ -83,7 +83,7 @@ def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Day
     stays = "stays as it is" if len(left) == 1 else "stay as they are"
     span = format_range(DayRange(left[0], left[-1]))
     return (
-        f"{format_count(len(left), 'day')} of {asked.target} {stays}, `{DayStatus.CODE_CHANGED.value}`: "
+        f"{format_count(len(left), 'day')} of {asked.target} {stays}, {DayStatus.CODE_CHANGED.value}: "
         f"{timeline} holds nothing else for {format_ranges(left, _MOST_RANGES)}. "
         f"To have the current version there too, afterwards: backfill run {asked.target}+ --days {span}"
     )

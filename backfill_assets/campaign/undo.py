@@ -37,6 +37,7 @@ from backfill_assets.campaign.undo_days import (
 from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
@@ -63,7 +64,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.status import declared_version, reading_as_published
-from backfill_assets.text import format_are, format_count, format_periods
+from backfill_assets.text import format_are, format_count, format_scope
 
 
 @dataclass(frozen=True)
@@ -370,9 +371,9 @@ class Undone:
 
 def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
     """``Undone: 12 days, 2 weeks and 1 month in 5 tables are as before.``"""
-    cadences = {step.name: step.cadence for step in steps}
-    days = format_periods((cadences[each.step], [each.day]) for each in done.plan.days)
-    what = f"{days} in {format_count(len(done.tables), 'table')}"
+    cadences = {table.name: (step.name, step.cadence) for step in steps for table in step.tables}
+    built = {name: [each.day for each in done.plan.days if each.step == name] for name, _ in cadences.values()}
+    what = format_scope((cadence, built[name]) for name, cadence in map(cadences.__getitem__, done.tables))
     again = len(done.plan.again)
     more = f" {format_are(again, 'day')} computed again, because inputs have changed since." if again else ""
     if done.plan.restores:
@@ -403,7 +404,8 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    refused = main_moved(campaign, "it was undone", "roll back again")
+    shown = shown_name(campaign)
+    refused = main_moved(shown, "it was undone", "roll back again")
     with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
 
         def attempt(_held: bool) -> Undone | Unsettled:
@@ -417,7 +419,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             outcome = lake.publisher.publish(request)
             if not isinstance(outcome, Published):
                 moved = "; ".join(outcome.reasons[:2])
-                return Unsettled(f"{campaign}: main moved while it was undone ({moved}), looking again", refused)
+                return Unsettled(f"{shown}: main moved while it was undone ({moved}), looking again", refused)
             work.close()
             plan = UndoPlan(publication, campaign, tuple(work.days), has_undone(lake.publisher, prepared))
             tables = {change.table: undone_text(prepared, change) for change in request.tables}

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from backfill_assets.cli.wiring import LAKEHOUSE
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, UnknownVersion
 from backfill_assets.settings import lakehouse_path
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ class Interrupted(CommandFailed):
 
 
 class TypedWrong(CommandFailed):
-    """What was typed is no command, as JSON."""
+    """What was typed is no command, as JSON; or it names a version that is not there."""
 
     exit_code = 2
 
-    def __init__(self, error: click.UsageError) -> None:
-        super().__init__(error.format_message())
-        self.usage = error.ctx.get_usage() if error.ctx else ""
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class _Lakehouse(click.Path):
@@ -165,24 +165,32 @@ class CommandGroup(click.Group):
 @contextmanager
 def errors_as_typed() -> Iterator[None]:
     """One clear message for an error, as JSON if ``--json`` was typed; click's own words for what was typed wrong."""
-    from backfill_assets.cli.output import json_was_typed
+    from backfill_assets.cli.output import AnsweredNo, json_was_typed
 
     try:
         yield
     except CommandFailed:
         raise
-    except click.UsageError as error:
-        if json_was_typed():
-            raise TypedWrong(error) from error
+    except (click.UsageError, UnknownVersion) as error:
+        if isinstance(error, UnknownVersion) or json_was_typed():
+            raise _typed_wrong(error) from error
         raise
     except click.Abort as error:
-        if json_was_typed():
+        said_no = isinstance(error, AnsweredNo)
+        if json_was_typed() or not said_no:
             click.echo(err=True)  # The question is on the line.
-            raise CommandFailed("Aborted: the answer was no.") from error
-        raise
+        if said_no:
+            raise CommandFailed("The answer was no: nothing was done.") from error
+        raise Interrupted("Interrupted at the question: nothing was done.\n  -> Run the same command again.") from error
     except (BackfillError, click.ClickException) as error:
         message = error.message if isinstance(error, click.ClickException) else str(error)
         raise CommandFailed(message) from error
+
+
+def _typed_wrong(error: click.UsageError | UnknownVersion) -> TypedWrong:
+    if isinstance(error, UnknownVersion):
+        return TypedWrong(str(error))
+    return TypedWrong(error.format_message(), error.ctx.get_usage() if error.ctx else "")
 
 
 @cache

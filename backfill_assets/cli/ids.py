@@ -172,8 +172,8 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
 
     For a ``change``, the beginning of a name is not enough: when the timeline is gone, it would mean the next one.
     """
-    if text.startswith("campaign-"):
-        return text if is_whole(text) else complete(text, campaigns(storage), "campaign")
+    if text.startswith(("plan-", "campaign-")):
+        return _campaign_named(storage, text)
     known = timelines(storage)
     names = {each.name for each in known}
     if text in names:
@@ -181,6 +181,14 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
     by_id = {each.id: each.name for each in known}
     found = complete(text, by_id, "timeline", () if change else names)
     return by_id.get(found, found)
+
+
+def _campaign_named(storage: Storage, text: str) -> str:
+    """The campaign whose plan ``text`` names or begins; older texts name it by itself."""
+    from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
+
+    asked = text if text.startswith("plan-") else plan_of(text)
+    return campaign_of(asked if is_whole(asked) else complete(asked, plans(storage), "plan"))
 
 
 def find_moment(storage: Storage, text: str) -> str:
@@ -211,7 +219,12 @@ def find_undoable(storage: Storage, text: str) -> str:
         return text
     known = publications(storage)
     others = campaigns(storage) if text.startswith("camp") else []
-    return text if text in known else complete(text, [*known, *plans(storage), *others], "id")
+    if text in known:
+        return text
+    found = complete(text, [*known, *plans(storage), *others], "id")
+    if found == text and text.startswith("plan"):
+        raise _no_such_plan(storage, text, plans(storage))
+    return found
 
 
 def campaign_meant(text: str) -> str:

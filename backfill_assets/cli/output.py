@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _PIPED_WIDTH = 200
+_PATIENCE_SECONDS = 2.0
 _TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_assets.long"
 
 
@@ -86,6 +89,25 @@ def say_lines(text: str) -> None:
     say(*text.split("\n"))
 
 
+@contextmanager
+def awaited(what: str) -> Iterator[None]:
+    """On a terminal: ``what`` is under way, and since when, while the block takes longer than two seconds."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
+    shown = Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    shown.add_task(f"{what} ...")
+    begins = threading.Timer(_PATIENCE_SECONDS, shown.start)
+    begins.daemon = True
+    begins.start()
+    try:
+        yield
+    finally:
+        begins.cancel()
+        begins.join()
+        shown.stop()
+
+
 def screen() -> bool:
     """Whether a person reads standard output on a terminal."""
     return sys.stdout.isatty()
@@ -135,7 +157,12 @@ def ask(question: str) -> None:
     """Ask a person to confirm. Without a terminal it raises an error with the command to type instead."""
     if not on_terminal():
         raise click.UsageError(f"There is no terminal to ask on: add --yes. Type: {typed_command()} --yes")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        raise AnsweredNo
+
+
+class AnsweredNo(click.Abort):
+    """A person said no; :class:`click.Abort` itself is Ctrl-C at the question."""
 
 
 def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:

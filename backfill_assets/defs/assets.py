@@ -17,7 +17,7 @@ from backfill_assets.defs.dagster_internals import (
     report_checks,
     targets,
 )
-from backfill_assets.defs.look_back import looked_back_to, missing_earlier_days, not_built_yet
+from backfill_assets.defs.look_back import earlier_days_of, looked_back_to, missing_earlier_days, not_built_yet
 from backfill_assets.defs.metadata import (
     day_metadata,
     gate_failure,
@@ -78,7 +78,7 @@ def step_assets(
     def build_days(
         context: dg.AssetExecutionContext, config: BuildOptions, backfill_spark: SharedSpark, backfill: Backfill
     ) -> Iterator[Event]:
-        """Hands the days, on Spark, to the transform of the version: ``step.version(config.version).transform``."""
+        """Builds the days on Spark, by the transform of their version, and publishes them when all pass their gates."""
         try:
             _build_earlier_days(context, step, steps, backfill, backfill_spark)
             _build_looked_back_to(context, step, steps, backfill, backfill_spark)
@@ -102,7 +102,7 @@ def step_assets(
 def _build(
     context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: Backfill, spark: SharedSpark
 ) -> BuildResult:
-    days, tags = _requested_days(context), context.run.tags
+    days, tags = _requested_days(context, step), context.run.tags
 
     def build() -> BuildResult:
         return backfill.builder(spark).build(
@@ -121,9 +121,9 @@ def _build(
 def _build_earlier_days(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that were never built; the sensor shows them in Dagster."""
+    """Days that the run looks back to and that were never built; a sensor shows those that have a partition."""
     require_own_lakehouse(context.instance, backfill.storage)
-    days, tables = _requested_days(context), _built_together(context)
+    days, tables = _requested_days(context, step), _built_together(context)
     zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
     first = missing_earlier_days(step, steps, tables, days, backfill.storage, zone, version)
     if not first:
@@ -156,7 +156,7 @@ def _build_looked_back_to(
         return
     tables = {name for each in steps for name in each.table_names}
     target = {table: days for table, days in days_of_backfill(launched, tables).items() if days is not None}
-    days, tags = _requested_days(context), context.run.tags
+    days, tags = _requested_days(context, step), context.run.tags
     own = {key.path[-1]: set(days) for key in context.job_def.asset_layer.selected_asset_keys if len(key.path) == 1}
     wanted = looked_back_to(step, steps, days, target, own)
     if not wanted:
@@ -196,7 +196,7 @@ def _built_together(context: dg.AssetExecutionContext) -> set[str]:
     return {key.path[-1] for key in keys if len(key.path) == 1}
 
 
-def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
+def _requested_days(context: dg.AssetExecutionContext, step: Step) -> list[date]:
     # A run for one day of a backfill carries range tags too, so partition_key would not be there.
     days = sorted(parse_day(key) for key in context.partition_keys)
     if not days:
@@ -205,7 +205,9 @@ def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
             context.run.tags.get(tag) for tag in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG)
         )
         raise InvalidRequest(f"The partition range {first}...{last} has no day.", hint="Write the earlier day first.")
-    return days
+    first = context.assets_def.partitions_def.get_first_partition_key() if context.assets_def.partitions_def else None
+    earlier = earlier_days_of(context.run.tags, step.name) if str(days[0]) == first else set()
+    return sorted({*earlier, *days})
 
 
 def _table_events(
@@ -213,7 +215,8 @@ def _table_events(
 ) -> Iterator[Event]:
     days, checks = [day for day in result.days if day.table == table.name], checks_of(table, step)
     context.log.info(table_line(table.name, days))
-    for day in days:
+    asked = set(context.partition_keys)
+    for day in (each for each in days if str(each.day) in asked):  # days before the first partition have none
         # Dagster shows the lineage of the newest materialization: that of the last day is enough.
         shown = {**day_metadata(day), **(lineage if day is days[-1] else {})}
         context.add_asset_metadata(shown, asset_key=table.name, partition_key=day.day.isoformat())

@@ -143,9 +143,7 @@ def freshness(
     So is one whose version was ``edited`` in place since: why, and what to do.
     """
     is_fresh = status is DayStatus.FRESH and not edited
-    words = (
-        "built from what is published of its inputs" if is_fresh else f"{status}; the sensor `repairs` says what next"
-    )
+    words = "built from what is published of its inputs" if is_fresh else f"{status}; the sensor repairs says what next"
     words = edited or words
     about = {PUBLICATION: publication}
     return verdict_of(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)

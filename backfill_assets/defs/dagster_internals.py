@@ -8,10 +8,12 @@ a later Dagster differs. What each part is worth beside plain Dagster:
 - :func:`start_runs_warm`: a run begins 2 to 3 s sooner: that is what a new Python spends on imports.
 - :func:`look_at_backfills_often`: the end of a backfill is seen after 2 s instead of 30 s. No setting has the interval.
 - :class:`LocalRunLauncher`: a run that was killed with its code server is not shown as started for ever.
+- :func:`show_as_run`: the page of a campaign that was stopped is not green.
 - :func:`reload_code`: partitions end where data ends without a click on Reload.
+- :func:`begin_at_first_page`: the UI's own address leads to ``start_here``. No setting has another than the timeline.
 
-``python -m backfill_assets.defs.dagster_internals code-server start`` and ``... daemon run`` are Dagster's commands
-with shorter waits.
+``python -m backfill_assets.defs.dagster_internals code-server start``, ``... daemon run`` and ``... webserver`` are
+Dagster's commands with shorter waits and that first page.
 """
 
 from __future__ import annotations
@@ -43,7 +45,12 @@ from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.utils import MAX_TITLE_LENGTH
 from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata, StepMaterializationData
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    DagsterEvent,
+    DagsterEventBatchMetadata,
+    StepMaterializationData,
+)
 from dagster._core.execution.backfill import (
     BULK_ACTION_TERMINAL_STATUSES,
     BulkActionsFilter,
@@ -68,6 +75,7 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
     PRIORITY_TAG,
     RETRY_NUMBER_TAG,
+    RUN_KEY_TAG,
     SCHEDULE_NAME_TAG,
     SENSOR_NAME_TAG,
     USER_TAG,
@@ -76,6 +84,7 @@ from dagster._core.storage.tags import (
 from sqlalchemy.engine import Connection
 
 from backfill_assets.spark.service import command_line
+from backfill_assets.ui_addresses import FIRST_PAGE
 
 Target = AssetCheckEvaluationTargetMaterializationData
 """The materialization that the evaluation of a check is about."""
@@ -187,6 +196,16 @@ def newest_said(
     )
     events = ((record.event.dagster_event, record.run_id) for record in records if record.event)
     return [Said(event.asset_check_evaluation_data, run) for event, run in events if event]
+
+
+def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, partition: str) -> None:
+    """From now on the partition is shown as the run is: as failed once that has failed.
+
+    Dagster does so with a partition that a run planned and has not materialized since.
+    """
+    planned = AssetMaterializationPlannedData(dg.AssetKey(asset), partition)
+    event = DagsterEvent.build_asset_materialization_planned_event(run.job_name, asset, planned)
+    instance.report_dagster_event(event, run.run_id)
 
 
 # ------------------------------------------------------------------ code locations and what is on
@@ -367,8 +386,30 @@ def _warm_context(_: str) -> Any:
     return context
 
 
+def begin_at_first_page(app: Any) -> None:
+    """Have the webserver of the module ``app`` send whoever asks for the UI itself to the first page."""
+    from starlette.responses import RedirectResponse
+    from starlette.routing import Route
+
+    class BeginsAtFirstPage(app.DagsterWebserver):  # type: ignore[misc]
+        def build_routes(self) -> list[Any]:
+            first = Route("/", lambda _: RedirectResponse(FIRST_PAGE))
+            return [first, *super().build_routes()]
+
+    app.DagsterWebserver = BeginsAtFirstPage
+
+
 def main() -> None:
-    """``daemon`` and its arguments, or those of ``dagster`` for a code server."""
+    """``daemon`` or ``webserver`` and its arguments, or those of ``dagster`` for a code server."""
+    if sys.argv[1:2] == ["webserver"]:
+        from dagster_webserver import app
+        from dagster_webserver import cli as webserver_cli
+
+        del sys.argv[1]
+        begin_at_first_page(app)
+        serve: Any = webserver_cli.main
+        serve()
+        return
     if sys.argv[1:2] == ["daemon"]:
         from dagster._daemon import cli as daemon_cli
         from dagster._daemon import controller

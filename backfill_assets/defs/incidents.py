@@ -4,7 +4,7 @@ by which a person says who looks after one, or that it is settled.
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -21,7 +21,7 @@ from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.start_here import keep_page
 from backfill_assets.lakehouse.records import Detail
 from backfill_assets.report.answer import shown
-from backfill_assets.report.markdown import markdown
+from backfill_assets.report.markdown import markdown, with_commands
 from backfill_assets.text import escape_markdown, format_count
 from backfill_assets.ui_addresses import launchpad_page
 from backfill_assets.upkeep.effect import PAGE, looked_after
@@ -44,7 +44,7 @@ class Word(enum.Enum):
 class IncidentConfig(dg.Config):
     """Which incident, and what is said of it."""
 
-    incident: str = Field(description="Its id, as `backfill incident list` and the asset `incidents` have it.")
+    incident: str = Field(description="Its id, as backfill incident list and the asset incidents have it.")
     action: Word = Field(description="ACKNOWLEDGE: somebody looks after it. CLOSE: it is settled.")
     reason: str = Field(default="", description="What others read beside your name; to close one, it is needed.")
     until: str = Field(
@@ -56,8 +56,8 @@ def incident_job() -> dg.JobDefinition:
     return lakehouse_job(
         JOB,
         STEP,
-        "Says of an incident who looks after it (`ACKNOWLEDGE`), or that it is settled (`CLOSE`). The page of the "
-        "asset `incidents` opens it filled in. Give the run the tag `user` with your name: it is what others read.",
+        "Says of an incident who looks after it (ACKNOWLEDGE), or that it is settled (CLOSE). The page of the "
+        "asset incidents opens it filled in. Give the run the tag user with your name: it is what others read.",
         IncidentConfig,
         _say,
     )
@@ -81,8 +81,8 @@ def incidents_spec() -> dg.AssetSpec:
         group_name=BEGIN,
         kinds={"deltalake"},
         description="What went wrong with published days: the cause, which reports are affected, what the sensor "
-        "`repairs` tried, what its check says now, and what needs a person. *Metadata* below has each open incident, "
-        f"and those of the last week. The job `{JOB}` acknowledges and closes.",
+        "repairs tried, what its check says now, and what needs a person. Metadata below has each open incident, "
+        f"and those of the last week. The job {JOB} acknowledges and closes.",
     )
 
 
@@ -106,7 +106,7 @@ def incidents_metadata(
     for each in first:
         pages[each.id] = _in_short(each)
         pages[f"{each.id}: say"] = _buttons(each.id, location)
-        pages[f"{each.id}: in full"] = "\n\n".join(_in_full(each))
+        pages[f"{each.id}: in full"] = "\n\n".join(filter(None, _in_full(each)))
     return {
         "open": dg.MetadataValue.int(len(open_)),
         "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
@@ -126,7 +126,7 @@ def _line(incident: Incident) -> str:
 
 def _in_short(incident: Incident) -> str:
     """As much as is shown where it is, what a person needs first first."""
-    to_do = [f"**To do:** `{incident.next_step}`"] if incident.next_step else []
+    to_do = [f"**To do:** {with_commands(incident.next_step)}"] if incident.next_step else []
     told = (each for each in incident.facts if each.label != PAGE and each.words != incident.words)
     facts = [f"**{each.label}:** {_linked(each)}" for each in told]
     return _fitting([f"**{escape_markdown(sentence(incident))}**", *to_do, *facts], "\n\n")
@@ -139,14 +139,15 @@ def _fitting(texts: Sequence[str], between: str) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    yield f"**{escape_markdown(sentence(incident))}**"
-    known = [(f"**{each.label}**", _linked(each)) for each in incident.facts if each.label != PAGE]
-    yield _table(("", "what is known"), known)
+    """Lists: a table is as wide as its longest cell, and the page cuts what is wider than it."""
+    yield _list(f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
-    yield _table(("at", "what happened"), [(shown(each.at), escape_markdown(each.words)) for each in happened])
+    yield _list(f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
     days = incident.days[:_MOST_DAYS]
-    held = [(str(day), incident.before.get(day, ""), incident.after.get(day, "")) for day in days]
-    yield _table(("day", "before", "after"), [tuple(map(escape_markdown, each)) for each in held])
+    held = [(day, incident.before.get(day, ""), incident.after.get(day, "")) for day in days]
+    yield _list(
+        f"{day}: {escape_markdown(' -> '.join(filter(None, (before, after))))}" for day, before, after in held if before
+    )
     if more := len(incident.days) - len(days):
         yield f"and {format_count(more, 'more day')}"
 
@@ -156,9 +157,8 @@ def _linked(fact: Detail) -> str:
     return f"[{words}]({fact.link})" if fact.link else words
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {each}" for each in lines)
 
 
 def _buttons(id: str, location: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from types import ModuleType
 from typing import Any
 
@@ -19,12 +18,13 @@ from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
-from backfill_assets.defs.sensors.shows_what_is import ends_of_data, shows_what_is_sensor
+from backfill_assets.defs.sensors.shows_what_is import days_of_data, shows_what_is_sensor
 from backfill_assets.defs.start_here import start_here_page, start_here_spec
 from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset, stream_sensor
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.catalog import Catalog, discover
 from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
@@ -56,7 +56,7 @@ def backfill_definitions(
         {"backfill_spark": spark, "backfill": Backfill(settings=chosen, catalog=catalog, spark=spark)},
         days_per_run=chosen.days_per_run,
         pool=None if chosen.spark_remote else EMBEDDED_SPARK,
-        last_days=ends_of_data(catalog, chosen) or {},
+        data=days_of_data(catalog, chosen) or {},
         executor=executor,
     )
 
@@ -68,7 +68,7 @@ def code_location(
     days_per_run: int | None = None,
     pool: str | None = None,
     stream_command: Sequence[str] = COMMAND,
-    last_days: Mapping[str, date] | None = None,
+    data: Mapping[str, DataDays] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors for ``catalog``; ``resources`` has ``backfill`` and
@@ -77,9 +77,9 @@ def code_location(
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
     in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
-    ``last_days`` has, by dataset, the last day of those whose data has ended: their partitions end with it.
+    ``data`` has, by dataset, where data begins and has ended: so do its partitions.
     """
-    tables = PartitionedTables(catalog, last_days, days_per_run)
+    tables = PartitionedTables(catalog, data, days_per_run)
     streamed = [StreamedDataset(each) for chain in catalog.chains for each in chain if each.streamed]
     watch, (maintain, refresh, restore) = watchdog_job(tables), upkeep_jobs(pool)
     pages = {

@@ -20,9 +20,25 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView, observe, observe_each
 from backfill_assets.state.reading import read_switches
 from backfill_assets.state.status import DayStatus, Statuses, day_statuses
-from backfill_assets.text import format_count
+from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
+EARLIER_TAG = "backfill/earlier_days"
+"""A run with this tag that has the first partition of a table builds these days before it, too: partitions begin where
+data does, and what is looked back to has earlier days."""
+
+
+def earlier_days_tag(days: Days) -> dict[str, str]:
+    """The tag that says ``days``; none without any: ``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
+    said = "; ".join(f"{table} {format_ranges(of_table)}" for table, of_table in days.items() if of_table)
+    return {EARLIER_TAG: said} if said else {}
+
+
+def earlier_days_of(tags: Mapping[str, str], table: str) -> set[date]:
+    """The days of ``table`` before its first partition that a run or a backfill with ``tags`` builds."""
+    said = (each.partition(" ") for each in tags.get(EARLIER_TAG, "").split("; "))
+    ranges = (text for name, _, ranges in said if name == table for text in ranges.split(","))
+    return {day for text in ranges for day in DayRange.parse(text.strip())}
 
 
 def missing_earlier_days(

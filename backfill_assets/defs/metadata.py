@@ -29,12 +29,29 @@ _RULE_COLUMNS = {
     "dimension": "string",
     "severity": "string",
 }
-_DIMENSION_COLUMNS = {"dimension": "string", "passed": "int", "rules": "int", "what": "string"}
 
 
 def day_metadata(day: BuiltDay) -> dict[str, Any]:
-    """Metadata of one published day: its rows, quality, publication, inputs and cost."""
+    """Metadata of a published day: its rows and totals, its quality, where it comes from; ``details`` has the rest."""
     told = {"built over the rollback": day.rolled_back_by, "verified": day.verified}
+    accounting = ", ".join(f"{name} {count:,}" for name, count in _accounting(day).items())
+    return {
+        "dagster/partition_row_count": day.rows,
+        **_totals(day),
+        **({"accounting": accounting} if accounting else {}),
+        **_not_as_declared(day),
+        "gates": gates_summary(day),
+        **quality_metadata(day),
+        "publication": day.publication,
+        "code_version": day.code_version,
+        "reused": day.reused,
+        **{name: text for name, text in told.items() if text},
+        "details": _details(day),
+    }
+
+
+def _details(day: BuiltDay) -> dict[str, Any]:
+    """What it was made of, and what that cost; a day that was there before cost nothing."""
     cost = {
         "table_version": day.table_version,
         "seconds": round(day.seconds, 3),
@@ -42,17 +59,7 @@ def day_metadata(day: BuiltDay) -> dict[str, Any]:
         "files": day.files,
     }
     return {
-        "dagster/partition_row_count": day.rows,
-        **_accounting(day),
-        **_not_as_declared(day),
-        **_totals(day),
-        "gates": gates_summary(day),
-        **quality_metadata(day),
-        "reused": day.reused,
-        **{name: text for name, text in told.items() if text},
-        "publication": day.publication,
         "checksum": day.checksum,
-        "code_version": day.code_version,
         "input_versions": dict(day.inputs),
         "input_fingerprint": day.input_fingerprint,
         **({} if day.reused else cost),
@@ -133,31 +140,22 @@ def judged_for(day: BuiltDay) -> str:
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, Any]:
-    """``quality``, ``quality_chart``, ``quality_score`` and ``quality_<dimension>``, the numbers from 0 to 1.
+    """``quality``, a chart with what is wrong in each dimension, and ``quality_score``, a number from 0 to 1 to plot.
 
     A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
     """
     if day.rules:
-        return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "every rule passed")
+        return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "")
     kept = from_record(day.metrics)
     if kept is None:
         return {"quality": f"unchanged since its gates passed for publication {day.publication}"}
     return _dimensions(kept, judged_for(day))
 
 
-def _dimensions(qualities: Sequence[DimensionQuality], otherwise: str) -> dict[str, Any]:
-    shares = {each.dimension: each.share for each in qualities}
-    numbers = {"quality_score": score(qualities), **{f"quality_{name}": share for name, share in shares.items()}}
-    return {
-        "quality": metadata_table(_DIMENSION_COLUMNS, (_record(each, otherwise) for each in qualities)),
-        "quality_chart": dg.MetadataValue.md(chart(qualities)),
-        **{name: share for name, share in numbers.items() if share is not None},
-    }
-
-
-def _record(quality: DimensionQuality, otherwise: str) -> dict[str, str | int | bool]:
-    what = quality.worst or (otherwise if quality.rules else "no rule, see docs/reference/rules.md")
-    return {"dimension": quality.dimension, "passed": quality.passed, "rules": quality.rules, "what": what}
+def _dimensions(qualities: Sequence[DimensionQuality], judged: str) -> dict[str, Any]:
+    wrong = [f"- {each.dimension}: {each.worst}" for each in qualities if each.worst]
+    page, total = "\n".join([chart(qualities), *wrong, judged]).rstrip(), score(qualities)
+    return {"quality": dg.MetadataValue.md(page), **({"quality_score": total} if total is not None else {})}
 
 
 def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataValue:

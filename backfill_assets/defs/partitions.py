@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
 
 import dagster as dg
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, DayRange, parse_day
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import earliest_looked_back_to
 
 Partitions = dg.DailyPartitionsDefinition | dg.WeeklyPartitionsDefinition | dg.MonthlyPartitionsDefinition
 _THE_CURRENT_ONE = 1
@@ -27,6 +29,7 @@ class Chain:
     """
 
     start: date
+    """The first day that results can be made of. What is looked back to has earlier days, which have no partition."""
     days_per_run: int | None = None
     name: str = ""
     """What the chain leads to; people select its tables by it."""
@@ -51,19 +54,18 @@ class PartitionedTables:
     """All tables of a code location, as they are declared, and their partitions."""
 
     catalog: Catalog
-    last_days: Mapping[str, date] | None = None
-    """By dataset, the last day of those whose data has ended: their partitions end with it. None: nobody looks."""
+    data: Mapping[str, DataDays] | None = None
+    """By dataset, where data begins and has ended: so do its partitions. None: nobody looks."""
     days_per_run: int | None = None
 
     @cached_property
     def chain_of(self) -> Mapping[str, Chain]:
         """By dataset. A chain is named for what it leads to: the dataset that reads the others."""
-        ends = self.last_days or {}
-        return {
-            each.name: Chain(each.first_day, self.days_per_run, chain[-1].name, ends.get(each.name))
-            for chain in self.catalog.chains
-            for each in chain
-        }
+        found: dict[str, Chain] = {}
+        for each, leads_to in ((each, chain[-1].name) for chain in self.catalog.chains for each in chain):
+            first, last = (self.data or {}).get(each.name, DataDays())
+            found[each.name] = Chain(first or each.first_day, self.days_per_run, leads_to, last)
+        return found
 
     @cached_property
     def by_table(self) -> Mapping[str, Partitions]:
@@ -77,6 +79,28 @@ class PartitionedTables:
     def has(self, table: str, day: date) -> bool:
         """Whether a day of a table has a partition."""
         return self.by_table[table].has_partition_key(day.isoformat())
+
+    def builds(self, table: str, day: date) -> bool:
+        """Whether runs build a day of a table: it has a partition, or one of the first partitions looks back to it."""
+        return self.has(table, day) or day in self._earlier.get(table, ())
+
+    def without_partition(self, days: Mapping[str, Iterable[date]]) -> dict[str, set[date]]:
+        """Those of ``days`` that are earlier than the first partition of their table, by table."""
+        first = {table: parse_day(str(self.by_table[table].start.date())) for table in days}
+        earlier = {table: {day for day in of_table if day < first[table]} for table, of_table in days.items()}
+        return {table: found for table, found in earlier.items() if found}
+
+    @cached_property
+    def _earlier(self) -> Mapping[str, DayRange]:
+        """By table, the days before the first partition that are looked back to."""
+        found: dict[str, DayRange] = {}
+        for chain in self.catalog.chains:
+            begins, start = chain[0].first_day, self.chain_of[chain[0].name].start
+            steps = [step for step in self.catalog.steps if any(step in each.steps for each in chain)]
+            for table, first in earliest_looked_back_to(steps, start).items():
+                if (earliest := max(first, begins)) < start:
+                    found[table] = DayRange(earliest, start - timedelta(days=1))
+        return found
 
 
 def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:

@@ -38,7 +38,7 @@ _LEFT_OPEN_AT_MOST = 20
 
 
 class SharedSpark(LazyPySparkResource):
-    """``dagster-pyspark``'s lazy session on this project's profiles; a run that builds nothing starts no JVM.
+    """The lazy session of dagster-pyspark on this project's profiles; a run that builds nothing starts no JVM.
 
     On a Spark Connect server the session's id is the run's id, and it is closed with the run. A run that died
     leaves its session open, and jobs in it could still write: the next run that needs Spark ends them first.
@@ -102,7 +102,7 @@ def _tag(context: dg.InitResourceContext | None, state: str) -> None:
 
 
 class Backfill(dg.ConfigurableResource[Any]):
-    """The resource ``backfill``: assets get the builder from it, and sensors the logs."""
+    """The resource backfill: assets get the builder from it, and sensors the logs."""
 
     settings: dg.ResourceDependency[Settings]
     catalog: dg.ResourceDependency[Catalog]

@@ -123,7 +123,7 @@ def _deps(step: Step) -> Sequence[dg.AssetDep]:
 
 
 _FRESH_DESCRIPTION = (
-    "The day is built from what is published of its inputs. A stale day is a warning, which the sensor `repairs` puts "
+    "The day is built from what is published of its inputs. A stale day is a warning, which the sensor repairs puts "
     "right; a day that was withdrawn is not fresh either."
 )
 
@@ -144,7 +144,7 @@ def _kind(rule: DayRule) -> str:
 def _watchdog_description(table: Table) -> str:
     listed = "".join(f"\n- `{rule.name}`: {rule.description}" for rule in watchdogs.watched_rules(table))
     return (
-        f"Published days of {table.name}, read again by the job `watchdogs`; the sensor `repairs` repairs what fails."
+        f"Published days of {table.name}, read again by the job watchdogs; the sensor repairs builds again what fails."
         f"\n- `{watchdogs.FILES}`: The files are those of the day's last publication, and there."
         f"\n- `{watchdogs.CONTENT}`: Rows and checksum are what the publication log says.{listed}"
     )

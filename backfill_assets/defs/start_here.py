@@ -5,25 +5,29 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.answers.maintenance import failing_line
+from backfill_assets.answers import to_do
+from backfill_assets.answers.maintenance import SEND
+from backfill_assets.answers.to_do import ToDo, Urgency, of_action
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
 from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
-from backfill_assets.defs.campaigns.pages import LOCATION
+from backfill_assets.defs.campaigns.pages import LOCATION, Launchpads
 from backfill_assets.defs.dagster_internals import is_stopped
 from backfill_assets.defs.metadata import digest
 from backfill_assets.defs.own_lakehouse import IS_OFF
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.landed_files import landed_and_waiting, nothing_builds
+from backfill_assets.defs.sensors.repairs import SENSOR as REPAIRS
 from backfill_assets.defs.sensors.repairs import look
 from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
@@ -36,13 +40,13 @@ from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, r
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.places import failing_places
+from backfill_assets.publish.places import FailingPlace, failing_places
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
-from backfill_assets.text import days_options, format_count, format_ranges
-from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page
+from backfill_assets.text import days_options, escape_markdown, format_count, format_ranges
+from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page, sensor_page
 from backfill_assets.upkeep.automation import SensorBook
 from backfill_assets.upkeep.for_people import first_ranges
 from backfill_assets.upkeep.incidents import IncidentBook
@@ -51,37 +55,40 @@ from backfill_assets.upkeep.repair import repairs_needed
 ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
 LANDED = "landed, not taken in"
-_MOST_RANGES, _MOST_LINES = 2, 12
-_NOTHING = (Line("Nothing."),)
+_MOST_RANGES = 2
 _FIRST_TABLE = "fact_sales_transactions"
 
 
 def start_here_spec(catalog: Catalog) -> dg.AssetSpec:
-    return dg.AssetSpec(ASSET, group_name=BEGIN, kinds={"deltalake"}, description=_description(catalog))
+    return dg.AssetSpec(
+        ASSET,
+        group_name=BEGIN,
+        kinds={"deltalake"},
+        description="The first page: how the lakehouse is, what needs a person now, and what people do here.",
+        metadata=_lessons(catalog),
+    )
 
 
-def _description(catalog: Catalog) -> str:
-    """The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain."""
+def _lessons(catalog: Catalog) -> dict[str, dg.MetadataValue]:
+    """What people do, below what the page says now.
+
+    The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain.
+    """
     last = catalog.datasets[-1].tables[-1].name
     table = _FIRST_TABLE if _FIRST_TABLE in catalog.table_names else last
     module = of_project(Path.cwd(), "dagster", "module_name") or "MODULE"
     selection = f'key:"{table}"+'
-    launch = (
-        f"**1. Launch a range.** [The lineage of {table}]({lineage_page(selection)}) is filtered by `{selection}`: "
+    lessons = {
+        "to launch a range": f"[The lineage of {table}]({lineage_page(selection)}) is filtered by `{selection}`: "
         "the table and all that is made of it. Press *Materialize all*, choose the days, press *Launch backfill*. "
-        f"[Backfills]({BACKFILLS}) shows it. Readers see each table change at once, when all days are good."
-    )
-    repair = (
-        "**2. Let sensors repair.** Late rows, damaged files and changed inputs are built again by themselves, and "
+        f"[Backfills]({BACKFILLS}) shows it. Readers see each table change at once, when all days are good.",
+        "to let sensors repair": "Late rows, damaged files and changed inputs are built again by themselves, and "
         "each night the day that has ended, once something was built. Under [Automation](/automation), each tick says "
-        "what it did and why, and when the next one is. `BACKFILL_AUTOMATION=off` forbids it."
-    )
-    ci = (
-        "**3. Materialize in CI.** One line, which exits with an error when a gate fails: "
-        f"`dagster asset materialize -m {module} --select {table} --partition-range A...B`"
-    )
-    state = "How the lakehouse is, and what needs a person now, is under *Metadata* below."
-    return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
+        "what it did and why, and when the next one is. `BACKFILL_AUTOMATION=off` forbids it.",
+        "to materialize in CI": "One line, which exits with an error when a gate fails: "
+        f"`dagster asset materialize -m {module} --select {table} --partition-range A...B`",
+    }
+    return {name: dg.MetadataValue.md(text) for name, text in lessons.items()}
 
 
 def start_here_page(tables: PartitionedTables) -> Page:
@@ -90,15 +97,28 @@ def start_here_page(tables: PartitionedTables) -> Page:
     def show_state(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         origin = context.code_location_origin
         location = origin.location_name if origin else LOCATION
-        answer = lakehouse_state(context.instance, backfill, tables, location)
-        return "", report_state(context.instance, answer, seen or "")
+        found = lakehouse_state(context.instance, backfill, tables, location)
+        return "", report_state(context.instance, found, seen or "")
 
     return show_state
 
 
+@dataclass(frozen=True)
+class StartPage:
+    """What the page says: the state in a sentence, what needs a person, and what is not in published days."""
+
+    state: str
+    people: Sequence[ToDo] = ()
+    landed: Sequence[Line] = ()
+    quarantine: Sequence[Line] = ()
+    newest: str = ""
+    """The newest publication, and when it was."""
+    location: str = LOCATION
+
+
 def lakehouse_state(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str = LOCATION
-) -> Answer:
+) -> StartPage:
     """The state now, with what the sensor ``repairs`` would do and leave to people.
 
     Reads logs and journals, names of landed files, and some of the reasons of rejected rows. ``location`` is the code
@@ -107,62 +127,59 @@ def lakehouse_state(
     ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log = backfill.publications()
     if log is None:
-        return state_answer(built_datasets(ends, {}))
+        return StartPage(state_sentence(built_datasets(ends, {})), location=location)
     head = log.head()
     states = log.day_states(head, tables.by_table)
-    decision = repairs_needed(look(instance, backfill, tables, IncidentBook(backfill.storage).open()))
+    incidents, pads = IncidentBook(backfill.storage).open(), Launchpads(location)
+    decision = repairs_needed(look(instance, backfill, tables, incidents))
     people = [
-        *_sensors(instance, backfill.storage),
-        *_campaigns_that_wait(instance, backfill.storage),
-        *(Line(str(each)) for each in decision.for_people),
+        *_sensors(instance, backfill.storage, location),
+        *map(_failing_place, failing_places(backfill.storage, backfill.settings.notices)),
+        *(of_action(each, incidents, pads.new_plan, pads.start) for each in decision.for_people),
         *_landed_and_left(instance, backfill, tables, location),
-        *map(failing_line, failing_places(backfill.storage, backfill.settings.notices)),
+        *_campaigns_that_wait(instance, backfill.storage),
     ]
-    return state_answer(
+    quarantine = list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states)))
+    state = state_sentence(
         built_datasets(ends, states),
-        newest=_newest(log, states) + ("" if backfill.settings.automation else f" {IS_OFF}"),
+        off="" if backfill.settings.automation else f" {IS_OFF}",
         is_at_work=bool(decision.launch or decision.waiting),
         people=people,
-        landed=list(_landed_and_waiting(instance, backfill, tables)),
-        quarantine=list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states))),
+        is_any_rejected=bool(quarantine),
+    )
+    return StartPage(
+        state, people, list(_landed_and_waiting(instance, backfill, tables)), quarantine, _newest(log, states), location
     )
 
 
-def state_answer(
+def state_sentence(
     built: Sequence[str],
     *,
-    newest: str = "",
+    off: str = "",
     is_at_work: bool = False,
-    people: Sequence[Line] = (),
-    quarantine: Sequence[Line] = (),
-    landed: Sequence[Line] = (),
-) -> Answer:
-    """How the lakehouse is in a sentence, what needs a person, what waits to be taken in, and what published days lack.
+    people: Sequence[ToDo] = (),
+    is_any_rejected: bool = False,
+) -> str:
+    """How the lakehouse is, in a sentence. Pure.
 
-    Pure.
-
-    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait.
+    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs were launched or wait;
+    ``off`` is what is said where nothing is launched by itself.
     """
     if not built:
-        state = "Nothing is published yet. Land data, then launch a range."
-    else:
-        health = "Every published day is made of what is published now: nothing to repair."
-        if people:
-            verb = "needs" if len(people) == 1 else "need"
-            health = f"{format_count(len(people), 'thing')} below {verb} a person."
-        elif is_at_work:
-            health = "The sensor repairs is at work."
-        elif quarantine:
-            health += " Rows that were received are in quarantine, see below."
-        state = f"Published: {'; '.join(built)}. {health}{newest}"
-    return Answer(
-        parts=(Line(state),),
-        sections=(
-            Answer(PEOPLE, tuple(people) or _NOTHING),
-            Answer(LANDED, tuple(landed) or _NOTHING),
-            Answer(QUARANTINE, tuple(quarantine) or _NOTHING),
-        ),
-    )
+        return "Nothing is published yet. Land data, then launch a range."
+    health = "Every published day is made of what is published now: nothing to repair."
+    if is_at_work:
+        health = "The sensor repairs is at work."
+    elif is_any_rejected:
+        health += " Rows that were received are in quarantine, see below."
+    if people:
+        things = format_count(len(people), "thing")
+        if any(each.urgency < Urgency.DECISION for each in people):
+            first = ", the most urgent first" if len(people) > 1 else ""
+            health = f"{things} below {'needs' if len(people) == 1 else 'need'} a person{first}."
+        else:
+            health = f"{health} {things} below {'waits' if len(people) == 1 else 'wait'} for a person's decision."
+    return f"{health} Published: {'; '.join(built)}.{off}"
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
@@ -184,33 +201,48 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
         return ""
     found = log.find_prepared(newest.publication)
     moment = f" at {found[1]:%Y-%m-%d %H:%M} UTC" if found else ""
-    return f" The newest publication is {newest.publication}{moment}."
+    return f"{newest.publication}{moment}"
 
 
-def _sensors(instance: dg.DagsterInstance, storage: Storage) -> Iterator[Line]:
+def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
     """Those that fail, or have not run to their end for long, without those that a person has turned off."""
-    book = SensorBook(storage)
-    off = [each.sensor for each in book.all() if is_stopped(instance, each.sensor)]
-    yield from (Line(words[0].upper() + words[1:]) for words in book.troubles(datetime.now(UTC), off))
+    now = datetime.now(UTC)
+    for each in SensorBook(storage).all():
+        if is_stopped(instance, each.sensor) or not (trouble := each.trouble(now)):
+            continue
+        page = sensor_page(location, each.sensor)
+        title, _, why = f"{trouble[0].upper()}{trouble[1:]}".partition(": ")
+        item = ToDo(title, Urgency.SAFETY, why, page, each.next_step)
+        yield item if item.do else replace(item, do="look at its newest tick", opens=page)
+
+
+def _failing_place(place: FailingPlace) -> ToDo:
+    """One that takes no notices. It is tried again by itself."""
+    title = f"{place.name} takes no notices since {place.since:%Y-%m-%d %H:%M} UTC"
+    do = place.next_step.rstrip(".")
+    item = ToDo(title, Urgency.SAFETY, f"{place.words.rstrip('.')}. It is tried again by itself")
+    return replace(item, do=do) if do else replace(item, do="try it now:", command=SEND)
 
 
 def _landed_and_left(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str
-) -> Iterator[Line]:
+) -> Iterator[ToDo]:
     """New days that are left to a daily job which a person or the settings have turned off."""
     for chain in tables.catalog.chains:
         schedule = schedule_name(chain[-1].name)
-        if _is_daily_job_off(instance, backfill, chain) and (
-            waiting := nothing_builds(instance, backfill, chain, tables)
-        ):
+        if not _is_daily_job_off(instance, backfill, chain):
+            continue
+        if waiting := nothing_builds(instance, backfill, chain, tables):
             landed = ", ".join(f"{raw} {first_ranges(days)}" for raw, days in waiting.items())
             days = days_options({day for of_raw in waiting.values() for day in of_raw}, _MOST_RANGES)
-            yield Line(
-                f"{landed} landed, and nothing builds it: the daily job is off. Turn on {schedule}, which builds each "
-                "day that has ended. To build it now:",
-                do=f"backfill run {' '.join(f'{raw}+' for raw in waiting)} {days}",
-                link=schedule_page(location, schedule),
-            )
+            page = schedule_page(location, schedule)
+            item = ToDo(f"{landed}: landed, and nothing builds it", Urgency.WRONG, "The daily job is off", page)
+            if backfill.settings.automation:
+                yield replace(item, do=f"turn on {schedule}, which builds each day that has ended", opens=page)
+            else:
+                yield replace(
+                    item, do="build it:", command=f"backfill run {' '.join(f'{raw}+' for raw in waiting)} {days}"
+                )
 
 
 def _landed_and_waiting(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> Iterator[Line]:
@@ -235,7 +267,7 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
         )
 
 
-def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[Line]:
+def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
@@ -244,21 +276,25 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except (BackfillError, ValueError):
             # Its journal is of a later version of this code, or damaged.
-            yield Line(f"{name} cannot be read: the newest tick of the sensor {CAMPAIGNS_SENSOR} says why")
+            why = f"the newest tick of the sensor {CAMPAIGNS_SENSOR} says why"
+            yield ToDo(f"{name} cannot be read", Urgency.DECISION, why)
             continue
         if state.stopped and not state.stopped.report.get(ABANDONED):
-            look = "" if page else f"backfill status {plan}"
-            yield Line(f"{name} was stopped: {state.stopped.reason}", do=look, link=page)
+            item = ToDo(f"{name} was stopped", Urgency.DECISION, state.stopped.reason, page)
+            yield _there_or_by(item, "read why, and start it again there", f"backfill status {plan}")
         elif waits_for_approval(state):
-            how = "its page has the difference, and how to approve it"
-            if not page:
-                how = f"backfill status {plan} shows the difference; to publish it:"
-            yield Line(f"{name} waits for approval: {how}", do="" if page else f"backfill approve {plan}", link=page)
+            item = ToDo(f"{name} waits for approval", Urgency.DECISION, page=page)
+            yield _there_or_by(item, "read its difference, and approve it there", f"backfill diff {plan}")
 
 
-def report_state(instance: dg.DagsterInstance, answer: Answer, shown: str = "") -> str:
+def _there_or_by(item: ToDo, do: str, command: str) -> ToDo:
+    """The one next step: on its page, or in a terminal where it has none."""
+    return replace(item, do=do, opens=item.page) if item.page else replace(item, command=command)
+
+
+def report_state(instance: dg.DagsterInstance, found: StartPage, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
-    return keep_page(instance, ASSET, state_metadata(answer), shown)
+    return keep_page(instance, ASSET, state_metadata(found), shown)
 
 
 def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
@@ -268,14 +304,21 @@ def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, d
     return now
 
 
-def state_metadata(answer: Answer) -> dict[str, dg.MetadataValue]:
-    """What the page shows: an entry for the state and for each section. Pure."""
-    people = next(each for each in answer.sections if each.title == PEOPLE).parts
-    more = len(people) - _MOST_LINES
-    left = [Line(f"and {more} more: see the newest tick of the sensor repairs")] if more > 0 else []
-    entries = {STATE: answer.parts, **{each.title: each.parts for each in answer.sections}}
-    entries[PEOPLE] = (*people[:_MOST_LINES], *left)
-    return {
-        **{name: dg.MetadataValue.md(markdown(Answer(parts=parts)).strip()) for name, parts in entries.items()},
-        "waiting for people": dg.MetadataValue.int(0 if people == _NOTHING else len(people)),
+def state_metadata(found: StartPage) -> dict[str, dg.MetadataValue]:
+    """What the page shows: the state, an entry for each thing that needs a person, and the rest in short. Pure."""
+    rest = f"[the newest tick of the sensor repairs]({sensor_page(found.location, REPAIRS)}) has all"
+    shown = {
+        STATE: escape_markdown(found.state),
+        **to_do.entries(found.people, PEOPLE, rest),
+        LANDED: _in_short(found.landed),
+        QUARANTINE: _in_short(found.quarantine),
+        **({"newest publication": escape_markdown(found.newest)} if found.newest else {}),
     }
+    return {
+        **{name: dg.MetadataValue.md(text) for name, text in shown.items()},
+        "waiting for people": dg.MetadataValue.int(len(found.people)),
+    }
+
+
+def _in_short(found: Sequence[Line]) -> str:
+    return to_do.fitting([markdown(Answer(parts=(each,))).strip() for each in found]) or "Nothing."

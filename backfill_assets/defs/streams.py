@@ -118,7 +118,7 @@ def _description(streamed: StreamedDataset) -> str:
     raw = streamed.raw.name
     return "\n\n".join(
         (
-            f"The live stream into `{raw}`; bronze, fact and daily revenue follow within seconds.",
+            f"The live stream into {raw}; bronze, fact and daily revenue follow within seconds.",
             "**Materialize it to start the stream, terminate its run to stop it.**",
             "It reads the landing folder, or what the run's `source` or `BACKFILL_STREAM_SOURCE` names.",
             "Each minute the run writes its delay, rate and positions: they are plotted on this page.",

@@ -42,7 +42,7 @@ Metadata = Mapping[str, dg.MetadataValue]
 class TimelineConfig(dg.Config):
     """The configuration in the launchpad: the options of ``backfill run TABLES --days A..B --on NAME``."""
 
-    timeline: str = Field(description="Its name; `backfill timeline create NAME` makes one.")
+    timeline: str = Field(description="Its name; backfill timeline create NAME makes one.")
     tables: list[str] = Field(description="The tables to build there, with no others between them left out.")
     days: str = Field(description="Their days: 2017-03-01..2017-03-07, several with commas.")
     version: str = Field(default="", description="The version of the logic; if empty, the current one.")
@@ -65,7 +65,7 @@ def timeline_job(steps: Sequence[Step], pool: str | None = None) -> dg.JobDefini
 def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: TimelineConfig, backfill: Backfill) -> None:
     chosen = steps_of(steps, config.tables)
     if unknown := set(config.tables) - {name for step in steps for name in step.table_names}:
-        raise InvalidRequest(f"There is no table {min(unknown)!r}.", hint="`backfill status` lists them.")
+        raise InvalidRequest(f"There is no table {min(unknown)!r}.", hint="backfill status lists them.")
     days = {day for text in config.days.split(",") for day in DayRange.parse(text.strip())}
     versions = versions_of(chosen, config.version)
 
@@ -102,7 +102,7 @@ def timelines_spec() -> dg.AssetSpec:
         kinds={"deltalake"},
         description=(
             "Timelines with a name: each partition is a place on which days of tables differ from what is published. "
-            f"The job `{JOB}` builds days there."
+            f"The job {JOB} builds days there."
         ),
     )
 

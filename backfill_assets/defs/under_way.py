@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -31,12 +31,14 @@ from backfill_assets.defs.dagster_internals import (
     BulkActionStatus,
     PartitionBackfill,
 )
+from backfill_assets.defs.look_back import earlier_days_of, earlier_days_tag
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.defs.watchdogs import JOB
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.outbox import announce
+from backfill_assets.ui_addresses import backfill_page
 from backfill_assets.upkeep.backfill_breaker import RunAttempt, RunOutcome, backfill_notice, judge_backfill
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
@@ -56,9 +58,9 @@ def busy_days(
     runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
     busy: dict[str, list[WriteUnderWay]] = {}
     for run in runs:
-        under_way = WriteUnderWay(f"the run {run.run_id[:8]}", _days_of_run(run))
         for table in _of_run(run, tables):
-            busy.setdefault(table, []).append(under_way)
+            days = _days_of_run(run, table)
+            busy.setdefault(table, []).append(WriteUnderWay(f"the run {run.run_id[:8]}", days))
     unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
         if is_backfill_alive(instance, backfill, moment):
@@ -68,14 +70,16 @@ def busy_days(
     return busy
 
 
-def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
+def _days_of_run(run: dg.DagsterRun, table: str) -> Collection[date] | None:
     first, last = (run.tags.get(tag) for tag in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG))
     one = run.tags.get(PARTITION_NAME_TAG)
     try:
-        return DayRange(parse_day(first or one or ""), parse_day(last or one or ""))
+        days = DayRange(parse_day(first or one or ""), parse_day(last or one or ""))
     except InvalidRequest:
         # Its partitions are not days, or it has none: it may write any day of its tables.
         return None
+    earlier = earlier_days_of(run.tags, table)
+    return earlier.union(days) if earlier else days
 
 
 def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
@@ -89,7 +93,8 @@ def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> di
     for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
         if (table := each.asset_key.to_user_string()) in keys:
             keys[table].add(str(each.partition_key))
-    days = {table: {day_or_none(key) for key in of_table} for table, of_table in keys.items()}
+    earlier = {table: earlier_days_of(backfill.tags, table) for table in tables}
+    days = {table: {*map(day_or_none, of_table), *earlier[table]} for table, of_table in keys.items()}
     return {
         table: None if None in found else frozenset(day for day in found if day is not None)
         for table, found in days.items()
@@ -142,24 +147,28 @@ def launch_backfill(
     wanted: Mapping[str, Iterable[date]],
     *,
     title: str,
+    earlier: Mapping[str, Collection[date]] | None = None,
     tags: Mapping[str, str] | None = None,
     backfill_id: str | None = None,
     description: str | None = None,
 ) -> str:
     """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
-    Days of a weekly or monthly table stand for the period they lie in. ``tags`` reach every run. A given
-    ``backfill_id``, of at most 32 characters, makes the call repeatable: the second one changes nothing.
+    Days of a weekly or monthly table stand for the period they lie in. Those of the ``wanted`` days that are
+    ``earlier`` than the first partition come with the run of that one: without a partition, Dagster launches nothing.
+    ``tags`` reach every run. A given ``backfill_id``, of at most 32 characters, makes the call repeatable: the second
+    one changes nothing.
     """
+    apart = earlier or {}
     wanted_id = backfill_id or uuid4().hex[:8]
     if instance.get_backfill(wanted_id) is None:
         instance.add_backfill(
             PartitionBackfill.from_asset_graph_subset(
                 backfill_id=wanted_id,
                 backfill_timestamp=time.time(),
-                tags=dict(tags or {}),
+                tags={**(tags or {}), **earlier_days_tag(apart)},
                 dynamic_partitions_store=instance,
-                asset_graph_subset=_target(asset_graph, wanted),
+                asset_graph_subset=_target(asset_graph, wanted, apart),
                 title=title[:MAX_TITLE_LENGTH],
                 description=description,
                 run_config=None,
@@ -168,21 +177,37 @@ def launch_backfill(
     return wanted_id
 
 
-def _target(asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date]]) -> AssetGraphSubset:
+def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
+    """What a tick says that launched ``backfills``; ``ui`` is the address of the UI.
+
+    Dagster shows only runs that a tick requests: it knows of no title, and of no id by which the same one is launched
+    once.
+    """
+    pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
+    return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
+
+
+def _target(
+    asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date]], earlier: Mapping[str, Collection[date]]
+) -> AssetGraphSubset:
     chosen = {
         AssetKeyPartitionKey(dg.AssetKey(table), key)
         for table, days in wanted.items()
-        for key in _partition_keys(asset_graph, table, days)
+        for key in _partition_keys(asset_graph, table, days, earlier.get(table, ()))
     }
     return AssetGraphSubset.from_asset_partition_set(chosen, asset_graph)
 
 
-def _partition_keys(asset_graph: BaseAssetGraph[Any], table: str, days: Iterable[date]) -> list[str]:
+def _partition_keys(
+    asset_graph: BaseAssetGraph[Any], table: str, days: Iterable[date], earlier: Collection[date]
+) -> list[str]:
     key = dg.AssetKey(table)
     partitions = asset_graph.get(key).partitions_def if asset_graph.has(key) else None
     if partitions is None:
         raise InvalidRequest(f"There is no asset with a partition for each day of {table!r}.")
-    keys = [day.isoformat() for day in Cadence(asset_graph.get(key).tags[CADENCE_TAG]).starts(days)]
+    cadence, left = Cadence(asset_graph.get(key).tags[CADENCE_TAG]), set(days).difference(earlier)
+    first = partitions.get_first_partition_key() if earlier else None
+    keys = sorted({*map(str, cadence.starts(left)), *([first] if first else [])})
     for wanted in {*keys[:1], *keys[-1:]}:
         if not partitions.has_partition_key(wanted):
             known = f"{partitions.get_first_partition_key()}..{partitions.get_last_partition_key()}"

@@ -58,7 +58,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
             RESTORE,
             RESTORE_OP,
             "Restores raw days whose files are gone or damaged: reads their rows again from landed files and bronze, "
-            "and publishes them if they are the very rows that were lost. The sensor `repairs` launches it.",
+            "and publishes them if they are the very rows that were lost. The sensor repairs launches it.",
             RestoreConfig,
             _restore,
             pool=pool,

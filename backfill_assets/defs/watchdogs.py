@@ -62,8 +62,8 @@ def watchdog_job(tables: PartitionedTables) -> dg.JobDefinition:
     return lakehouse_job(
         JOB,
         STEP,
-        "Reads published days again and compares them with the publication log and with each other. Choose `days` "
-        f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest.",
+        "Reads published days again and compares them with the publication log and with each other. Choose days "
+        f"and tables in the launchpad; without, it takes what is new and one day in {TURNS} of the rest.",
         WatchOptions,
         partial(_look, tables),
     )
@@ -154,7 +154,7 @@ def _own_choice(
 ) -> dict[str, list[date]]:
     log, asked = watch.log, _asked_tables(config, known)
     states = log.day_states(log.head(), asked).values()
-    shown = [state for state in states if known.has(state.table, state.day)]
+    shown = [state for state in states if known.builds(state.table, state.day)]
     place = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL, "")
     until, altered = _looked_until(place, log.identity), watch.altered(asked)
     return days_to_watch(shown, altered, looked_until=until, tonight=datetime.now(UTC).date())

@@ -79,13 +79,12 @@ def difference_answer(
     difference: Difference,
     declared: DeclaredOfTables,
     terms: LetterTerms | None = None,
-    times: Grid | None = None,
     *,
     drawn: bool = False,
 ) -> Answer:
-    """``terms`` and ``times`` are of a plan: of two states no one has to decide.
+    """``terms`` are of a plan: of two states no one has to decide. With ``drawn``, the detail has charts, for a page.
 
-    With ``drawn``, the detail has charts, for a page.
+    What it was made of comes last: it is for whoever looks for an error.
     """
     parts = (
         *_about(difference, terms),
@@ -98,11 +97,16 @@ def difference_answer(
     sections = (
         *code_section(difference.code),
         *((Answer("Detail by table", sections=detail, name="by table"),) if detail else ()),
-        *((Answer("Time", (times,), name="time"),) if times else ()),
+        Answer("What it was made of", tuple(_made_of(difference)), name="made of"),
     )
     links = {"Its page in the UI, with a button": terms.page} if terms and terms.page else {}
     answer = Answer(headline(difference), parts, sections, next=_next(difference, terms), links=links)
     return replace(answer, brief=_brief(difference, declared, answer))
+
+
+def _as_typed(state: str) -> str:
+    """A state as a command takes it: without what kind of a state it is."""
+    return state.removeprefix("publication ").removeprefix("timeline ")
 
 
 def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -> Answer:
@@ -122,7 +126,7 @@ def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -
         *code_facts(difference.code),
         Fact("risk", Toned(risk, Tone.BAD) if unmet else risk),
     )
-    what = difference.plan or f"{difference.left} {difference.right}"
+    what = difference.plan or " ".join(map(_as_typed, (difference.left, difference.right)))
     more = Line(f"Each table, day and changed row: backfill diff {what} --long", Tone.QUIET)
     return Answer(answer.title, (*facts, more), next=answer.next, links=answer.links)
 
@@ -157,17 +161,20 @@ def headline(difference: Difference) -> str:
 
 def _about(difference: Difference, terms: LetterTerms | None) -> Iterator[Part]:
     yield Line(difference.sentence, Tone.STRONG, name="sentence")
-    if difference.plan:
-        yield Fact("plan", Id(difference.plan))
-    else:
+    if not difference.plan:
         yield Fact("before", difference.left)
         yield Fact("after", difference.right)
-    yield Fact("made at", difference.made_at)
-    yield Fact("as of entry", difference.log_entry)
     if terms and (terms.title or terms.reason):
         yield Fact("what it is for", ": ".join(filter(None, (terms.title, terms.reason))))
     for line in difference.stale:
         yield Line(line, Tone.WARN)
+
+
+def _made_of(difference: Difference) -> Iterator[Fact]:
+    if difference.plan:
+        yield Fact("plan", Id(difference.plan))
+    yield Fact("made at", difference.made_at)
+    yield Fact("as of entry", difference.log_entry)
 
 
 def _in_a_minute(difference: Difference, declared: DeclaredOfTables) -> Iterator[Part]:
@@ -249,7 +256,7 @@ def _decision(difference: Difference, terms: LetterTerms | None) -> Iterator[Par
         else:
             left_out = ", without the days that are held back" if holds_back(difference) else ""
             yield Line(f"All tables are published together{left_out}.")
-            yield Line("In Dagster the job `approve_campaign` does it, and `undo_campaign` undoes it.", Tone.QUIET)
+            yield Line("In Dagster the job approve_campaign does it, and undo_campaign undoes it.", Tone.QUIET)
     if terms.published or not terms.outcome:
         yield Fact("can be undone for", f"{format_count(terms.window_days, 'day')} after it is published")
 

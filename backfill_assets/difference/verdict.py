@@ -164,7 +164,7 @@ _MOST_NAMED = 3
 
 
 def table_sentence(table: TableCompared) -> str:
-    """``March 2017: revenue eur -0.41 %, 22 of 31 days, all departments.``"""
+    """``March 2017: revenue eur -0.41 % on 22 of 31 days, all departments.``"""
     days = [day.day for day in table.days]
     if not days:
         return "No days."
@@ -175,20 +175,22 @@ def table_sentence(table: TableCompared) -> str:
         return f"{period(days, table.cadence)}: nothing is staged yet."
     if not table.differing:
         return f"{period(days, table.cadence)}: nothing changes on {known}{back}."
-    parts = [_main_change(table), f"{len(table.differing)} of {known}"]
+    what, aside = _main_change(table)
+    parts = [f"{what} on {len(table.differing):,} of {known}", *aside]
     parts += [text for found in table.groups if (text := _groups(found))]
     return f"{period(days, table.cadence)}: {', '.join(parts)}{back}."
 
 
-def change_sentence(table: TableDifference) -> str:
+def change_sentence(table: TableDifference, cadence: Cadence = Cadence.DAILY) -> str:
     """``report: 22 of 31 published days change; on these 31 days rows +0.20 %, revenue_eur -0.41 %.``
 
     A difference is of all planned days, and its percentages with it.
     """
-    days = len(table.changed) + len(table.unchanged)
+    noun, count = cadence.noun, len(table.changed) + len(table.unchanged)
     moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
-    suffix = f"; on {'this day' if days == 1 else f'these {days:,} days'} {', '.join(moved)}" if moved else ""
-    return f"{table.table}: {format_changing(len(table.changed), days, 'published day')}{suffix}."
+    over = f"this {noun}" if count == 1 else f"these {format_count(count, noun)}"
+    suffix = f"; on {over} {', '.join(moved)}" if moved else ""
+    return f"{table.table}: {format_changing(len(table.changed), count, f'published {noun}')}{suffix}."
 
 
 def _move_text(measure: str, sums: Sums) -> str:
@@ -211,14 +213,14 @@ def change(found: Sums) -> str:
     return f"{amount(found.after)} where there was nothing" if found.share is None else percent(found.share)
 
 
-def _main_change(table: TableCompared) -> str:
-    """The first measure that changes, or is unknown; if none does, how many rows change."""
+def _main_change(table: TableCompared) -> tuple[str, list[str]]:
+    """The first measure that changes, or is unknown; if none does, how many rows change, and that no sum does."""
     differing = [measure for measure in (*table.measures, ROWS) if table.total(measure).differs]
     if first := [*table.changing(), *differing][:1]:
-        return f"{column_label(first[0])} {change(table.total(first[0]))}"
+        return f"{column_label(first[0])} {change(table.total(first[0]))}", []
     rows = table.rows.differing
-    sums = " although no sum does" if table.measures else ""
-    return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"
+    aside = ["although no sum does"] if table.measures else []
+    return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}", aside
 
 
 def _groups(found: GroupsCompared) -> str:

@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.lost_file import file_lost
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
 
@@ -41,10 +42,7 @@ LabelledFiles = Mapping[Any, Sequence[AddedFile]]
 """The same with any label in place of the day."""
 SHARE_OF_MEMORY = 0.25
 """Of what the machine has, for all of its cores. What needs more is written to a temporary folder."""
-_LOST = (
-    "Look at the disk. A file of raw that is gone is put back by the sensor `repairs`, or by backfill raw restore "
-    "TABLE DAY; then run it again."
-)
+_FULL = "Look at the disk and the memory of this machine, then run it again."
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 """No column has a space in its name."""
@@ -101,7 +99,9 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
             try:
                 yield connection
             except duckdb.Error as error:
-                raise LakehouseUnusable(f"DuckDB: {without_query(error)}", hint=_LOST) from error
+                if lost := file_lost(error):
+                    raise lost from error
+                raise LakehouseUnusable(f"DuckDB: {without_query(error)}", hint=_FULL) from error
 
 
 def without_query(error: Exception) -> str:

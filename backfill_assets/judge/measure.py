@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.judge.engine import DAY, DayFiles, columns_of, database, of_days, select_rows, without_query
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.lost_file import file_lost
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.canonical import sum_of_hashes
 from backfill_assets.model.checks import KINDS, CheckKind
@@ -208,7 +209,8 @@ def _answers(
             return [_answer(connection, f'WITH "{_ROWS}" AS NOT MATERIALIZED ({rows}) {each}') for each in asked]
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             if damage := _damage(connection, rows):
-                raise FilesUnreadable(damage) from error
+                lost = file_lost(error)
+                raise FilesUnreadable(lost.message if lost else damage, hint=lost.hint if lost else None) from error
             names = ", ".join(sorted({file.path.partition("/")[0] for some in files.values() for file in some}))
             raise LakehouseUnusable(
                 f"The rows of {names} cannot be measured: {without_query(error)}",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, Schema
 
-from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.delta_log import AddedFile, open_table
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.storage import Storage
 
@@ -27,7 +27,7 @@ def arrow_dataset(storage: Storage, path: str, version: int | None = None) -> ds
 
     Raises what :class:`deltalake.DeltaTable` raises when it is not there.
     """
-    return dataset_of(storage, path, DeltaTable(storage.uri(path), version, dict(storage.options)))
+    return dataset_of(storage, path, open_table(storage, path, version))
 
 
 def dataset_of(storage: Storage, path: str, handle: DeltaTable, days: Iterable[date] = ()) -> ds.FileSystemDataset:

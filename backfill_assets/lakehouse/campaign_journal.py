@@ -162,6 +162,11 @@ def plan_of(campaign: str) -> str:
     return _PLAN + campaign.removeprefix(_CAMPAIGN)
 
 
+def shown_name(place: str) -> str:
+    """What people know a place by: a campaign by the id of its plan, another timeline by its name."""
+    return plan_of(place) if place.startswith(_CAMPAIGN) else place
+
+
 class CampaignStep(enum.StrEnum):
     """In this order. The value is what people read and click."""
 

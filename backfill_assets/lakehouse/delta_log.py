@@ -22,6 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.days import day_or_none
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse.catalog_managed import require_own_log
 from backfill_assets.lakehouse.storage import Storage
 
 _COMMIT = re.compile(r"(\d{20})\.json$")
@@ -30,6 +31,9 @@ _ADD_COLUMNS = [
 ]
 _REMOVE_COLUMNS = ["remove.path", "remove.deletionTimestamp"]
 _TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
+_PROTOCOL_COLUMNS = ["protocol"]
+_CATALOG_MANAGED = "catalog-managed"
+"""What delta-rs says of such a table, without its name."""
 _MOST_NAMED_COMMITS = 400
 """With more commits after the checkpoint of the hint, the hint is of long ago."""
 _LOOKED_FOR_AT_ONCE = 20
@@ -152,8 +156,16 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
 def _actions_up_to(
     storage: Storage, table: str, version: int, columns: list[str], base: int | None = None
 ) -> list[Actions]:
-    """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all."""
+    """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all.
 
+    Raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` where the log is not the whole truth.
+    """
+    found = _files_read(storage, table, version, [*columns, *_PROTOCOL_COLUMNS], base)
+    require_own_log(table, found)
+    return found
+
+
+def _files_read(storage: Storage, table: str, version: int, columns: list[str], base: int | None) -> list[Actions]:
     def kept(part: str) -> Actions:
         try:
             rows = storage.read_parquet(part, columns)
@@ -277,10 +289,25 @@ def oldest_version(storage: Storage, table: str) -> int | None:
     return min((each for each in checkpoints if _newest_checkpoint(names, each)[0] == each), default=None)
 
 
+def open_table(storage: Storage, table: str, version: int | None = None) -> DeltaTable:
+    """The Delta table at ``table`` below the root, at its newest version or at ``version``, as delta-rs opens it.
+
+    Of a catalog-managed table delta-rs says no name; this raises
+    :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`, and else what it raises.
+    """
+    try:
+        return DeltaTable(storage.uri(table), version, dict(storage.options))
+    except DeltaError as error:
+        newest = newest_version(storage, table) if _CATALOG_MANAGED in str(error) else None
+        if newest is not None:
+            _actions_up_to(storage, table, newest, [])
+        raise
+
+
 def schema_at(storage: Storage, table: str, version: int) -> str:
     """The schema of ``table`` at ``version`` as Delta's JSON; raises :class:`VersionGone` like :func:`read_log`."""
     try:
-        handle = DeltaTable(storage.uri(table), version, dict(storage.options))
+        handle = open_table(storage, table, version)
     except DeltaError as error:
         raise _gone(table, version, "Read the table at a version within its retention.") from error
     return str(handle.schema().to_json())

@@ -24,6 +24,7 @@ from backfill_assets.lakehouse.delta_log import (
     commits_back,
     hinted_checkpoint,
     newest_version,
+    open_table,
     read_log_and_transactions,
     read_transactions,
     removed_files,
@@ -58,7 +59,7 @@ class MainTable:
             return cls(storage, name, version, base=base)
         try:
             with explain_failure(f"{storage.uri(name)} cannot be read"):
-                handle = DeltaTable(storage.uri(name), storage_options=dict(storage.options))
+                handle = open_table(storage, name)
         except TableNotFoundError:
             return None
         return cls(storage, name, handle.version(), handle)
@@ -69,7 +70,7 @@ class MainTable:
         if self.opened is not None:
             return self.opened
         with explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
-            return DeltaTable(self.storage.uri(self.name), self.version, dict(self.storage.options))
+            return open_table(self.storage, self.name, self.version)
 
     @classmethod
     def create(cls, storage: Storage, name: str, schema: str, retention_days: int) -> MainTable:

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, newest_version, read_log
+from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, newest_version, open_table, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
 from backfill_assets.lakehouse.records import DayContent, DayRecord, Environment, Record, day_record
 from backfill_assets.lakehouse.storage import Storage
@@ -140,7 +140,7 @@ class Timeline:
 
     def _handle(self) -> DeltaTable | None:
         try:
-            return DeltaTable(self.uri, storage_options=dict(self.storage.options))
+            return open_table(self.storage, self.path)
         except TableNotFoundError:
             return None
 

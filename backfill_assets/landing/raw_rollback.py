@@ -16,11 +16,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.arrow_dataset import dataset_of, dataset_of_files
+from backfill_assets.lakehouse.delta_log import open_table
 from backfill_assets.lakehouse.records import DayState, InputRead, Kind, Prepared, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
@@ -118,7 +118,7 @@ def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: In
 
     A compaction may have put the files of its days together, so these are read as they were before and as they came.
     """
-    handle = DeltaTable(storage.uri(change.table), read.version, dict(storage.options))
+    handle = open_table(storage, change.table, read.version)
     files = partial(dataset_of_files, storage, change.table, schema=handle.schema())
     before = prepared.before[change.table]
     beside = read.days.keys() - before.keys()

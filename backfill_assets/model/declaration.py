@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import Cadence, DayRange
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, UnknownVersion
 from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import Placement
 from backfill_assets.text import format_count
@@ -319,24 +319,22 @@ class Source:
                 return (
                     f"{named} is more than {format_count(self.days_ahead, 'day')} after the time of its record in the "
                     "topic. If the event is right, the clock of its producer was wrong: send it again with the right "
-                    f"time. If both are right, set a greater `days_ahead` of the source {self.name}, then "
+                    f"time. If both are right, set a greater days_ahead of the source {self.name}, then "
                     f"{self._put_anew}."
                 )
             return (
                 f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
-                f"right, set a greater `days_ahead` of the source {self.name}, then {self._put_anew}."
+                f"right, set a greater days_ahead of the source {self.name}, then {self._put_anew}."
             )
-        whose = (
-            "`first_day` of its dataset" if self.earliest_day is None else f"`earliest_day` of the source {self.name}"
-        )
+        whose = "first_day of its dataset" if self.earliest_day is None else f"earliest_day of the source {self.name}"
         return (
-            f"{named} is before {earliest}, {whose}. If it is right, set an earlier `first_day` of the dataset, or "
-            f"`earliest_day` of the source {self.name}, then {self._put_anew}."
+            f"{named} is before {earliest}, {whose}. If it is right, set an earlier first_day of the dataset, or "
+            f"earliest_day of the source {self.name}, then {self._put_anew}."
         )
 
     @property
     def _put_anew(self) -> str:
-        return f"run backfill raw refresh raw_{self.name} on the days that `backfill status` shows as stale"
+        return f"run backfill raw refresh raw_{self.name} on the days that backfill status shows as stale"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -395,13 +393,13 @@ class Step:
         return self.source.placement.code_version if self.source else self.current
 
     def version(self, name: str | None = None) -> Version:
-        """The version called ``name``, or the current one; raises :class:`InvalidRequest` for ``v9``."""
+        """The version called ``name``, or the current one; raises :class:`UnknownVersion` for ``v9``."""
         wanted = name or self.current
         for version in self.versions:
             if version.name == wanted:
                 return version
         known = ", ".join(v.name for v in self.versions) or "none"
-        raise InvalidRequest(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
+        raise UnknownVersion(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
 
 
 # ------------------------------------------------------------------ how landed text is written

@@ -29,7 +29,7 @@ RECENT = timedelta(days=28)
 _MOST_FIELDS, _LONGEST_NAME, _LONGEST_EXAMPLE = 20, 80, 60
 _NEXT_STEP = (
     "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of it "
-    "(`rescued=True`); rows of another type are in quarantine until a new version of the rows takes them."
+    "(rescued=True); rows of another type are in quarantine until a new version of the rows takes them."
 )
 
 

@@ -240,6 +240,24 @@ def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
     return {table: dict(sorted(readers.items())) for table, readers in found.items() if readers}
 
 
+def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, date]:
+    """By table, the earliest day that the days from ``start`` on are made of by a look back, by any version.
+
+    ``steps`` are in build order. A table that nothing looks back to is not named.
+    """
+    found: dict[str, date] = {}
+    for step in reversed(steps):
+        own = min((found[name] for name in step.table_names if name in found), default=None)
+        if own is not None:  # Tables that are built together come together.
+            found |= dict.fromkeys(step.table_names, own)
+        for read in (read for version in step.versions for read in version.reads):
+            if own is not None or read.first < 0:
+                first = min(own or start, step.cadence.start(start) if read.first < 0 else start)
+                day = first + timedelta(days=read.first)
+                found[read.table] = min(day, found.get(read.table, day))
+    return found
+
+
 def earlier_days(
     steps: Sequence[Step], tables: Collection[str], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:

@@ -288,8 +288,8 @@ class FewRejected(FewOfReceived):
             return ""
         return (
             f"{rows} of them are on the day they arrived{facts.example(ON_ARRIVAL_DAY, self.raw)}: before "
-            "`earliest_day` of the source, which is `first_day` of the dataset unless it is declared, or more than "
-            "`days_ahead` after they arrived. If they are right, declare so, then: "
+            "earliest_day of the source, which is first_day of the dataset unless it is declared, or more than "
+            "days_ahead after they arrived. If they are right, declare so, then: "
             f"backfill raw refresh {self.raw} DAYS. If not: "
         )
 
@@ -334,7 +334,7 @@ class FewDuplicates(FewOfReceived):
             expected=f"at most {most}",
             next_step=(
                 "Are these lines rows of their own? Then the key is none: add the columns that distinguish them, or "
-                "`numbered=True` for identical lines. Were they delivered twice? Then declare how many are normal: "
+                "numbered=True for identical lines. Were they delivered twice? Then declare how many are normal: "
                 f"tolerated_duplicates or most_duplicates of the dataset {self.source.name}."
             ),
         )

@@ -41,6 +41,8 @@ class Project:
 
 
 _OURS, _EXAMPLES = "backfill_assets", "backfill_assets.examples"
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+"""Where packages are installed, also those of the system that an environment on top of it shares."""
 
 
 @cache
@@ -55,7 +57,8 @@ def _is_beside(module: str) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
     if not file or module.partition(".")[0] in sys.stdlib_module_names:
         return False
-    return not str(Path(file).resolve()).startswith(_installed())
+    path = Path(file).resolve()
+    return not (str(path).startswith(_installed()) or _PACKAGES.intersection(path.parts))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from functools import reduce
 from itertools import accumulate, pairwise
 from operator import add
@@ -21,7 +22,7 @@ from backfill_assets.plan.records import Cost, Estimate, Plan, PlannedStep, Span
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.report.answer import Grid, Quantity, Special, seconds
-from backfill_assets.text import format_duration
+from backfill_assets.text import format_count, format_duration
 
 _NEWEST = 120
 """An estimate uses at most so many timed days, the newest: older code and machines say little."""
@@ -268,6 +269,25 @@ def times_table(plan: Plan, journal: Journal = ()) -> Grid:
 
 def _spent(found: float | None) -> Quantity | None:
     return None if found is None else seconds(round(found, 2))
+
+
+def spent_words(plan: Plan, journal: Journal) -> str:
+    """``125 s on 2 cores, estimated about 140 s``: all that a campaign has cost so far; empty before it began.
+
+    With a price for core hours, the money comes first.
+    """
+    spent = spent_by_step(journal)
+    if not spent:
+        return ""
+    seconds, expected = sum(spent.values()), together(plan.times)
+    estimated = f", estimated {about(expected)}" if expected else ""
+    return f"{cost_words(format_duration(seconds), plan.cost, plan.cost.price_of(seconds))}{estimated}"
+
+
+def cost_words(time: str, cost: Cost, money: Decimal | None) -> str:
+    """``125 s on 2 cores``, or ``0.0035 for 125 s on 2 cores``: money is in the unit of the price of a core hour."""
+    on = f"{time} on {format_count(cost.cores, 'core')}"
+    return on if money is None else f"{money} for {on}"
 
 
 def step_line(plan: Plan, step: str, journal: Journal) -> str:

@@ -153,8 +153,8 @@ def planned_by(storage: Storage, id: str) -> Person:
 def plan_as_of_now(settings: Settings, catalog: Catalog, asked: PlanRequest) -> tuple[Plan, datetime]:
     """The plan of what is asked for, with the moment it was computed at. Nothing is written.
 
-    Raises :class:`InvalidRequest` for an unknown table, for days that are none, and for an expectation of something
-    that the rebuilt tables do not have. Starts no Spark.
+    Raises :class:`InvalidRequest` for an unknown table or version, for days that are none, and for an expectation of
+    something that the rebuilt tables do not have. Starts no Spark.
     """
     catalog.table(asked.target)
     storage = Storage(str(settings.lakehouse))

@@ -20,9 +20,11 @@ from backfill_assets.plan.situation import PlanContext
 def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
     """The plan that answers ``asked``; its findings say what blocks it or what to watch.
 
-    Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
-    of something that the rebuilt tables do not have.
+    Raises :class:`InvalidRequest` for a table or a version that is not there, for days that cannot be read, and for an
+    expectation of something that the rebuilt tables do not have.
     """
+    if asked.version:
+        situation.step_of(asked.target).version(asked.version)
     steps_by_name = sorted(situation.steps, key=lambda step: step.name)
     ordered = replace(situation, steps=build_order(steps_by_name)).with_version(asked.target, asked.version)
     chosen = choose(asked, ordered)

@@ -77,15 +77,6 @@ def _unreadable(seen: Preflight) -> Iterator[PlanFinding]:
         yield finding("warns", "table cannot be read", message, each.next_step, each.table)
 
 
-def _version(seen: Preflight) -> Iterator[PlanFinding]:
-    known = [version.name for version in seen.chosen.target.versions]
-    if seen.asked.version and seen.asked.version not in known:
-        message = f"{seen.asked.target} has no version {seen.asked.version!r}; the plan is made for the current one."
-        yield finding(
-            "stops", "unknown version", message, f"Versions: {', '.join(known) or 'none'}.", seen.asked.target
-        )
-
-
 def _gone_versions(seen: Preflight) -> Iterator[PlanFinding]:
     """Steps whose current version is not declared any more: what of them is stale is not known either."""
     for step in (step for step in seen.situation.steps if step.name in seen.chosen.reasons):
@@ -237,7 +228,6 @@ def _retention(seen: Preflight) -> Iterator[PlanFinding]:
 _CHECKS = (
     _unreadable,
     _days_asked_for,
-    _version,
     _gone_versions,
     _edited_logic,
     _source_days,

@@ -24,7 +24,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import PartitionPosition, Record
 from backfill_assets.plan.code_change import CodeChange
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.text import UNKNOWN, format_duration, format_range
+from backfill_assets.text import UNKNOWN, format_duration, format_range, format_scope
 
 Ranges = tuple[str, ...]
 """Days as the fewest ranges, ``A..B`` or ``A``; of weekly and monthly tables the first days of their periods."""
@@ -261,9 +261,14 @@ class Cost(Record):
 
     @property
     def money(self) -> Decimal | None:
-        if self.price_per_core_hour is None or self.core_seconds is None:
+        return None if self.time is None else self.price_of(self.time.median)
+
+    def price_of(self, seconds: float) -> Decimal | None:
+        """What so many seconds on all cores cost; None without a price."""
+        if self.price_per_core_hour is None:
             return None
-        return (Decimal(str(self.core_seconds)) / 3600 * self.price_per_core_hour).quantize(Decimal("0.0001"))
+        hours = Decimal(str(seconds * self.cores)) / 3600
+        return (hours * self.price_per_core_hour).quantize(Decimal("0.0001"))
 
 
 class PlanFingerprint(Record):
@@ -346,6 +351,14 @@ class Plan(Record):
     def rebuilds(self) -> dict[str, tuple[date, ...]]:
         """The days to rebuild of every table that has any, in build order."""
         return {table: step.days for step in self.steps if step.rebuild for table in step.tables}
+
+    def cadence(self, table: str) -> Cadence:
+        """How long the periods of ``table`` are; days of one that is no part of the plan are days."""
+        return next((step.cadence for step in self.steps if table in step.tables), Cadence.DAILY)
+
+    def scope_of(self, days: Mapping[str, Iterable[str]]) -> str:
+        """``12 days, 2 weeks and 1 month in 5 tables``, of ranges of days by table."""
+        return format_scope((self.cadence(table), days_of(ranges)) for table, ranges in days.items())
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=1)

@@ -64,7 +64,7 @@ class PlanContext:
         raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
 
     def with_version(self, table: str, version: str) -> PlanContext:
-        """This context with ``version`` as the current one for ``table``; an unknown version changes nothing."""
+        """This context with ``version`` as the current one for ``table``; one that is not declared changes nothing."""
         target = self.step_of(table)
         if not version or version not in {each.name for each in target.versions}:
             return self

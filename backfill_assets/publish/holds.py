@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from typing import TypeVar
 
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
@@ -135,7 +136,9 @@ def wait_for_holds(
             break
         if hold.name != reported:
             left = (hold.until - moment).total_seconds()
-            progress(f"waiting for {hold.campaign}, which is cutting over these days, for {left:.0f} s at most")
+            progress(
+                f"waiting for {shown_name(hold.campaign)}, which is cutting over these days, for {left:.0f} s at most"
+            )
             reported = hold.name
         sleep(min(_LOOK_EVERY_SECONDS, (min(hold.until, latest) - moment).total_seconds()))
     return (now() - started).total_seconds()

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, open_table, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -122,8 +122,7 @@ class PublicationLog:
         version = self._newest_by_names()
         if version is not None:
             self._seen = version
-            uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
-            return version, lambda: DeltaTable(uri, version, options)
+            return version, lambda: open_table(self.storage, LOG_TABLE, version)
         handle = self._load()
         if handle is None:
             return NO_LOG, self._create
@@ -153,7 +152,7 @@ class PublicationLog:
         retry = Retry("Opening the publication log", most=_MOST_OPENINGS)
         while True:
             try:
-                return DeltaTable(self.storage.uri(LOG_TABLE), storage_options=dict(self.storage.options))
+                return open_table(self.storage, LOG_TABLE)
             except TableNotFoundError:
                 return None  # another process is just creating it
             except DeltaError as error:
@@ -198,7 +197,7 @@ class PublicationLog:
                 f"The lakehouse {self.storage.root} cannot be written: {error}",
                 hint="Check that the folder exists, its owner and permissions, and the free disk space.",
             ) from error
-        return DeltaTable(uri, storage_options=dict(self.storage.options))
+        return open_table(self.storage, LOG_TABLE)
 
     def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
         """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.

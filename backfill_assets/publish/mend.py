@@ -77,13 +77,17 @@ class MendPlan:
 def plan_mend(publisher: Publisher, table: str) -> MendPlan:
     """What would mend ``table``; writes nothing. Empty for a table that can be read.
 
-    Raises :class:`InvalidRequest` for a table that nothing was published to.
+    Raises :class:`InvalidRequest` for a table that nothing was published to, and what stops reading where no file of
+    its log is lost.
     """
     head = publisher.log.head()
     if table not in head.state.versions:
         raise InvalidRequest(f"Nothing was published to {table}.", hint="backfill status shows the tables.")
     with tempfile.TemporaryDirectory() as scratch:
-        return _Mend(publisher, table, head, Path(scratch)).plan()
+        found = _Mend(publisher, table, head, Path(scratch)).plan()
+    if not (found.is_needed or found.gone):
+        _require_readable(publisher, table)
+    return found
 
 
 def carry_out(publisher: Publisher, plan: MendPlan, by: str = "", reason: str = "") -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.lakehouse.catalog_managed import CatalogManaged
 from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.log_folder import LogFolder
 from backfill_assets.lakehouse.storage import Storage
@@ -50,16 +51,17 @@ def read_or_say(storage: Storage, table: str, version: int | None, read: Callabl
 
 def _unreadable(storage: Storage, table: str, version: int | None, error: Exception) -> Unreadable:
     words = (error.message if isinstance(error, BackfillError) else str(error)).partition("\n")[0].rstrip(".")
+    words = words.removeprefix(f"{table} cannot be read: ")
     try:
         folder = LogFolder.of(storage, table)
         lost = folder.lost(max(version if version is not None else -1, folder.newest))
     except UNREADABLE:
         lost = ()  # Not even the folder can be listed: its permissions or the bucket, which the error names.
-    if lost and not is_closed_to_us(error):
+    if lost and not isinstance(error, CatalogManaged) and not is_closed_to_us(error):
         more = f", and {format_count(len(lost) - 1, 'more file')}" if len(lost) > 1 else ""
         return Unreadable(table, f"{lost[0]} is gone or damaged{more}", mend_command(table), lost)
     hint = (error.hint if isinstance(error, BackfillError) else "") or f"Look at {storage.uri(table)}/_delta_log."
-    kind = VersionGone if isinstance(error, VersionGone) else LakehouseUnusable
+    kind = next((kind for kind in (VersionGone, CatalogManaged) if isinstance(error, kind)), LakehouseUnusable)
     return Unreadable(table, words, hint, kind=kind)
 
 

@@ -37,7 +37,7 @@ _LEAST_SHARE = 0.01
 _WORTH_A_NOTE = 0.05
 _NEXT_STEP = (
     "Compare the day with its source. If it is right, there is nothing to do: it is part of the past from now on. If "
-    "the table varies more than that, set a greater `unusual_beyond`."
+    "the table varies more than that, set a greater unusual_beyond."
 )
 
 

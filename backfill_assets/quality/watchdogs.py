@@ -92,9 +92,7 @@ def _content(table: Table, recorded: RecordedDay, own: Metrics) -> GateFinding:
     return GateFinding(observed == expected, observed, expected, _rebuild(table))
 
 
-_RESTORE = (
-    "The sensor `repairs` has its rows read from what still has them; if it is off: backfill raw restore {table} DAY."
-)
+_RESTORE = "The sensor repairs reads its rows again from landed files. If it is off: backfill raw restore {table} DAY."
 
 
 def _rebuild(table: Table) -> str:
@@ -103,4 +101,4 @@ def _rebuild(table: Table) -> str:
             "Raw cannot be built again from landing, where each file counts once. Find out who wrote "
             f"(backfill history {table.name}), then restore the published files: Foreign writes in docs/operations.md."
         )
-    return "The sensor `repairs` builds the day again, and what is downstream; if it is off, launch them with force."
+    return "The sensor repairs builds the day again, and what is downstream; if it is off, launch them with force."

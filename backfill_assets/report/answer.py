@@ -331,7 +331,9 @@ def _shown_of_text(value: Any, short: bool) -> str:
     if isinstance(value, str | float | date):
         return str(value)
     items = value.items() if isinstance(value, Mapping) else ((None, each) for each in value)
-    return "; ".join(" ".join(filter(None, (name, shown(each, short=short)))) for name, each in items)
+    found = [" ".join(filter(None, (name, shown(each, short=short)))) for name, each in items]
+    # Sentences end by themselves.
+    return (" " if found and all(each.endswith(".") for each in found) else "; ").join(found)
 
 
 def lines_of(value: Any) -> Sequence[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from backfill_assets.report.answer import Answer, Chart, Code, Fact, Grid, Line, Part, Tone, shown
 from backfill_assets.text import escape_controls, escape_markdown, markdown_table
@@ -54,6 +54,27 @@ def _line(line: Line) -> str:
     loud = f"**{text}**" if line.tone in _LOUD and text else text
     linked = f"[{loud}]({line.link})" if line.link else loud
     return f"{linked} `{line.do}`" if line.do else linked
+
+
+_COMMAND = re.compile(
+    r"(?:^|(?<=\()|(?<=[:;,] )|(?<=then )|(?<= or ))"
+    r"backfill (?:(?:raw|incident|timeline|dataset|stream|spark) )?[a-z]+"
+    r"(?: (?:--[a-z-]+|[\w+.:-]*[A-Z\d_+][\w+.:-]*(?<![.:])))*"
+)
+"""``backfill`` where a clause begins, its verb, and what is no plain word after it: options, names, days."""
+
+
+def with_commands(text: str) -> str:
+    """``text`` to be read literally, but for commands in it, which are shown as code."""
+    ends = [0, *(end for found in _COMMAND.finditer(text) for end in found.span()), len(text)]
+    parts = [text[start:end] for start, end in pairwise(ends)]
+    return "".join(f"`{each}`" if number % 2 else _within(each) for number, each in enumerate(parts))
+
+
+def _within(text: str) -> str:
+    """A part of a sentence keeps the spaces around it."""
+    before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :] if text.strip() else ""
+    return f"{before and ' '}{escape_markdown(text)}{after and ' '}"
 
 
 def _code(part: Code) -> str:

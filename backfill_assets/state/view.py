@@ -22,6 +22,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone, newest_version, read_log
+from backfill_assets.lakehouse.lost_file import file_lost
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
@@ -125,7 +126,10 @@ class View:
         chosen: pc.Expression | None = None,
         columns: list[str] | None = None,
     ) -> pa.Table | None:
-        """The rows of ``days`` (of all days) that fulfil ``chosen``; files of other days stay closed."""
+        """The rows of ``days`` (of all days) that fulfil ``chosen``; files of other days stay closed.
+
+        Raises :class:`~backfill_assets.lakehouse.lost_file.FileLost` for the day whose file is gone.
+        """
         published = self.table(table)
         if published is None:
             return None
@@ -133,7 +137,10 @@ class View:
         wanted = None
         for condition in conditions:
             wanted = condition if wanted is None else wanted & condition
-        return published.dataset().to_table(columns=columns, filter=wanted)
+        try:
+            return published.dataset().to_table(columns=columns, filter=wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise file_lost(error) or error from error
 
     def schema(self, table: str) -> Schema:
         """Main's columns, and those that only staged days of a timeline or a campaign have."""

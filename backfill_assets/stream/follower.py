@@ -63,8 +63,6 @@ class Follower:
     _supplied: dict[date, int] = field(default_factory=dict)
     held: dict[date, HeldEvents] = field(default_factory=dict)
     """What gates hold back. Such a day is tried again when it gains rows."""
-    held_before: Sequence[HeldEvents] = ()
-    """What the stream before this one had held back when it ended."""
 
     @property
     def steps(self) -> list[Step]:
@@ -152,9 +150,14 @@ class Follower:
 
     # ------------------------------------------------------------------ what gates hold back
 
+    def take_over(self, held: Iterable[HeldEvents]) -> None:
+        """What the stream before this one held back when it ended, of tables that still follow."""
+        tables = {name for step in self.steps for name in step.table_names}
+        self.held = {each.day: each for each in held if each.table in tables}
+
     def _note_held(self, followed: Collection[date], held_back: Iterable[HeldBack]) -> None:
         self.held = {day: held for day, held in self.held.items() if day not in followed}
-        since = {(each.table, each.day): each.since for each in (*self.held_before, *self.held.values())}
+        since = {(each.table, each.day): each.since for each in self.held.values()}
         by_gates = {each.day: each for each in held_back if each.rules and not each.error}
         for day, each in by_gates.items():
             began = since.get((each.table, day), self.lake.publisher.now())

@@ -300,10 +300,19 @@ class StreamLease:
 def acquire_stream(storage: Storage, table: str, source: str, now: Callable[[], datetime]) -> StreamLease:
     """Take the lease of a table; a stream that runs already raises :class:`AnotherStreamRuns`, which names it.
 
-    Of two that start at once, one has it.
+    Of two that start at once, one has it. What the stream before it held back is held until it has looked.
     """
     holder, started = StreamHolder.this_process(), now()
-    status = StreamStatus(table=table, source=source, holder=holder, started=started, beat=started, until=started)
+    before = read_stream(storage, table)
+    status = StreamStatus(
+        table=table,
+        source=source,
+        holder=holder,
+        started=started,
+        beat=started,
+        until=started,
+        held_back=before.held_back if before else (),
+    )
     lease = StreamLease(storage, now, status)
     lease.beat()
     return lease

@@ -49,6 +49,9 @@ class StreamReporter:
     def started(self) -> None:
         if start := self.reading.start:
             self.report(StreamEvent("started", f"{self.lease.status.source} {start.reason}", asdict(start)))
+        if self.lease.status.state == "starting":
+            source = self.lease.status.source
+            self.report(StreamEvent("reading", f"Reading {source}. The first batch takes longest."))
         self._beat(note="")
 
     def waiting(self, why: str) -> None:

@@ -21,7 +21,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Reading, stream_name
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.landed import LandingReading
-from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
+from backfill_assets.stream.lease import StreamLease, acquire_stream
 from backfill_assets.stream.live import LiveStream, Trigger
 from backfill_assets.stream.reporter import Report, StreamEvent, StreamReporter
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
@@ -55,11 +55,10 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     step = _streamed_step(lake.catalog, request.table)
     _require_possible(request)
     reading = _reading(lake, request, step, run, progress)
-    before = read_stream(lake.storage, request.table)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
-    told = partial(_tell, lease, progress)
+    told = partial(_tell, lease, progress, report)
     follower = Follower(lake, step, run, told, lambda text: report(StreamEvent("behind", text)))
-    follower.held_before = before.held_back if before else ()
+    follower.take_over(lease.status.held_back)
     reporter = StreamReporter(lease, reading, report, follower if request.follow else None)
     stream = LiveStream(
         reading=reading,
@@ -78,11 +77,13 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         stream.run()
 
 
-def _tell(lease: StreamLease, progress: Progress, text: str) -> None:
-    """A start may take minutes: its status says what it does."""
-    progress(text)
-    if lease.status.state == "starting":
-        lease.note(note=text)
+def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> None:
+    """A start may take minutes: its status says what it waits for, and so does a line, in a log too."""
+    if lease.status.state != "starting":
+        progress(text)
+        return
+    report(StreamEvent("starting", f"Starting: {text}"))
+    lease.note(note=text)
 
 
 def _require_possible(request: StreamRequest) -> None:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, UnknownVersion
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
     TimelineBase,
@@ -228,7 +228,7 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
     with_version = {step.name for step in named if version in {each.name for each in step.versions}}
     if version and not with_version:
         known = "; ".join(f"{step.name} has {', '.join(each.name for each in step.versions)}" for step in named)
-        raise InvalidRequest(f"None of the rewound tables has a version {version!r}.", hint=f"{known}.")
+        raise UnknownVersion(f"None of the rewound tables has a version {version!r}.", hint=f"{known}.")
     return {step.name: version if step.name in with_version else step.current for step in concerned}
 
 

@@ -20,6 +20,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
+from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.delta_log import AddedFile, oldest_version
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, opened_folder
@@ -103,10 +104,10 @@ class OpenedTimeline:
 
         The timeline of a campaign is refused: it changes as long as the campaign works.
         """
-        name = self.timeline.name
-        if is_of_campaign(name):
+        if is_of_campaign(self.timeline.name):
+            name = shown_name(self.timeline.name)
             raise InvalidRequest(
-                f"{name} is the timeline of a campaign: it changes as long as the campaign works.",
+                f"{name} is a campaign: its timeline changes as long as it works.",
                 hint=f"backfill show TABLE DAY --on {name}, or backfill diff main {name}",
             )
         for table in tables:

@@ -191,13 +191,14 @@ def plan_switch(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool) -> 
     now = lake.publisher.log.head().state.current.get(asked.step)
     current = lake.with_current(steps)
     chosen = next((each for each in current if each.name == asked.step), None)
-    if chosen is None:
+    if chosen is None or not is_declared(chosen, asked.version):
+        gone = f"{asked.version} of {asked.step}" if chosen else asked.step
         raise InvalidRequest(
-            f"{asked.step} is not declared any more.",
+            f"{gone} is not declared any more.",
             hint=f"To forget its days: backfill timeline delete {timeline.name}",
         )
     former = now.version if now else chosen.current
-    if chosen.version(asked.version).name == former:
+    if asked.version == former:
         raise InvalidRequest(
             f"{asked.version} of {asked.step} is current already.",
             hint=f"backfill history {asked.step} shows which publication made it so.",

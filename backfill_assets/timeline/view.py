@@ -39,7 +39,8 @@ def find_place(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     plans = {campaign_of(each.plan): each for each in under_way(storage)}
     if name not in plans:
         raise InvalidRequest(
-            f"There is no open campaign {name!r}.", hint=suggest_or_list(name, plans, "Open campaigns")
+            f"There is no open campaign {plan_of(name)!r}.",
+            hint=suggest_or_list(plan_of(name), [each.plan for each in plans.values()], "Open campaigns"),
         )
     return _of_campaign(storage, plans[name])
 
@@ -52,7 +53,7 @@ def refuse_campaign(name: str) -> None:
     """Raise :class:`InvalidRequest` for the timeline of a campaign: nothing else changes it."""
     if is_of_campaign(name):
         raise InvalidRequest(
-            f"{name} is the timeline of a campaign: only the campaign changes it.",
+            f"{plan_of(name)} is a campaign: only the campaign changes it.",
             hint=f"It goes with the campaign: backfill timeline delete {plan_of(name)}. "
             "For days of your own: backfill timeline create NAME",
         )
@@ -69,7 +70,7 @@ def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
         name=campaign,
         made_at=plan.since,
         base=base.base,
-        change=f"staged by the campaign of {plan.plan}",
+        change="staged by the campaign",
         changed_at=plan.since,
     )
     return timeline.with_days(staged)

@@ -30,6 +30,8 @@ class Landed:
     """What last put back files that raw had lost: an ingest that failed before may work now."""
     settled: bool = True
     """False if files landed since the last look: a delivery that is still arriving would be cut in two."""
+    begins: date = date.min
+    """The first day that results are made of: of earlier files, only those wait that were looked back to."""
 
     @property
     def raw(self) -> str:
@@ -133,7 +135,8 @@ def _pending(landed: Landed) -> _Pending:
                 kind = "newest"
             else:
                 kind = "late" if day > min(ingested) else "earlier"
-            found[kind][day] = paths
+            if kind != "earlier" or day >= landed.begins:
+                found[kind][day] = paths
     return _Pending(**found)
 
 

@@ -22,7 +22,7 @@ _TOLD_FROM = 2
 _WRITTEN_EVERY = timedelta(minutes=1)
 _LATE_AFTER, _LATE_TICKS = timedelta(minutes=5), 5
 _LONGEST_ERROR = 200
-_IS_IT_RUNNING = "is `dagster-daemon` running?"
+_IS_IT_RUNNING = "is dagster-daemon running?"
 
 
 class SensorTicks(Record):

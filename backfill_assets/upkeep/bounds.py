@@ -61,7 +61,7 @@ def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal,
     """
     rate = None if price is None else price / _SECONDS_AN_HOUR
     found: Sequence[tuple[bool, str]] = [
-        (days > bounds.days, f"it has {format_count(days, 'day')}, and a repair may have {bounds.days:,}"),
+        (days > bounds.days, f"it would rebuild {format_count(days, 'day')}, and a repair may rebuild {bounds.days:,}"),
         *_budget("core seconds", bounds.core_seconds, needs, lately),
         *_budget("money", bounds.money, rate and needs * rate, rate and lately * rate),
     ]

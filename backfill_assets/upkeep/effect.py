@@ -20,6 +20,7 @@ from backfill_assets.text import currency_of, format_count, measure_name, money
 from backfill_assets.ui_addresses import asset_page, backfill_page, run_page, runs_page
 from backfill_assets.upkeep.diagnosis import Cause, Disagreement
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
+from backfill_assets.upkeep.trouble import HeldByStream
 
 SINCE, AFFECTED, REPORTS, OWNER = "since", "affected", "reports", "owner"
 DISAGREES, WRITTEN_BY, RUN = "disagrees", "written by", "run"
@@ -68,6 +69,8 @@ class Surroundings:
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()
     run_of: Callable[[TableDay], str] = lambda _: ""
     """The run of a day that ended before its gates, or that they held back."""
+    held_back: Callable[[TableDay], HeldByStream | None] = lambda _: None
+    """The events of a day that a stream has read and a gate keeps in raw."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,11 @@ def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[D
     sums = list(dict.fromkeys(map(str, _disagreements(incident, around))))
     runs = dict.fromkeys(filter(None, (around.run_of(TableDay(incident.table, day)) for day in incident.days)))
     run = next(iter(runs), "") if incident.cause in _BY_A_RUN else ""
+    held = [each for day in incident.days if (each := around.held_back(TableDay(incident.table, day)))]
+    moments = [*(each.at for each in commits if each.at), *(each.since for each in held)]
     found = (
-        Detail(label=SINCE, words=_moment(min([each.at for each in commits if each.at], default=incident.opened))),
-        Detail(label=AFFECTED, words=_affected(incident, around)),
+        Detail(label=SINCE, words=_moment(min(moments, default=incident.opened))),
+        Detail(label=AFFECTED, words=f"{_affected(incident, around)}{_waiting(held)}"),
         Detail(label=REPORTS, words=_reports(below, around)),
         Detail(label=OWNER, words=", ".join(at.owners(incident.table))),
         Detail(label=DISAGREES, words=_some(sums, _MOST_SUMS)),
@@ -174,6 +179,11 @@ def _affected(incident: Incident, around: Surroundings) -> str:
     if not rows and all(around.content(key) is None for key in keys):
         return f"{days}: nothing is published of {'it' if len(keys) == 1 else 'them'}"
     return f"{days}: {in_words(rows, _summed(each.totals for each in held))}{_than_published(keys, held, around)}"
+
+
+def _waiting(held: Sequence[HeldByStream]) -> str:
+    events = sum(each.events for each in held)
+    return f"; {format_count(events, 'event')} {'waits' if events == 1 else 'wait'} in raw" if held else ""
 
 
 def _as_published(keys: Sequence[TableDay], around: Surroundings) -> str:
@@ -294,7 +304,7 @@ def _what_is_done(incident: Incident) -> str:
     if incident.left_to:
         return f"{incident.left_to} is rebuilding its days"
     if incident.state == "person":
-        return "nothing: it waits for a person" if not incident.acknowledged else ""
+        return "it waits for a person" if not incident.acknowledged else ""
     return "it waits, and goes on by itself"
 
 

@@ -18,7 +18,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.quality.watchdogs import metrics_needed
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.incidents import Closing
-from backfill_assets.upkeep.trouble import RepairContext, StaleDay, digest
+from backfill_assets.upkeep.trouble import HeldByGates, HeldByStream, RepairContext, StaleDay, digest
 
 PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.NEVER_BUILT, Cause.FAILED_RUN})
 """What is rebuilt as soon as it can be: a day that waits for what it is made of."""
@@ -209,7 +209,7 @@ def _of_stale_days(
     seen: RepairContext, lineage: Lineage, diagnoses: Mapping[StaleDay, Diagnosis]
 ) -> Iterator[WrongDay]:
     for stale, found in diagnoses.items():
-        gate = seen.fails_again(stale) if found.cause is Cause.HELD_BACK else None
+        gate = seen.gate_of(stale) if found.cause is Cause.HELD_BACK else None
         step = seen.step_of[stale.table]
         keys = [TableDay(name, stale.day) for name in step.table_names]
         broken = sorted({rule for key in keys if key in seen.watches for rule in seen.watches[key].broken})
@@ -218,7 +218,10 @@ def _of_stale_days(
             said = ", ".join(broken)
         if found.cause is Cause.GONE_VERSION:
             said = seen.version_name(stale.table, stale.day)
-        evidence = evidence_of(lineage, stale.key, found.cause, [*broken, gate.made_of if gate else ""])
+        more = [*broken, gate.made_of if isinstance(gate, HeldByGates) else ""]
+        evidence = evidence_of(lineage, stale.key, found.cause, more)
+        if isinstance(gate, HeldByStream):
+            evidence = gate.evidence
         run = next((seen.not_run[key] for key in keys if key in seen.not_run), "")
         yield WrongDay(
             *stale.key,

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.days import TableDay, by_table
+from backfill_assets.days import DayRange, TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.state.status import DayStatus, Statuses
-from backfill_assets.text import days_options, format_ranges
+from backfill_assets.text import days_options, format_range, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
-from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason
+from backfill_assets.upkeep.trouble import HeldByStream, RepairContext, StaleDay, StaleReason
 
 _MOST_RANGES = 4
 
@@ -29,6 +29,8 @@ class ManualAction:
     """None where nothing is wrong with the days, and a person chooses."""
     too_large: bool = False
     """It is beyond the bounds of repairs: a plan of it can wait for an approval."""
+    plan: DayRange | None = None
+    """The days of a plan that helps: readers see nothing of it before its difference is approved."""
 
     def __str__(self) -> str:
         return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
@@ -63,14 +65,14 @@ def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str,
 
 
 _RESTORE = (
-    "landed files count once, so it cannot be built again: put the published files back, see Foreign writes in "
-    "docs/operations.md"
+    "put the published files back, see Foreign writes in docs/operations.md; landed files count once, so it cannot be "
+    "built again"
 )
 _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
-    Cause.ROLLED_BACK: "it is built again when one of its inputs changes; launch it to build it now",
-    Cause.UNDONE_WITH_RAW: "launch it if it is to be made of what raw has now",
+    Cause.ROLLED_BACK: "it is built again when one of its inputs changes; to build it now, launch its days",
+    Cause.UNDONE_WITH_RAW: "it was undone with its rows of raw; to build it from what raw has now, launch its days",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",
     Cause.INCOMPLETE: "wait for the delivery, or ask the source for it; a repeated delivery is taken in by itself",
@@ -108,12 +110,31 @@ def by_diagnoses(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -
             continue
         why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")
         if found.cause is Cause.HELD_BACK:
-            # At once, in the gate's own words: from the same inputs, the same logic makes the same rows.
-            why = f"its gates hold it back, and would again ({days[0]}: {found.words})"
-            next_step = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+            why, next_step = _held_back(seen, table, days, found.words)
         if edited := seen.edited_version(table, days[0]) if found.cause is Cause.EDITED_LOGIC else None:
             next_step = edited.next_step
         yield ManualAction(table, days, why, next_step or run_downstream(seen.step_of[table], days), found)
+
+
+def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str) -> tuple[str, str]:
+    """Why, and what a person does: at once, in the gate's own words. Of the same inputs, the same logic makes the same.
+
+    What a stream holds back grows by the second: while the same is said of it, it stays as it was told.
+    """
+    again = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
+    keys = [TableDay(table, day) for day in days]
+    held = [hold for key in keys if (hold := seen.held_by_stream(key))]
+    if not held:
+        return f"its gates hold it back, and would again ({days[0]}: {words})", again
+    known = (each for key in keys for each in seen.incidents.get(key, ()) if each.cause is Cause.HELD_BACK)
+    told = next((each.words for each in known if saying(each.words) == saying(words)), words)
+    return told, "; ".join(filter(None, map(_release, held))) or again
+
+
+def _release(held: HeldByStream) -> str:
+    """Empty where no command lets the day through."""
+    look = f"look at the rows ({held.shown_by}); " if held.shown_by else ""
+    return f"{look}to publish the day without them: {held.release}" if held.release else ""
 
 
 def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
@@ -144,20 +165,23 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
 def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
     """Partitions of data that has ended end with it: a day that is newer has none until they are loaded again."""
     earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
-    return any(seen.has_partition(trouble.table, day) for day in earlier)
+    return any(seen.is_built(trouble.table, day) for day in earlier)
 
 
 def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
     for table, days in by_table(each.key for each in troubles).items():
         yield (
             f"{table} {first_ranges(days)}: later than the last partition, which moves when the code location is "
-            "loaded again: by the sensor `dagster_shows_what_is`, or by Reload under Deployment"
+            "loaded again: by the sensor dagster_shows_what_is, or by Reload under Deployment"
         )
 
 
-def before_partitions(troubles: Iterable[StaleDay]) -> list[ManualAction]:
-    next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
-    return _manual_actions(troubles, "Dagster has no such partition", next_step)
+def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[ManualAction]:
+    """Earlier than the data that results are made of, and than all that it looks back to."""
+    why = "earlier than the first partition and than what it looks back to, so no backfill builds it"
+    for table, days in by_table(each.key for each in troubles).items():
+        next_step = "look at its rows (backfill show); if they are right: " + run_downstream(seen.step_of[table], days)
+        yield ManualAction(table, tuple(sorted(days)), why, next_step)
 
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
@@ -168,32 +192,44 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnos
         key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day), plan)
         by_version.setdefault(key, []).append(trouble.day)
     return [
-        ManualAction(
-            table,
-            tuple(sorted(days)),
-            f"{reason.value}, and it was published with {version}, which is not declared any more",
-            _declare_or_build(seen.step_of[table], version, days),
-            diagnosis,
+        _to_plan(
+            seen,
+            ManualAction(
+                table,
+                tuple(sorted(days)),
+                f"{reason.value}, and it was published with {version}, which is not declared any more; "
+                "declare it again to keep it",
+                f"see what {seen.step_of[table].current} makes of it:",
+                diagnosis,
+            ),
         )
         for (table, reason, version, _), days in by_version.items()
     ]
 
 
-def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
-    return f"declare {version} again, or build it with {step.current} if that is to count: {run_downstream(step, days)}"
+def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
+    """With the command that plans its days, from the first on as far as no other day comes along.
+
+    New logic is planned: its difference is read before it is published. A plan leaves days of the current version.
+    """
+    step = seen.step_of[action.table]
+    first, *others = action.days
+    last = first
+    for day in others:
+        between = set(step.cadence.starts(DayRange(last, day))) - {last, day}
+        if any(_made_by(seen, action.table, each) != step.current for each in between):
+            break
+        last = day
+    whole = DayRange(first, step.cadence.period(last).last)
+    return replace(
+        action, next_step=f"{action.next_step} backfill plan {step.name} --days {format_range(whole)}", plan=whole
+    )
 
 
 def run_downstream(step: Step, days: Iterable[date]) -> str:
     """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
     covered = (each for day in days for each in step.cadence.period(day))
     return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
-
-
-def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
-    return [
-        ManualAction(table, tuple(sorted(days)), why, next_step)
-        for table, days in by_table(each.key for each in troubles).items()
-    ]
 
 
 def of_edited_logic(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:
@@ -208,19 +244,20 @@ def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     """New logic over history is a decision, not a repair."""
     actions = []
     for table, days in statuses.items():
+        step = seen.step_of[table]
         gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
+        compare = f"compare {step.current} with it:"
         older = _by_plan(seen, table, _of_older_version(seen, table, days))
-        launch = "launch these days if they are to have the current version"
         for own in older.values():
-            keep = f"repairs keep that version, also where both make the same rows; {launch}"
-            command = run_downstream(seen.step_of[table], own)
-            actions.append(ManualAction(table, tuple(own), "built by other code", f"{keep}: {command}"))
-        if gone and seen.step_of[table].source:
-            actions.append(
-                ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")
-            )
+            made_by = ", ".join(sorted({_made_by(seen, table, day) for day in own}))
+            why = f"made by {made_by}, which repairs keep, and {step.current} is current"
+            actions.append(_to_plan(seen, ManualAction(table, tuple(own), why, compare)))
+        if gone and step.source:
+            move = f"move rows: {run_downstream(step, gone)}"
+            actions.append(ManualAction(table, gone, "other event days are possible now", move))
         elif gone:
-            actions.append(ManualAction(table, gone, "built by code that is not declared any more", launch))
+            why = "made by a version that is not declared any more"
+            actions.append(_to_plan(seen, ManualAction(table, gone, why, compare)))
     return actions
 
 
@@ -228,6 +265,12 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, D
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
         if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
-            content = seen.observed.content(TableDay(table, day))
-            if content and content.code_version != step.current:
+            version = _made_by(seen, table, day)
+            if version and version != step.current:
                 yield day
+
+
+def _made_by(seen: RepairContext, table: str, day: date) -> str:
+    """The version that a published day was made with; empty where none is."""
+    content = seen.observed.content(TableDay(table, day))
+    return content.code_version if content else ""

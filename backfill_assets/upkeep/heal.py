@@ -72,7 +72,8 @@ class Healed:
         self.decision, self.open, self.closed = decision, open_, closed
 
     def lines(self) -> Iterator[str]:
-        yield from (f"Launched {repair.id}: {repair.title}" for repair in self.decision.launch)
+        for repair in self.decision.launch:
+            yield f"Launched {'' if repair.restores else 'the backfill '}{repair.id}: {repair.title}"
         yield from (f"Waiting: {text}" for text in self.decision.waiting)
         yield from (f"For a person: {each}" for each in self.decision.for_people)
         yield from (f"Closed {each.id}: {each.outcome}" for each in self.closed)
@@ -162,11 +163,12 @@ def _surroundings(storage: Storage, seen: RepairContext, held: ReadDays) -> Surr
         commits=commits,
         disagreements=lambda key: seen.watches[key].disagreements if key in seen.watches else (),
         run_of=lambda key: _run_of(seen, key),
+        held_back=lambda key: seen.held_by_stream(key) if key.table in seen.step_of else None,
     )
 
 
 def _run_of(seen: RepairContext, key: TableDay) -> str:
-    gate = seen.failed_gates.get(key)
+    gate = seen.held_by_streams.get(key) or seen.failed_gates.get(key)
     return seen.not_run.get(key, "") or (gate.run if gate else "")
 
 

@@ -363,12 +363,14 @@ def _ended_without_days(
     silent = [each for other in others for each in other.findings if each.silent]
     silent += [each for each in root.findings if each.silent]
     if any(each.cause is Cause.ROLLED_BACK for each in silent):
-        return _closed(incident, "a person has rolled its days back: `backfill status` shows them", seen)
+        return _closed(incident, "a person has rolled its days back: backfill status shows them", seen)
     if silent:
         return _closed(incident, "a person has closed the same before", seen)
     if others:
         return incident
     did = [each.id for each in incident.attempts if each.proof == "passed"]
+    if not did and incident.cause is Cause.HELD_BACK:
+        return _closed(incident, "its gates hold it back no more", seen)
     how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
     if did:
         return _closed(incident, f"repaired by {did[-1]}: {how}", seen)

@@ -24,7 +24,7 @@ from backfill_assets.text import format_count, format_ranges, suggest_or_list
 from backfill_assets.upkeep.diagnosis import Cause
 
 _MEND = "Remove the file: what is still wrong is found again."
-_MOST_RANGES, _EVENT = 4, "incident"
+_MOST_RANGES, _MOST_COMPARED, _EVENT = 4, 5, "incident"
 State = Literal["waiting", "repairing", "proving", "person", "closed"]
 Proof = Literal["", "passed", "failed"]
 
@@ -330,7 +330,9 @@ def notice_of(incident: Incident, stage: str) -> Notice:
 
 
 def _compared(incident: Incident) -> Iterator[str]:
-    for day in incident.days:
-        before, after = incident.before.get(day, "nothing"), incident.after.get(day, "nothing")
-        if before != after:
-            yield f"{day}: {before} -> {after}"
+    """The first days that hold something else than they did; of what could not be read, that is not known."""
+    pairs = ((day, incident.before.get(day), incident.after.get(day, "nothing")) for day in incident.days)
+    changed = [f"{day}: {before} -> {after}" for day, before, after in pairs if before not in (None, after)]
+    yield from changed[:_MOST_COMPARED]
+    if (more := len(changed) - _MOST_COMPARED) > 0:
+        yield f"and {format_count(more, 'more day')}"

@@ -54,7 +54,7 @@ class ReadDays:
     def _looked_at(self, name: str, keys: Sequence[TableDay]) -> dict[TableDay, ReadDay]:
         state, table = self._observed.files.get(name), self._tables.get(name)
         if state is None or table is None:
-            return dict.fromkeys(keys, ReadDay(problem=f"{name} is not read"))
+            return dict.fromkeys(keys, ReadDay(problem="it cannot be read"))
         files = state.of_days(key.day for key in keys)
         gone = {day: self._storage.missing(f"{name}/{file.path}" for file in files[day]) for day in files}
         there = {day: [file.below(name) for file in files[day]] for day in files if files[day] and not gone[day]}

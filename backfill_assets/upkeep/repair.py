@@ -130,7 +130,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     left = set(left_to_streams(seen, found))
     stale = [trouble for trouble in found if trouble not in left]
     code = other_code(seen, statuses)
-    nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
+    nowhere = [trouble for trouble in stale if not _has_place(seen, trouble)]
     diagnoses = {trouble: seen.diagnose(trouble) for trouble in (*raw, *stale) if trouble not in nowhere}
     restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw) if raw else {}
@@ -150,7 +150,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *by_diagnoses(seen, {each: found for each, found in open_.items() if found.action is not Action.REBUILD}),
         *after_most_attempts(seen, {each: diagnoses[each] for each in tried}),
         *beyond,
-        *before_partitions(trouble for trouble in nowhere if trouble not in after),
+        *before_partitions(seen, (trouble for trouble in nowhere if trouble not in after)),
         *code,
         *of_edited_logic(seen, diagnoses),
         *of_suspicions(seen, findings),
@@ -176,10 +176,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         diagnoses,
         findings,
         frozenset({*(each.key for troubles in met for each in troubles), *seen.rebuilt_by}),
-        frozenset({*(each.key for each in (*left, *nowhere)), *_written_now(seen)}),
+        frozenset({*(each.key for each in (*left, *nowhere) if not seen.was_held_back(each.key)), *_written_now(seen)}),
         unreadable,
         frozenset(undecided),
     )
+
+
+def _has_place(seen: RepairContext, trouble: StaleDay) -> bool:
+    """Does a backfill build it, or a stream?"""
+    return seen.is_built(trouble.table, trouble.day) or seen.held_by_stream(trouble.key) is not None
 
 
 def _written_now(seen: RepairContext) -> Iterator[TableDay]:
@@ -275,7 +280,7 @@ def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterato
     for found, days in by_diagnosis(diagnoses):
         table = days[0].table
         own = tuple(sorted(each.day for each in days))
-        words = f"{found.cause}, and its repair is beyond the bounds of repairs: {why}"
+        words = f"{found.words}. Its repair waits for a person: {why}"
         yield ManualAction(table, own, words, run_downstream(seen.step_of[table], own), found, too_large=True)
 
 

@@ -24,7 +24,7 @@ from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import DayStatus, Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.diagnosis import Diagnosis, Disagreement, Symptoms, diagnose
+from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Disagreement, Symptoms, diagnose
 from backfill_assets.upkeep.incidents import Closing, Incident
 
 
@@ -70,6 +70,24 @@ class HeldByGates:
     """The input fingerprint of what was built; empty where that is not known."""
     run: str = ""
     """The run that built it."""
+
+
+@dataclass(frozen=True)
+class HeldByStream:
+    """What a gate keeps of a day that a stream has read into raw."""
+
+    words: str
+    events: int
+    """In raw, and in no table that follows."""
+    since: datetime
+    release: str = ""
+    """The command that publishes the day all the same; empty if its gate has none."""
+    shown_by: str = ""
+    """The command that shows what was rejected; empty if no row was."""
+    run: str = ""
+    """The run of the stream."""
+    evidence: str = ""
+    """The same however many events come."""
 
 
 @dataclass(frozen=True, order=True)
@@ -146,7 +164,10 @@ class RepairContext:
     """What is under way, by the tables that it may write."""
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
-    has_partition: Callable[[str, date], bool] = _anywhere
+    held_by_streams: Mapping[TableDay, HeldByStream] = field(default_factory=dict)
+    """Days that a stream has read and a gate holds back. Also of today: a stream builds it."""
+    is_built: Callable[[str, date], bool] = _anywhere
+    """Do backfills build such a day of a table? It has a partition, or the first ones look back to it."""
     today: date = date.max
     """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
     rollbacks: Callable[[], Rollbacks] = Rollbacks
@@ -202,6 +223,10 @@ class RepairContext:
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
+    def gate_of(self, stale: StaleDay) -> HeldByGates | HeldByStream | None:
+        """What holds the day back: a gate that a repair would fail, or that a stream has failed."""
+        return self.held_by_stream(stale.key) or self.fails_again(stale)
+
     def fails_again(self, stale: StaleDay) -> HeldByGates | None:
         """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
         step = self.step_of[stale.table]
@@ -209,6 +234,17 @@ class RepairContext:
         failed = [self.failed_gates[key] for key in keys if key in self.failed_gates]
         wanted = self._wanted(step, stale.day) if failed else ""
         return next((gate for gate in failed if wanted and gate.made_of == wanted), None)
+
+    def held_by_stream(self, key: TableDay) -> HeldByStream | None:
+        """What a stream holds back of any table that is built with this one."""
+        keys = (TableDay(name, key.day) for name in self.step_of[key.table].table_names)
+        return next((self.held_by_streams[each] for each in keys if each in self.held_by_streams), None)
+
+    def was_held_back(self, key: TableDay) -> bool:
+        """Is it told that a gate holds the day back? A day that a stream goes on with is not any more."""
+        tables = self.step_of[key.table].table_names
+        known = (each for name in tables for each in self.incidents.get(TableDay(name, key.day), ()))
+        return any(each.cause is Cause.HELD_BACK and each.table in tables for each in known)
 
     def _wanted(self, step: Step, day: date) -> str:
         """The input fingerprint that a repair would build the day with; empty if its version is not declared."""
@@ -293,7 +329,7 @@ class RepairContext:
         moved = self.moved(stale) if stale.reason in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED) else []
         from_raw = [key for key in moved if self.step_of[key.table].source]
         looks_back = {read.table for read in step.version().reads if read.first < 0} if moved else set()
-        gate, undo = self.fails_again(stale), self.undo(stale.table, stale.day)
+        gate, undo = self.gate_of(stale), self.undo(stale.table, stale.day)
         edited = self.edited_version(stale.table, stale.day)
         late = stale.reason is StaleReason.LATE_ROWS
         return Symptoms(
@@ -327,7 +363,7 @@ class RepairContext:
 
     def may_build(self, table: str, day: date) -> bool:
         """Also a day that an undo holds, if it is made of what there is: unless an input changes, it is kept."""
-        if not self.has_partition(table, day):
+        if not self.is_built(table, day):
             return False
         step, undo = self.step_of[table], self.undo(table, day)
         is_kept = undo is not None and undo.state is UndoIs.HELD and self._is_fresh(step, day)
@@ -360,7 +396,7 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
                 for table in step.tables
                 if (reason := _reason(seen, step, table.name, day, statuses))
             ]
-            if reasons and day < seen.today:
+            if reasons and (day < seen.today or seen.held_by_stream(TableDay(step.name, day))):
                 reason, table = min(reasons, key=lambda each: list(StaleReason).index(each[0]))
                 trouble = StaleDay(table, day, reason, _evidence(seen, step, day, reason))
                 (raw if step.source else others).append(trouble)
@@ -423,10 +459,11 @@ def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[Stal
     """Days that are stale only because a running stream has just brought rows.
 
     Of a table that a stream does not follow, such as a weekly report, each day is repaired again only after
-    :data:`LEFT_FOR`: it changes with every batch.
+    :data:`LEFT_FOR`: it changes with every batch. A day that a gate holds back from the stream waits for a person.
     """
     behind = tables_behind_streams(seen) if seen.streams.tables else frozenset()
-    return [each for each in stale if each.table in behind and _is_left(seen, each)]
+    free = (each for each in stale if each.table in behind and not seen.held_by_stream(each.key))
+    return [each for each in free if _is_left(seen, each)]
 
 
 def tables_behind_streams(seen: RepairContext) -> frozenset[str]:

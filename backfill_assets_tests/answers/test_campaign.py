@@ -8,11 +8,35 @@ from typing import Any
 import pytest
 
 from backfill_assets.answers.campaign import entry_sentence, step_answer, step_sentence
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.answers.plan import headline
+from backfill_assets.campaign.notice import begins
+from backfill_assets.days import Cadence
+from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, STEPS, CampaignStep, JournalEntry
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
 from backfill_assets.report.markdown import markdown
 
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
-DAYS = {"staged": 2, "unchanged": 1, "held back": 1}
+TWELVE, TWO_WEEKS, MONTH = ["2017-03-01..2017-03-12"], ["2017-02-27", "2017-03-06"], ["2017-03-01"]
+"""Twelve days, the weeks that they touch, and their month."""
+REBUILT = {"fact": TWELVE, "side": TWELVE, "daily": TWELVE, "weekly": TWO_WEEKS, "monthly": MONTH}
+IN_ONE_COUNT = "12 days, 2 weeks and 1 month in 5 tables"
+
+
+def a_step(*tables: str, cadence: Cadence = Cadence.DAILY) -> PlannedStep:
+    why = {Why.INPUT_REBUILT: tuple(REBUILT[tables[0]])}
+    return PlannedStep(tables=tables, version="v2", cadence=cadence, rebuild=why)
+
+
+PLAN = Plan(
+    asked=PlanRequest(target="fact", days=TWELVE[0]),
+    steps=(
+        a_step("fact", "side"),
+        a_step("daily"),
+        a_step("weekly", cadence=Cadence.WEEKLY),
+        a_step("monthly", cadence=Cadence.MONTHLY),
+    ),
+    made_at=datetime(2017, 6, 1, tzinfo=UTC),
+)
 
 
 def entry(kind: str, **more: Any) -> JournalEntry:
@@ -26,51 +50,54 @@ def entry(kind: str, **more: Any) -> JournalEntry:
         (
             CampaignStep.VERIFY_SOURCE,
             {"inputs": {"a": {"days": 2}, "b": {"days": 1}}},
-            "3 days of 2 inputs hold what was published.",
+            "All that it reads was read again: it is as it was published.",
         ),
         (
             CampaignStep.PIN,
             {"versions": {"a": 1}, "not taken in": {"raw": {"2017-03-01": 2}}},
             "The versions of 1 input are recorded; 2 landed files that are not ingested are no part of them.",
         ),
+        (CampaignStep.SHADOW, {"staged": REBUILT}, f"Staged: {IN_ONE_COUNT}."),
         (
             CampaignStep.SHADOW,
-            {"days": {"a": DAYS, "b": DAYS}},
-            "4 days of tables are staged, 2 would not change, 2 are held back.",
+            {"staged": {"fact": MONTH}, "unchanged": {"weekly": TWO_WEEKS}, HELD_BACK_DAYS: {"fact": ["2017-03-02"]}},
+            "Staged: 1 day in 1 table. Unchanged: 2 weeks in 1 table. Held back: 1 day in 1 table.",
         ),
         (CampaignStep.VALIDATE, {"sentence": "Revenue falls."}, "Revenue falls."),
-        (
-            CampaignStep.CUT_OVER,
-            {"days": {"a": ["2017-03-01..2017-03-02"]}, "publication": "p"},
-            "Published 2 days of 1 table at once, by p.",
-        ),
+        (CampaignStep.CUT_OVER, {"days": REBUILT, "publication": "p"}, f"Published: {IN_ONE_COUNT}, all at once."),
         (
             CampaignStep.DOWNSTREAM,
             {"checked": 3, "rebuilt": ["c"]},
-            "3 published days of tables were read again: they are as staged. Built as well: c.",
+            "All of it was read again: it is as staged. Built as well: c.",
         ),
         (CampaignStep.NOTIFY, {"still due": {"n": "no answer"}}, "The notice did not arrive: no answer."),
         (CampaignStep.DECOMMISSION, {"closed": ["t"]}, "1 timeline is closed."),
     ],
 )
 def test_a_step_says_what_it_found(step: CampaignStep, report: dict[str, Any], sentence: str) -> None:
-    assert step_sentence(step, report) == sentence
+    assert step_sentence(PLAN, step, report) == sentence
+
+
+def test_a_plan_counts_as_all_that_follows_it_does() -> None:
+    """Days of two tables are the same days, before it begins as after it was published."""
+    assert headline(PLAN).endswith(f": {IN_ONE_COUNT}.")
+    assert PLAN.scope_of(REBUILT) == IN_ONE_COUNT
+    assert begins(PLAN, []).lines[0].startswith(f"{IN_ONE_COUNT}: fact, side, ")
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_an_older_report_may_lack_all_of_it(step: CampaignStep) -> None:
-    assert step_sentence(step, {}).endswith(".")
+    assert step_sentence(PLAN, step, {}).endswith(".")
 
 
 def test_an_entry_of_the_journal_is_a_sentence_and_never_the_report_itself() -> None:
     """A wave with its warnings; of what only happened, nothing beside who did it; a reason before all."""
-    wave = entry("wave", wave=0, report={"days": {"a": DAYS}, "warnings": ["It takes longer."]})
-    assert entry_sentence(wave) == "2 days of tables are staged, 1 would not change, 1 is held back. It takes longer."
-    assert entry_sentence(entry("step", step="validated", report={"sentence": "Same."})) == "Same."
-    assert entry_sentence(entry("started", report={"name": "ana", "uid": 1000})) == ""
-    assert entry_sentence(entry("stopped", reason="the canary differs", report={"days": {"a": DAYS}})) == (
-        "the canary differs"
-    )
+    wave = entry("wave", wave=0, report={"staged": {"fact": MONTH}, "warnings": ["It takes longer."]})
+    assert entry_sentence(PLAN, wave) == "Staged: 1 day in 1 table. It takes longer."
+    assert entry_sentence(PLAN, entry("step", step="validated", report={"sentence": "Same."})) == "Same."
+    assert entry_sentence(PLAN, entry("started", report={"name": "ana", "uid": 1000})) == ""
+    stopped = entry("stopped", reason="the canary differs", report={"staged": {"fact": MONTH}})
+    assert entry_sentence(PLAN, stopped) == "the canary differs"
 
 
 def test_what_a_step_reports_is_literal_and_without_the_difference() -> None:

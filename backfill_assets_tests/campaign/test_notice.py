@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from backfill_assets.campaign.notice import begins, completion, limit_reached
+from backfill_assets.days import Cadence
 from backfill_assets.difference.difference import table_difference
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.limits import over_budget
@@ -27,7 +28,7 @@ def test_before_it_begins_people_learn_what_is_rebuilt_and_that_nothing_changes_
     """A step without days is not in it."""
     notice = begins(PLAN, [REPORT])
     assert notice.title == f"fact of 2017-03-01 is going to be rebuilt ({PLAN.id})"
-    assert notice.lines == ("fact: 1 period", "Until it is approved, every table and report stays as it is.")
+    assert notice.lines == ("1 day in 1 table: fact.", "Until it is approved, every table and report stays as it is.")
     assert notice.reports == (REPORT,)
 
 
@@ -41,6 +42,20 @@ def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_un
     assert len(completion(PLAN, [change], [REPORT], "ana").lines) == 1
     stale = completion(PLAN, [change], [REPORT], "ana", stale={"weekly": [DAY]})
     assert stale.lines[1:] == (f"weekly: stale until built again: {DAY}.",)
+
+
+def test_weeks_are_called_weeks() -> None:
+    """What is announced is one count; of what was published each table has its own."""
+    weekly = PlannedStep(
+        tables=("weekly",), version="v1", cadence=Cadence.WEEKLY, rebuild={Why.INPUT_REBUILT: ("2017-02-27",)}
+    )
+    plan = PLAN.model_copy(update={"steps": (*PLAN.steps, weekly)})
+    assert begins(plan, []).lines[0] == "1 day and 1 week in 2 tables: fact, weekly."
+    week = date(2017, 2, 27)
+    change = table_difference("weekly", {week: DayContent(2, "a")}, {week: DayContent(3, "b")})
+    assert completion(plan, [change], [], "ana").lines == (
+        "weekly: 1 of 1 published week changes; on this week rows +50.0 %.",
+    )
 
 
 def test_when_a_limit_stops_it_people_learn_which_and_where_to_look() -> None:

@@ -13,12 +13,23 @@ from backfill_assets.campaign.standing import (
     PlanFacts,
     PlanStanding,
     PlanWord,
+    is_page_of,
     next_command,
+    page_of,
     require_allowed,
     standing_of,
 )
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, HELPS, STEPS, CampaignStep, JournalEntry, Kind
+from backfill_assets.lakehouse.campaign_journal import (
+    ABANDONED,
+    HELPS,
+    STEPS,
+    CampaignStep,
+    JournalEntry,
+    Kind,
+    campaign_of,
+)
+from backfill_assets.plan.records import Plan, PlanFinding, PlanRequest
 
 AT = datetime(2017, 6, 1, 12, tzinfo=UTC)
 AGAIN = "backfill plan fact --days 2017-03-01"
@@ -262,3 +273,14 @@ def test_what_the_journal_lacks_of_the_log(
 ) -> None:
     """Its process died between a publication and the entry about it."""
     assert entries_behind(state_of("C", known), known, CUT, newest) == lacks
+
+
+def test_the_page_of_a_plan_that_cannot_be_started_says_so_in_its_name() -> None:
+    """In place of its state: it was not started, and never will be."""
+    stops = PlanFinding(kind="damaged", severity="stops", message="A day is damaged.", next_step="Put it back.")
+    plan = Plan(asked=PlanRequest(target="fact", days="2017-03-01"), steps=(), made_at=AT)
+    stopped = plan.model_copy(update={"findings": (stops,)})
+    for found, name in ((plan, "not started: fact 2017-03-01 ("), (stopped, "cannot be started: fact 2017-03-01 (")):
+        page = page_of(found, PlanStanding.NOT_STARTED)
+        assert page.startswith(name) and is_page_of(page, campaign_of(found.id))
+    assert page_of(stopped, PlanStanding.STOPPED).startswith("stopped: fact ")

@@ -53,7 +53,7 @@ def test_days_that_stay_of_other_code_are_named_with_what_to_do() -> None:
     asked = timeline_request(CATALOG.steps, timeline(**WENT), {FACT: {FIRST, THIRD}})
     before = dict.fromkeys((date(2017, 3, 5), FIRST, SECOND, THIRD), DayStatus.CODE_CHANGED)
     assert left_sentence(asked, "x", before) == (
-        f"2 days of {FACT} stay as they are, `stale: code changed`: x holds nothing else for 2017-03-05, 2017-03-07. "
+        f"2 days of {FACT} stay as they are, stale: code changed: x holds nothing else for 2017-03-05, 2017-03-07. "
         f"To have the current version there too, afterwards: "
         f"backfill run {FACT}+ --days 2017-03-05..2017-03-07"
     )

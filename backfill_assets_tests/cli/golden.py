@@ -301,7 +301,7 @@ def build(home: Path) -> None:
     found = difference_of(PLAN, [_revenue_compared()], log_entry=20, made_at=MADE)
     reports: dict[CampaignStep, StepReport] = {
         CampaignStep.ANNOUNCE: {"notice": "It is announced"},
-        CampaignStep.SHADOW: {"days": {REVENUE: {"staged": 3, "unchanged": 0, "held back": 0}}, HELD_BACK_DAYS: {}},
+        CampaignStep.SHADOW: {"staged": {REVENUE: [f"{FIRST}..{LAST}"]}, HELD_BACK_DAYS: {}},
         CampaignStep.VALIDATE: {"sentence": found.sentence, "fingerprint": found.fingerprint, HELD_BACK_DAYS: {}},
     }
     for number, step in enumerate(STEPS[:5]):

@@ -100,9 +100,28 @@ def test_errors_are_json_where_json_is_asked_for(backfill: Backfill, error: str)
 def test_a_no_is_an_error_as_json(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     backfill.lakehouse.publish("first", {"bronze_sales": {date(2017, 3, 1): [1]}})
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: False)
     with terminal(80):
         refused = backfill("rollback", "first", "--json", exit_code=1)
-    assert json.loads(refused.stderr.splitlines()[-1]) == {"error": "Aborted: the answer was no.", "exit_code": 1}
+    assert json.loads(refused.stderr.splitlines()[-1]) == {
+        "error": "The answer was no: nothing was done.",
+        "exit_code": 1,
+    }
+
+
+def test_ctrl_c_at_a_question_is_130_and_says_that_nothing_was_done(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    backfill.lakehouse.publish("first", {"bronze_sales": {date(2017, 3, 1): [1]}})
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise click.Abort
+
+    monkeypatch.setattr(click, "confirm", interrupted)
+    with terminal(80):
+        stopped = backfill("rollback", "first", exit_code=130).stderr
+    assert stopped.endswith("Interrupted at the question: nothing was done.\n  -> Run the same command again.\n")
 
 
 def test_errors_are_red_on_a_terminal_unless_no_color(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +182,8 @@ def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Back
     refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "trial", exit_code=2).stderr
     assert f"Type: backfill --lakehouse {backfill.home / 'lakehouse'} timeline delete trial --yes" in refused
     with terminal(80):
-        assert "Aborted" in backfill("timeline", "delete", "trial", exit_code=1).output
+        said = backfill("timeline", "delete", "trial", exit_code=130).output
+        assert "Interrupted at the question: nothing was done." in said
     assert [each["timeline"] for each in backfill.json("timeline", "list")["timelines"]] == ["trial"]
 
 

@@ -78,6 +78,9 @@ def test_plans_are_found_by_their_beginning_and_by_their_campaign(backfill: Back
     assert f"Nothing of {PLAN.id} is staged" in backfill("approve", HASH[:8], exit_code=1).stderr
     assert f"Nothing of {PLAN.id} is staged" in backfill("diff", HASH[:8], exit_code=1).stderr
     assert PLAN.id in backfill("plan", HASH[:8], exit_code=1).stdout
+    for typed in (f"plan-{HASH[:4]}", f"campaign-{HASH[:6]}", PLAN.id):
+        refused = backfill("timeline", "show", typed, exit_code=1).stderr
+        assert f"no open campaign '{PLAN.id}'" in refused and "campaign-" not in refused
 
 
 def test_a_plan_that_is_not_there_is_said_to_be_missing_with_those_near_it(backfill: Backfill) -> None:

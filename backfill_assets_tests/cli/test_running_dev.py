@@ -129,13 +129,13 @@ def test_the_page_about_a_table_is_of_the_ui_that_runs(
     with noted_dev(Settings.at(backfill.home), address, "sc://127.0.0.1:1"):
         day = f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
         assert backfill("ui", "fact_daily_revenue", DAY).output.strip() == day
-        assert backfill.json("ui") == {"url": f"{address}/assets"}
+        assert backfill.json("ui") == {"url": f"{address}/assets/start_here"}
         assert "is no table, plan, campaign or timeline" in backfill("ui", "nothing", exit_code=1).stderr
     with terminal(100):
         assert address not in backfill("status").output
     assert "backfill dev" in backfill("ui", exit_code=1).stderr
     monkeypatch.setenv("BACKFILL_UI", address)
-    assert backfill("ui").output.strip() == f"{address}/assets"
+    assert backfill("ui").output.strip() == f"{address}/assets/start_here"
 
 
 def test_the_browser_is_opened_where_there_is_a_desktop(
@@ -149,7 +149,7 @@ def test_the_browser_is_opened_where_there_is_a_desktop(
     assert opened == [], "on a pipe the address is printed"
     with terminal(80):
         backfill("ui")
-    assert opened == [f"http://127.0.0.1:{port}/assets"]
+    assert opened == [f"http://127.0.0.1:{port}/assets/start_here"]
 
 
 # --------------------------------------------------------------------------------------- which page is about a word

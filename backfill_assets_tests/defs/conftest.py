@@ -17,6 +17,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources, fake_watch
@@ -96,13 +97,14 @@ class DagsterLake:
         instance: dg.DagsterInstance,
         lakehouse: SmallLakehouse | None = None,
         catalog: Catalog = SMALL_CATALOG,
+        data: Mapping[str, DataDays] | None = None,
     ) -> None:
         self.home, self.instance = home, instance
         self.lakehouse = lakehouse or SmallLakehouse(home / "lakehouse", catalog.steps)
         self.watch = fake_watch(self.lakehouse)
         self.builder = FakeBuilder(log=self.lakehouse.publisher.log, watch=self.watch)
         self.resources = fake_resources(self.builder, home)
-        self.defs = code_location(catalog, self.resources)
+        self.defs = code_location(catalog, self.resources, data=data)
 
     def evaluate(self, sensor: dg.SensorDefinition, cursor: str | None = None) -> SensorExecutionData:
         return evaluate_tick(sensor, self.instance, self.defs, self.resources, cursor)

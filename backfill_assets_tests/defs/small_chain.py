@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
@@ -14,19 +15,23 @@ from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 
-def publish_chain(lakehouse: SmallLakehouse, id: str, days: Sequence[date]) -> None:
-    """Two rows a day in every table."""
+def publish_chain(
+    lakehouse: SmallLakehouse, id: str, days: Sequence[date], versions: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Two rows a day in every table, each by its current version or that of ``versions``."""
     for step in build_order(SMALL.steps):
-        publish_step(lakehouse, id, step, dict.fromkeys(days, 2))
+        publish_step(lakehouse, id, step, dict.fromkeys(days, 2), versions.get(step.name))
 
 
-def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[date, int]) -> None:
+def publish_step(
+    lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[date, int], version: str | None = None
+) -> None:
     """So many ``rows`` a day in each table of ``step``, in one publication."""
     observed = observe(lakehouse.storage, TABLES)
-    inputs = {} if step.source else {day: inputs_of(step, day, observed) for day in rows}
+    inputs = {} if step.source or version else {day: inputs_of(step, day, observed) for day in rows}
     ids = {table.name: {day: range(count) for day, count in rows.items()} for table in step.tables}
     name = f"{id}-{step.name.replace('_', '-')}"
-    lakehouse.publish(name, ids, code="v1" if step.source else step.current, inputs=inputs)
+    lakehouse.publish(name, ids, code="v1" if step.source else version or step.current, inputs=inputs)
 
 
 def inputs_of(step: Step, day: date, observed: LogView) -> str:

@@ -80,9 +80,10 @@ def test_each_day_carries_its_own_numbers(ran: Ran) -> None:
     for day, rows in (("2017-03-02", 2), ("2017-03-03", 3)):
         (event,) = _events(ran.instance, "bronze_sales", day)
         assert event.metadata["dagster/partition_row_count"].value == rows
-        assert event.metadata["received"].value == rows
+        assert event.metadata["accounting"].value == f"received {rows}"
         assert event.metadata["publication"].value == "publication-of-bronze_sales"
-        assert event.metadata["input_versions"].value == {"upstream": 1}
+        details = event.metadata["details"].value
+        assert isinstance(details, dict) and details["input_versions"] == {"upstream": 1}
 
 
 def test_checks_are_evaluated_per_day_against_the_new_materialization(ran: Ran) -> None:

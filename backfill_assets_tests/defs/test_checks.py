@@ -82,7 +82,7 @@ def test_a_warning_is_shown_and_holds_nothing_back() -> None:
 def test_a_failed_day_shows_its_quality_and_is_not_called_fresh() -> None:
     """It has no materialization that could, and was not published."""
     found = shown(of(REVENUE, judged("contract_holds"), judged("keys_unique", passed=False), publication=""))
-    assert {"quality", "quality_chart", "quality_score"} <= set(found["contract_holds"].metadata)
+    assert {"quality", "quality_score"} <= set(found["contract_holds"].metadata)
     assert "fresh" not in found
 
 

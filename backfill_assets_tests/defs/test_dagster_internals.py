@@ -33,6 +33,8 @@ from dagster._core.utils import make_new_run_id
 from dagster._daemon import controller
 from dagster._daemon.monitoring.run_monitoring import execute_run_monitoring_iteration
 from dagster._grpc import server
+from dagster_webserver import app
+from dagster_webserver import cli as webserver_cli
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs import dagster_internals
@@ -40,6 +42,7 @@ from backfill_assets.defs import dagster_internals as event_log
 from backfill_assets.defs.dagster_internals import (
     EVENT_BATCH_SIZE,
     LocalEventLog,
+    begin_at_first_page,
     look_at_backfills_often,
     start_runs_warm,
 )
@@ -75,6 +78,17 @@ def test_the_code_server_has_the_names_that_are_replaced() -> None:
     names = vars(server)
     assert names["multiprocessing"].get_context("spawn").get_start_method() == "spawn"
     assert names["get_python_environment_entry_point"]("python") == ["python", "-m", "dagster"]
+
+
+def test_the_address_of_the_ui_leads_to_the_first_page() -> None:
+    """Otherwise: drop ``begin_at_first_page``. The UI begins at the timeline of runs then."""
+    module = SimpleNamespace(DagsterWebserver=vars(app)["DagsterWebserver"])
+    assert inspect.getsource(app.create_app_from_workspace_process_context).count("DagsterWebserver(") == 1
+    assert vars(webserver_cli)["create_app_from_workspace_process_context"].__globals__ is vars(app)
+    begin_at_first_page(module)
+    first, *others = module.DagsterWebserver(None).build_routes()
+    assert (first.path, first.endpoint(None).headers["location"]) == ("/", "/assets/start_here")
+    assert "/graphql" in {each.path for each in others}
 
 
 def test_runs_are_forked_and_a_reloaded_server_forks_them_too(monkeypatch: pytest.MonkeyPatch) -> None:

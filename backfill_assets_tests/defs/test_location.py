@@ -17,6 +17,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import CADENCE_TAG, column_schema
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG
@@ -70,6 +71,23 @@ def test_the_names_and_groups_of_all_assets(specs: dict[str, dg.AssetSpec]) -> N
         "stream_sales": "under_the_hood",
         "timelines": "under_the_hood",
     }
+
+
+def test_where_dagster_shows_plain_text_there_are_no_marks(
+    defs: dg.Definitions, specs: dict[str, dg.AssetSpec]
+) -> None:
+    """Of jobs, sensors, schedules and the fields of a launchpad; of assets and checks, lists show the first line."""
+    repository = defs.get_repository_def()
+    jobs = [each for each in repository.get_all_jobs() if not each.name.startswith("__")]
+    ops = [node.definition for each in jobs for node in each.nodes]
+    fields = [
+        field for op in ops for field in getattr(getattr(op.config_schema, "config_type", None), "fields", {}).values()
+    ]
+    whole = [*jobs, *ops, *fields, *repository.sensor_defs, *repository.schedule_defs]
+    checks = [check for each in defs.assets or () for check in getattr(each, "check_specs", ())]
+    first_lines = [str(each.description).partition("\n")[0] for each in (*specs.values(), *checks)]
+    texts = [*(str(each.description) for each in whole), *first_lines]
+    assert len(texts) > 60 and [text for text in texts if "`" in text or "**" in text] == []
 
 
 def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(specs: dict[str, dg.AssetSpec]) -> None:
@@ -175,7 +193,9 @@ def test_partitions_of_data_that_has_ended_end_with_it() -> None:
 
 def test_the_tables_of_a_chain_that_has_ended_still_share_one_run() -> None:
     """A backfill of a range is one run."""
-    location = code_location(SMALL_CATALOG, fake_resources(FakeBuilder()), last_days={"small": date(2017, 5, 29)})
+    location = code_location(
+        SMALL_CATALOG, fake_resources(FakeBuilder()), data={"small": DataDays(last=date(2017, 5, 29))}
+    )
     graph = location.resolve_asset_graph()
     daily = {
         graph.get(key).partitions_def for key in graph.get_all_asset_keys() if graph.get(key).tags.get(CADENCE_TAG)

@@ -17,6 +17,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
+from backfill_assets.answers.to_do import SHOWN_AT_ONCE, ToDo, Urgency
 from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.days import TableDay
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS
@@ -28,8 +29,7 @@ from backfill_assets.defs.start_here import (
     built_datasets,
     start_here_page,
     start_here_spec,
-    state_answer,
-    state_metadata,
+    state_sentence,
 )
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse import campaign_journal as journal
@@ -40,7 +40,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.logic import logic_of
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.places import forget_failures, note_failure
-from backfill_assets.report.answer import Answer, Line
 from backfill_assets.text import escape_markdown
 from backfill_assets.ui_addresses import asset_page
 from backfill_assets_tests.defs.campaigns.campaigns import started
@@ -88,12 +87,13 @@ def page(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Page:
 def test_it_links_to_the_three_things_that_people_do() -> None:
     """The first lesson is one range of the fact and all that is made of it."""
     spec = start_here_spec(SMALL_CATALOG)
-    text = str(spec.description)
+    text = str([each.value for each in spec.metadata.values()])
     assert "(/asset-groups~key%3A%22fact_sales_transactions%22%2B/)" in text
     assert 'key:"fact_sales_transactions"+' in text
     assert "(/automation)" in text and "(/runs?view=backfills)" in text
     assert "--select fact_sales_transactions --partition-range A...B" in text
     assert spec.group_name == "begin"
+    assert max(len(str(each.value)) for each in spec.metadata.values()) <= SHOWN_AT_ONCE
 
 
 def test_an_empty_lakehouse_says_how_to_begin(page: Page) -> None:
@@ -141,20 +141,18 @@ def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Pa
     for step in (CampaignStep.SHADOW, CampaignStep.VALIDATE):
         journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
     page.tick()
-    assert page.shown()[0][PEOPLE] == (
-        f"{name} waits for approval: backfill status {PLAN.id} shows the difference; to publish it: "
-        f"`backfill approve {PLAN.id}`"
-    )
+    assert page.shown()[0][PEOPLE] == f"**{name} waits for approval**.\n\nTo do: `backfill diff {PLAN.id}`"
     shown = page_of(PLAN, PlanStanding.WAITING)
     page.instance.add_dynamic_partitions(CAMPAIGNS, [shown])
     page.tick()
+    link = asset_page("campaign", shown)
     assert page.shown()[0][PEOPLE] == (
-        f"[{name} waits for approval: its page has the difference, and how to approve it]"
-        f"({asset_page('campaign', shown)})"
+        f"[**{name} waits for approval**]({link}).\n\nTo do: [read its difference, and approve it there]({link})"
     )
+    assert "1 thing below waits for a person's decision." in str(page.shown()[0][STATE])
     journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
     page.tick()
-    assert str(page.shown()[0][PEOPLE]).startswith(f"[{name} was stopped: a limit](/assets/campaign")
+    assert str(page.shown()[0][PEOPLE]).startswith(f"[**{name} was stopped**]({link}): a limit.")
 
 
 def test_what_waits_for_a_person_is_there(page: Page) -> None:
@@ -175,8 +173,10 @@ def test_a_place_that_takes_no_notices_is_there(page: Page) -> None:
     note_failure(storage, "log", NotDelivered("the handler is gone"), MADE)
     page.tick()
     shown = str(page.shown()[0][PEOPLE])
-    assert "takes no notices since 2017-06-01 00:00 UTC" in shown and "the handler is gone" in shown
-    assert shown.endswith("`backfill maintain --send-notices`")
+    assert shown == (
+        "**log takes no notices since 2017-06-01 00:00 UTC**: the handler is gone. It is tried again by itself.\n\n"
+        "To do: try it now: `backfill maintain --send-notices`"
+    )
     forget_failures(storage, "log")
     page.tick()
     assert page.shown()[0][PEOPLE] == "Nothing."
@@ -189,9 +189,9 @@ def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:
     other = campaign_of("plan-0123456789abcdef")
     page.lakehouse.storage.write_bytes(f"_campaigns/{other}/000000.json", b'{"kind": "of a later version"}')
     page.tick()
-    shown = str(page.shown()[0][PEOPLE])
-    assert f"{at.campaign} waits for approval" in shown
-    assert f"{other} cannot be read" in shown
+    shown = page.shown()[0]
+    both = {str(shown[f"{PEOPLE}, 1"]).split("**")[1], str(shown[f"{PEOPLE}, 2"]).split("**")[1]}
+    assert both == {f"{at.campaign} waits for approval", f"{other} cannot be read"}
 
 
 def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(Storage, "read_bytes", noting)
         page.tick()
-    assert str(page.shown()[0][PEOPLE]).startswith(f"{at.campaign} waits for approval")
+    assert f"**{at.campaign} waits for approval**" in str(page.shown()[0][PEOPLE])
     assert [path.split("/")[1] for path in read if path.startswith("_campaigns/") and at.campaign not in path] == over
 
 
@@ -250,9 +250,11 @@ def test_a_new_day_is_for_a_person_once_the_daily_job_was_turned_off(tmp_path: P
         _turn_off(page.instance, "every_day_small")
         page.tick()
         shown = str(page.shown()[0][PEOPLE])
-        assert escape_markdown("raw_sales 2017-03-03 landed, and nothing builds it: the daily job is off.") in shown
-        assert "](/locations/backfill_assets/schedules/every_day_small) " in shown
-        assert shown.endswith("`backfill run raw_sales+ --days 2017-03-03`")
+        switch = "/locations/backfill_assets/schedules/every_day_small"
+        assert shown == (
+            f"[**raw_sales 2017-03-03: landed, and nothing builds it**]({switch}): The daily job is off.\n\n"
+            f"To do: [turn on every_day_small, which builds each day that has ended]({switch})"
+        )
 
 
 def _turn_off(instance: dg.DagsterInstance, schedule: str) -> None:
@@ -266,33 +268,47 @@ def _turn_off(instance: dg.DagsterInstance, schedule: str) -> None:
 BUILT = "sales: 2 days in 12 tables, 2017-03-01..2017-03-02"
 
 
-def _said(answer: Answer) -> dict[str, str]:
-    return {name: str(value.value) for name, value in state_metadata(answer).items()}
-
-
 def test_the_state_in_a_sentence() -> None:
-    """What there is, whether it is sound, and what changed last."""
-    (state,) = state_answer([BUILT], newest=" The newest publication is p1.").parts
-    assert state == Line(
-        f"Published: {BUILT}. Every published day is made of what is published now: nothing to repair. "
-        "The newest publication is p1."
+    """What needs a person, whether it is sound, what there is, and what changed last."""
+    sound = "Every published day is made of what is published now: nothing to repair."
+    wrong, choice = ToDo("one", Urgency.WRONG), ToDo("two", Urgency.CHOICE)
+    assert state_sentence([BUILT], off=" It is off.") == f"{sound} Published: {BUILT}. It is off."
+    assert state_sentence([BUILT], is_at_work=True).startswith("The sensor repairs is at work.")
+    assert "in quarantine" in state_sentence([BUILT], is_any_rejected=True)
+    assert state_sentence([BUILT], is_at_work=True, people=[wrong, choice]).startswith(
+        "2 things below need a person, the most urgent first."
     )
+    assert state_sentence([BUILT], people=[wrong]).startswith("1 thing below needs a person.")
+    assert state_sentence([BUILT], people=[choice]).startswith(f"{sound} 1 thing below waits for a person's decision.")
 
 
-def test_what_needs_a_person_is_counted_and_listed() -> None:
-    """Before what sensors do by themselves."""
-    two = _said(state_answer([BUILT], is_at_work=True, people=[Line("one"), Line("two", link="/here")]))
-    assert "2 things below need a person." in two[STATE]
-    assert two[PEOPLE] == "one\n\n[two](/here)"
-    assert "1 thing below needs a person." in _said(state_answer([BUILT], people=[Line("one")]))[STATE]
-    assert "repairs is at work" in _said(state_answer([BUILT], is_at_work=True))[STATE]
-    assert _said(state_answer([BUILT]))[PEOPLE] == "Nothing."
-
-
-def test_a_long_list_is_cut_and_says_so() -> None:
-    """Dagster shows a short text at once, and hides a long one behind a click."""
-    people = _said(state_answer([BUILT], people=[Line(str(n)) for n in range(20)]))[PEOPLE]
-    assert people.endswith("and 8 more: see the newest tick of the sensor repairs")
+def test_five_items_are_shown_without_a_button(page: Page) -> None:
+    """Each with its title, link and step, the gravest first, whatever is said of it; of days of an older version with
+    the plan that compares them. Dagster shows Markdown of up to 999 characters where it is.
+    """
+    publish_chain(page.lakehouse, "p", DAYS, versions={"fact_sales_transactions": "v1"})
+    page.builder.log = page.lakehouse.publisher.log
+    for day in DAYS:
+        page.lakehouse.write_past_the_protocol("raw_sales", day, [7])
+    note_failure(page.lakehouse.storage, "log", NotDelivered("gone " * 400), MADE)
+    for number in range(2):
+        name = campaign_of(f"plan-{number:016x}")
+        journal.write(page.lakehouse.storage, name, JournalEntry(kind="started", at=MADE))
+        journal.write(page.lakehouse.storage, name, JournalEntry(kind="stopped", at=MADE, reason="limit " * 400))
+    page.tick()
+    shown = page.shown()[0]
+    items = [str(text) for label, text in shown.items() if label.startswith(PEOPLE)]
+    assert max(map(len, items)) <= SHOWN_AT_ONCE and all("To do: " in each for each in items)
+    titles = [each.split("**")[1] for each in items]
+    assert titles[:2] == [
+        "log takes no notices since 2017-06-01 00:00 UTC",
+        "raw_sales 2017-03-01..2017-03-02: foreign write to raw",
+    ]
+    assert titles[-1] == "fact_sales_transactions 2017-03-01..2017-03-02" and len(titles) == 5
+    pad = "/locations/backfill_assets/jobs/campaign/playground/setup?config="
+    assert f"[compare v2 with it]({pad}" in items[-1] and "target%3A%20fact_sales_transactions" in items[-1]
+    assert items[-1].endswith("`backfill plan fact_sales_transactions --days 2017-03-01..2017-03-02`")
+    assert "backfill run" not in items[-1]
 
 
 def test_the_days_are_those_of_the_last_daily_table() -> None:

@@ -341,3 +341,7 @@ def test_the_letter_asks_for_what_can_be_decided_now() -> None:
     said = told(states)
     assert (said["before"], said["after"]) == ("main", "with-v2"), "two states ask no one for approval"
     assert not {"next", "who_may_approve", "plan"} & said.keys()
+    states = states.model_copy(update={"left": "publication 20170601t120300-fact-3c4d5e6f", "right": "main"})
+    assert "backfill diff 20170601t120300-fact-3c4d5e6f main --long" in str(
+        difference_answer(states, DeclaredOfTables()).brief
+    ), "a state is named as it is typed"

@@ -159,10 +159,10 @@ def test_the_whole_campaign_is_reported_by_the_table_that_was_asked_for() -> Non
     """Unless it does not change and another one does."""
     other = month(2, table="other")
     assert difference(other, month(22)).sentence == (
-        "report, March 2017: revenue eur -0.40 %, 22 of 31 days. 2 of 2 tables change."
+        "report, March 2017: revenue eur -0.40 % on 22 of 31 days. 2 of 2 tables change."
     )
     assert difference(other, month(0), expected=("rows unchanged",)).sentence == (
-        "other, March 2017: revenue eur -0.037 %, 2 of 31 days. 1 of 2 tables changes. It is as expected."
+        "other, March 2017: revenue eur -0.037 % on 2 of 31 days. 1 of 2 tables changes. It is as expected."
     )
     broken = difference(month(22), expected=("rows unchanged", "revenue_eur < 0.5% a day"))
     assert broken.sentence.endswith("1 of 2 expectations is not met.")
@@ -431,21 +431,21 @@ ONE_ROW = day_of_march(MARCH.first, "100").model_copy(update={"rows": RowCounts(
         # groups: up to three by name if all of them are known, all as all, others by their number
         (
             month(22, (by("department", ("GROCERY", 2), ("MEAT", 1)),)),
-            "March 2017: revenue eur -0.40 %, 22 of 31 days, all departments.",
+            "March 2017: revenue eur -0.40 % on 22 of 31 days, all departments.",
         ),
-        (month(1, (by("currency", ("USD", 2), ("EUR", 0)),)), "1 of 31 days, currency USD."),
-        (month(1, (by("currency", ("USD", 2), (None, 1), ("EUR", 0)),)), "1 of 31 days, currencies (none) and USD."),
-        (month(1, (by("store_id", *((str(n), int(n < 5)) for n in range(9))),)), "1 of 31 days, 5 of 9 stores."),
+        (month(1, (by("currency", ("USD", 2), ("EUR", 0)),)), "on 1 of 31 days, currency USD."),
+        (month(1, (by("currency", ("USD", 2), (None, 1), ("EUR", 0)),)), "on 1 of 31 days, currencies (none) and USD."),
+        (month(1, (by("store_id", *((str(n), int(n < 5)) for n in range(9))),)), "on 1 of 31 days, 5 of 9 stores."),
         (month(1, (listed(9, 3, ("c", 9), ("a", 2), ("b", 1)),)), "stores a and b and c."),
         (month(1, (listed(9, 4, ("c", 9), ("a", 2), ("b", 1), ("d", 1)),)), "4 of 9 stores."),
         (month(1, (listed(9, 3, ("c", 9), ("a", 2)),)), "3 of 9 stores."),
         (month(1, (listed(2000, 1200, ("c", 9)),)), "1,200 of 2,000 stores."),
         (month(1, (listed(2000, 2000, ("c", 9)),)), "all stores."),
-        (month(1, (listed(1, 1, ("c", 9)),)), "March 2017: revenue eur -0.018 %, 1 of 31 days."),
-        (month(1, (listed(9, 0, ("c", 0)),)), "March 2017: revenue eur -0.018 %, 1 of 31 days."),
+        (month(1, (listed(1, 1, ("c", 9)),)), "March 2017: revenue eur -0.018 % on 1 of 31 days."),
+        (month(1, (listed(9, 0, ("c", 0)),)), "March 2017: revenue eur -0.018 % on 1 of 31 days."),
         (
             month(1, (listed(9, 1, ("7", 3)), by("department", ("GROCERY", 2), ("MEAT", 1)))),
-            "1 of 31 days, store 7, all departments.",
+            "on 1 of 31 days, store 7, all departments.",
         ),
         # no sum changes: nothing at all; days that were held back; rows that differ in another column
         (month(0), "March 2017: nothing changes on 31 days."),
@@ -453,48 +453,51 @@ ONE_ROW = day_of_march(MARCH.first, "100").model_copy(update={"rows": RowCounts(
             month(0, days=(*month(0).days[:2], held(MARCH.last))),
             "March 2017: nothing changes on 3 days, 1 day held back.",
         ),
-        (month(0, days=[ONE_ROW]), "2017-03-01: 1 row changes although no sum does, 1 of 1 day."),
+        (month(0, days=[ONE_ROW]), "2017-03-01: 1 row changes on 1 of 1 day, although no sum does."),
         # the number of rows is the last measure; a table without one is not compared with its sums
-        (month(0, measures=(), days=[of_rows(FIRST, removed=1, unchanged=3)]), "2017-03-01: rows -25.0 %, 1 of 1 day."),
+        (
+            month(0, measures=(), days=[of_rows(FIRST, removed=1, unchanged=3)]),
+            "2017-03-01: rows -25.0 % on 1 of 1 day.",
+        ),
         (
             month(0, measures=(), days=[of_rows(FIRST, removed=600, added=600)]),
-            "2017-03-01: 1,200 rows change, 1 of 1 day.",
+            "2017-03-01: 1,200 rows change on 1 of 1 day.",
         ),
-        (month(0, measures=(), days=[of_rows(FIRST, changed=1)]), "2017-03-01: 1 row changes, 1 of 1 day."),
+        (month(0, measures=(), days=[of_rows(FIRST, changed=1)]), "2017-03-01: 1 row changes on 1 of 1 day."),
         # the first measure that changes: one that is known comes first, and a measure before the rows
-        (with_sums("net", "tax", "gross", "fees"), "2017-03-01: gross +25.0 %, 1 of 1 day."),
-        (with_sums("net", "tax"), "2017-03-01: rows +100.0 %, 1 of 1 day."),
+        (with_sums("net", "tax", "gross", "fees"), "2017-03-01: gross +25.0 % on 1 of 1 day."),
+        (with_sums("net", "tax"), "2017-03-01: rows +100.0 % on 1 of 1 day."),
         # days that are not staged yet are in no share and no count
-        (canary(), "March 2017: revenue eur -0.28 %, 1 of 2 days, 29 days not staged."),
+        (canary(), "March 2017: revenue eur -0.28 % on 1 of 2 days, 29 days not staged."),
         (month(0, days=WAITING), "2017-03-03..2017-03-31: nothing is staged yet."),
         (
             month(0, days=[day_of_march(FIRST, "100"), held(SECOND), held(FRIDAY), WAITING[-1]]),
             "March 2017: nothing changes on 3 days, 2 days held back, 1 day not staged.",
         ),
         # a total that was declared after a day was published is unknown
-        (UNMEASURED, "March 2017: revenue eur unknown, 1 of 2 days, 1 day held back."),
+        (UNMEASURED, "March 2017: revenue eur unknown on 1 of 2 days, 1 day held back."),
         (TableCompared(table="fact"), "No days."),
         # weeks and months are called so, a week by its days, also one that is in two months
-        (of_periods(Cadence.WEEKLY, date(2017, 2, 27)), "2017-02-27..2017-03-05: rows +100.0 %, 1 of 1 week."),
+        (of_periods(Cadence.WEEKLY, date(2017, 2, 27)), "2017-02-27..2017-03-05: rows +100.0 % on 1 of 1 week."),
         (
             of_periods(Cadence.WEEKLY, date(2017, 3, 6), date(2017, 3, 13)),
-            "2017-03-06..2017-03-19: rows +100.0 %, 2 of 2 weeks.",
+            "2017-03-06..2017-03-19: rows +100.0 % on 2 of 2 weeks.",
         ),
-        (of_periods(Cadence.MONTHLY, FIRST), "March 2017: rows +100.0 %, 1 of 1 month."),
+        (of_periods(Cadence.MONTHLY, FIRST), "March 2017: rows +100.0 % on 1 of 1 month."),
         (
             of_periods(Cadence.MONTHLY, FIRST, date(2017, 4, 1)),
-            "March 2017 to April 2017: rows +100.0 %, 2 of 2 months.",
+            "March 2017 to April 2017: rows +100.0 % on 2 of 2 months.",
         ),
         (
             of_periods(Cadence.DAILY, date(2017, 3, 31), date(2017, 4, 1)),
-            "2017-03-31..2017-04-01: rows +100.0 %, 2 of 2 days.",
+            "2017-03-31..2017-04-01: rows +100.0 % on 2 of 2 days.",
         ),
     ],
 )
 def test_a_table_in_one_sentence(table: TableCompared, sentence: str) -> None:
     """The period, the measure, the days and the groups; each number as it is."""
     found = table_sentence(table)
-    assert found == sentence if ":" in sentence or not table.groups else found.endswith(f", {sentence}")
+    assert found == sentence if ":" in sentence or not table.groups else found.endswith(f" {sentence}")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.model import source_code
 from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.logic import Logic, logic_of
 
@@ -202,6 +203,15 @@ def test_what_is_installed_counts_by_its_name_alone(logic: Write, monkeypatch: p
     monkeypatch.setattr(functions, "round", lambda column, scale=0: column)
     monkeypatch.setattr("pyspark.__version__", "4.2.99")
     assert logic().fingerprint == before.fingerprint
+
+
+def test_what_the_system_has_installed_is_no_code_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that shares the packages of the system does not name their folder."""
+    importlib.import_module("pyspark.sql.column")
+    monkeypatch.setattr(source_code, "_installed", lambda: ("/elsewhere",))
+    source_code._is_beside.cache_clear()
+    assert not source_code.Project.around("shop.datasets").owns("pyspark.sql.column")
+    source_code._is_beside.cache_clear()
 
 
 def test_what_a_version_reads_is_part_of_it() -> None:

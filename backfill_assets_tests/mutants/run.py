@@ -35,7 +35,8 @@ SECONDS = 600
 MUTANT_SECONDS = 120
 """Without a mutant the tests of each take some seconds."""
 _HEADER = re.compile(r"^# (breaks|must fail): (.+)$", re.MULTILINE)
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
+"""The name of a test, whose parameters may have spaces."""
 _NOTHING_RAN = (4, 5)
 _INTERRUPTED = (2, 3)
 

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.errors import UnknownVersion
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Version
 from backfill_assets.plan.inputs import inputs_of
@@ -45,14 +46,13 @@ def test_what_stops_comes_first_and_each_kind_together(world: World) -> None:
     world.write_past_the_protocol("daily", D)
     world.write_past_the_protocol("bronze", D)
     machine = Machine(free_bytes=0)
-    question = asked("fact", "2017-03-08..2017-03-09", force=True, version="v9")
+    question = asked("fact", "2017-03-08..2017-03-09", force=True)
     sizes = {table: {D: 100} for table in ("fact", "daily")}
     plan = make_plan(question, situation_of(world, today=D + timedelta(days=1), machine=machine, bytes=sizes))
     assert plan.stopped
     assert [(each.severity, each.kind, each.table) for each in plan.findings] == [
         ("stops", "days not ended", ""),
         ("stops", "disk space", ""),
-        ("stops", "unknown version", "fact"),
         ("warns", "foreign write", "daily"),
         ("warns", "input days not fresh", "bronze"),
     ]
@@ -74,15 +74,12 @@ def test_days_end_yesterday_and_begin_where_there_can_be_data(world: World) -> N
     assert (early.next_step, early.days) == ("Begin the days there.", ("2017-03-06..2017-03-07",))
 
 
-def test_an_unknown_version_is_named_with_those_there_are(world: World) -> None:
-    """A declared one is no finding, and neither is none at all; a raw table has no versions."""
-    (found,) = _findings(world, asked("fact", version="v9"), "unknown version")
-    assert found.message == "fact has no version 'v9'; the plan is made for the current one."
-    assert (found.severity, found.table, found.next_step) == ("stops", "fact", "Versions: v1, v2.")
-    for version in ("", "v1", "v2"):
-        assert _findings(world, asked("fact", version=version), "unknown version") == []
-    (raw,) = _findings(world, asked("raw", version="v1"), "unknown version")
-    assert raw.next_step == "Versions: none."
+def test_an_unknown_version_is_refused_with_those_there_are(world: World) -> None:
+    """A plan of the current one instead would be another question; a raw table has no versions."""
+    for table, known in (("fact", "v1, v2"), ("raw", "none")):
+        with pytest.raises(UnknownVersion, match=f"{table} has no version 'v9'") as refused:
+            make_plan(asked(table, version="v9"), situation_of(world))
+        assert refused.value.hint == f"Versions: {known}."
 
 
 # ------------------------------------------------------------------ inputs

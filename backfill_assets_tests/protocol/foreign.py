@@ -32,6 +32,12 @@ def drop_feature(storage: Storage, table: str, feature: str) -> int:
     return _protocol(storage, table, [name for name in features if name != feature])
 
 
+def give_to_catalog(storage: Storage, table: str, feature: str) -> int:
+    """From now on a catalog decides which commits the table has. The version that it made."""
+    features = {"readerFeatures": [feature], "writerFeatures": [feature, "inCommitTimestamp"]}
+    return _commit(storage, table, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}})
+
+
 def delete_by_vector(storage: Storage, table: str) -> int:
     """A row of the newest file is deleted as Spark does it where the table has deletion vectors: the file stays."""
     vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 34}

@@ -60,7 +60,7 @@ def test_a_writer_goes_on_as_soon_as_the_hold_is_released(storage: Storage) -> N
     assert wait(storage, clock, t=[D3], u=[D1]) == (0, [])
     seconds, told = wait(storage, clock, t=[D2, D3])
     assert (seconds, len(clock.slept)) == (2.0, 4)
-    assert told == [f"waiting for campaign-x, which is cutting over these days, for {HOLD_SECONDS} s at most"]
+    assert told == [f"waiting for plan-x, which is cutting over these days, for {HOLD_SECONDS} s at most"]
 
 
 def test_the_hold_of_a_dead_process_expires(storage: Storage) -> None:

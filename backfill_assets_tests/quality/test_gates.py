@@ -88,7 +88,7 @@ def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
     early: Metrics = {**RAW, "on_arrival_day": 90, "on_arrival_day_example": "2016-11-03"}
     told = _judged("bronze_sales", BRONZE, raw_sales=early, quarantine_sales={**QUARANTINE, "rows": 90})["few_rejected"]
     assert told.next_step.startswith("90 of them are on the day they arrived, for example 2016-11-03: before")
-    for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "backfill raw refresh raw_sales"):
+    for name in ("earliest_day", "first_day", "days_ahead", "backfill raw refresh raw_sales"):
         assert name in told.next_step
     assert (
         "Ask the source to send corrected rows, in a new file or as events, then build this day again."
@@ -194,7 +194,7 @@ def test_few_rows_may_give_way_to_an_equal_version(deduplicated: int, duplicates
             "a.jsonl.gz:1 and a.jsonl.gz:2"
         )
         assert outcome.expected == "at most 20"
-        assert "`numbered=True`" in outcome.next_step and "tolerated_duplicates" in outcome.next_step
+        assert "numbered=True" in outcome.next_step and "tolerated_duplicates" in outcome.next_step
 
 
 def test_a_dataset_that_says_nothing_tolerates_no_duplicates() -> None:

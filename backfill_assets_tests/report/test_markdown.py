@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from backfill_assets.report.answer import Answer, Grid, Line, Tone
-from backfill_assets.report.markdown import markdown
+from backfill_assets.report.markdown import markdown, with_commands
 from backfill_assets_tests.report.example import ANSWER, FIRST
 
 
@@ -21,3 +23,26 @@ def test_markdown_is_read_literally() -> None:
 def test_a_long_table_in_markdown_says_what_it_leaves_out() -> None:
     table = Grid("days", ("day",), [(FIRST + timedelta(days=n),) for n in range(53)])
     assert "| 2017-04-19 |\n\nand 3 more rows" in markdown(Answer(parts=(table,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "look (backfill show); if right, backfill incident close",
+            "look (`backfill show`); if right, `backfill incident close`",
+        ),
+        (
+            "backfill raw restore --dry-run says what is lacking",
+            "`backfill raw restore --dry-run` says what is lacking",
+        ),
+        (
+            "backfill run fact+ --days 2017-03-01..2017-03-02, then look",
+            "`backfill run fact+ --days 2017-03-01..2017-03-02`, then look",
+        ),
+        ("no backfill puts *it* right", "no backfill puts \\*it\\* right"),
+    ],
+)
+def test_commands_in_a_sentence_are_code(text: str, shown: str) -> None:
+    """From where a clause begins to the first plain word after the verb."""
+    assert with_commands(text) == shown

@@ -99,10 +99,10 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     before, sums, held = received(workshop), accounted(workshop), checksums(workshop, "raw_visits")
     assert {line for line, (_, is_arrival, _) in before.items() if is_arrival} == {("a", 1), ("b", 1), ("b", 2)}
     told = next(message for message in workshop.messages if "on the day of arrival" in message)
-    assert "3 rows" in told and f"{EARLY} is before {TOO_LATE}, `first_day` of its dataset" in told
-    assert "`earliest_day` of the source visits" in told
+    assert "3 rows" in told and f"{EARLY} is before {TOO_LATE}, first_day of its dataset" in told
+    assert "earliest_day of the source visits" in told
     listed = " ".join(backfill("raw", "quarantine", "quarantine_visits").stdout.split())
-    assert f"is before {TOO_LATE}, `first_day` of its dataset" in listed
+    assert f"is before {TOO_LATE}, first_day of its dataset" in listed
     assert statuses(backfill, "raw_visits") == dict.fromkeys(ARRIVED, FRESH)
 
     declare_from(monkeypatch, RIGHT)

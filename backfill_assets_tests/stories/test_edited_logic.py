@@ -92,7 +92,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, t
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setattr("backfill_assets_tests.workshop.declared", lambda: catalog.load(f"{PACKAGE}.datasets"))
     with pytest.MonkeyPatch.context() as patch:
-        assert CliRunner().invoke(main, ["init", PACKAGE]).exit_code == 0
+        assert CliRunner().invoke(main, ["init", ".", PACKAGE]).exit_code == 0
         backfill = type_on(Workshop(tmp_path / "home", lambda: spark))
         patch.setenv("BACKFILL_DATASETS", f"{PACKAGE}.datasets")
         forget_project()

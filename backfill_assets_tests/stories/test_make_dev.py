@@ -16,7 +16,7 @@ from backfill_assets_tests.stories import waiting_location
 from backfill_assets_tests.stories.real_dagster import MakeDev
 from backfill_assets_tests.stories.waiting_location import MAY_END
 
-DAEMON, CODE, UI = "dagster_internals daemon", "code-server", "dagster_webserver"
+DAEMON, CODE, UI = "dagster_internals daemon", "code-server", "dagster_internals webserver"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up below /proc"),

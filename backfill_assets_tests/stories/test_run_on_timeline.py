@@ -92,28 +92,27 @@ def is_traced_on_the_timeline(workshop: Workshop) -> None:
 def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
     """Publishing the timeline stages a plan: the campaign's timeline is read as any other, and changed by none."""
     plan = types("timeline", "publish", "trial")["plan"]
-    campaign = plan.replace("plan-", "campaign-")
     assert [(each["timeline"], each["of"]) for each in types("timeline", "list")["timelines"]] == [
         ("trial", ""),
-        (campaign, "a campaign"),
+        (plan, "a campaign"),
     ]
     differing = [
         {row["table"]: row["differ_from_main"] for row in types("timeline", "show", name)["tables"]}
-        for name in (campaign, "trial")
+        for name in (plan, "trial")
     ]
     assert differing[0] == differing[1] != {}
-    days = types("status", FACT, "--on", campaign)[FACT]["days"]
+    days = types("status", FACT, "--on", plan)[FACT]["days"]
     assert {day["status"] for day in days if day["publication"] == "of its own"} == {"fresh"}
-    shown = types("show", FACT, str(DAYS.first), "--on", campaign)
+    shown = types("show", FACT, str(DAYS.first), "--on", plan)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
-        ("timeline", "keep", campaign, "--name", "mine"),
-        ("run", FACT, "--days", str(DAYS), "--on", campaign),
+        ("timeline", "keep", plan, "--name", "mine"),
+        ("run", FACT, "--days", str(DAYS), "--on", plan),
     ):
         assert f"backfill timeline delete {plan}" in backfill(*words, exit_code=1).stderr
-    assert "backfill diff main" in backfill("timeline", "open", campaign, exit_code=1).stderr
+    assert "backfill diff main" in backfill("timeline", "open", plan, exit_code=1).stderr
     backfill("timeline", "delete", plan, "--yes")
-    assert "There is no open campaign" in backfill("timeline", "show", campaign, exit_code=1).stderr
+    assert "There is no open campaign" in backfill("timeline", "show", plan, exit_code=1).stderr
 
 
 def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_the_next_run(

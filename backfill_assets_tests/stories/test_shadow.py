@@ -13,6 +13,7 @@ from backfill_assets.campaign.cutover import CutOver, cut_over
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import FactSalesTransactions
+from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Aggregates, DayFacts, DayRule, Dimension, GateFinding
 from backfill_assets.rebuild.outcome import ADOPTED
@@ -145,6 +146,8 @@ def test_of_two_campaigns_over_the_same_days_the_second_has_nothing_to_do_or_nam
     after: dict[str, dict[date, str]] = checksums(staged)
     with pytest.raises(InvalidRequest, match="has staged nothing that main does not have already"):
         cut(staged, "campaign-same")
-    with pytest.raises(PublicationRefused, match=rf"was brought by {CAMPAIGN} \({first.published.publication}\)"):
+    with pytest.raises(
+        PublicationRefused, match=rf"was brought by {plan_of(CAMPAIGN)} \({first.published.publication}\)"
+    ):
         cut_over(staged.builder.lake, "campaign-other", [other], RUN, staged.messages.append)
     assert checksums(staged) == after

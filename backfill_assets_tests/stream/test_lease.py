@@ -21,6 +21,7 @@ from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import (
     LEASE_SECONDS,
     RUN_VARIABLE,
+    HeldEvents,
     StreamBatch,
     StreamHolder,
     StreamLease,
@@ -278,3 +279,13 @@ def test_a_batch_is_described_in_one_line() -> None:
     assert str(batch.model_copy(update={"delays": late})) == f"{text}, p99 9.5 s"
     slow = batch.model_copy(update={"events": 2_000, "slowed_down": "the source took 4.1 s: reading at 250 records/s"})
     assert str(slow) == "batch 7: 2,000 events in 1.3 s; slowed down: the source took 4.1 s: reading at 250 records/s"
+
+
+def test_what_was_held_back_stays_so_until_the_next_stream_has_looked(storage: Storage, clock: Clock) -> None:
+    """A start may take minutes, in which nothing is over."""
+    held = HeldEvents(table="bronze_sales", day=NOON.date(), rule="few_rejected", why="", events=9, since=NOON)
+    lease = acquire(storage, clock)
+    lease.beat(state="live", held_back=(held,))
+    lease.release()
+    assert acquire(storage, clock).status.held_back == (held,)
+    assert [each.held_back for each in read_streams(storage)] == [(held,)]

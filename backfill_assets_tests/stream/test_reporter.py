@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from backfill_assets.stream.batches import BatchRead
 from backfill_assets.stream.delays import Delays, Received, delays_of
 from backfill_assets.stream.lease import HeldEvents, StreamBatch, acquire_stream
 from backfill_assets.stream.reporter import StreamEvent, StreamReporter
+from backfill_assets.stream.run import _tell
 
 SENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 DAY, NEXT = date(2026, 3, 2), date(2026, 3, 3)
@@ -67,6 +69,22 @@ def test_the_delay_until_revenue_is_named_beside_the_one_until_raw(watching: Wat
     assert watching.delays == {"raw_sales": Delays(3, 3), "fact_daily_revenue": Delays(9, 9)}
     assert "in raw_sales after p50 3.0 s" in watching.reports[-1].text
     assert "in fact_daily_revenue after p50 9.0 s" in watching.reports[-1].text
+
+
+def test_a_start_says_what_it_waits_for_once(watching: Watching) -> None:
+    """It may take minutes, and a log has no progress beside these lines; a query that is started again is no start."""
+    progress: list[str] = []
+    tell = partial(_tell, watching.lease, progress.append, watching.reports.append)
+    tell("3 days that fell behind: built first")
+    assert watching.lease.status.note == "3 days that fell behind: built first"
+    watching.watched.started()
+    watching.watched.started()
+    tell("bronze_sales: 1/3 days staged")
+    assert [(each.kind, each.text.partition(".")[0]) for each in watching.reports] == [
+        ("starting", "Starting: 3 days that fell behind: built first"),
+        ("reading", "Reading landing"),
+    ]
+    assert progress == ["bronze_sales: 1/3 days staged"]
 
 
 def test_events_of_a_day_that_waits_count_when_it_has_followed(watching: Watching) -> None:

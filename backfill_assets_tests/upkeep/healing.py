@@ -23,6 +23,7 @@ from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttem
 from backfill_assets.upkeep.trouble import (
     FailedWatch,
     HeldByGates,
+    HeldByStream,
     RepairContext,
     RunningStreams,
     WriteUnderWay,
@@ -122,6 +123,8 @@ class Life:
     flaky: dict[TableDay, int] = field(default_factory=dict)
     """Days whose next runs die, and how many."""
     gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
+    streamed: dict[TableDay, HeldByStream] = field(default_factory=dict)
+    """What a stream holds back: its events grow with each look."""
     rolled_back: set[str] = field(default_factory=set)
     """Publications that a person has put back."""
     undone_with_raw: set[str] = field(default_factory=set)
@@ -176,6 +179,7 @@ class Life:
             failed_watches=list(self.watches.values()),
             incidents=by_days(known),
             failed_gates=self.gates,
+            held_by_streams=self._held_by_streams(),
             not_run=self.not_run,
             suspicions=self.suspicions,
             rollbacks=self._rollbacks,
@@ -186,6 +190,14 @@ class Life:
             streams=streams,
             busy=busy,
         )
+
+    def _held_by_streams(self) -> dict[TableDay, HeldByStream]:
+        for key, held in self.streamed.items():
+            words = (
+                f"{held.events + 1} events reach no table: few_rejected: {held.events + 1} rows, expected at most 20"
+            )
+            self.streamed[key] = replace(held, words=words, events=held.events + 1)
+        return self.streamed
 
     def _spent(self, known: Sequence[Incident]) -> Decimal:
         if self.bounds.core_seconds is None:
@@ -315,7 +327,8 @@ class Life:
 
     def told_of(self, found: Iterable[Incident]) -> dict[str, str]:
         """The stages that were told of each incident, as they came."""
-        files = sorted(self.storage.files("_outbox/due"), key=lambda file: file.modified_ms)
+        files = [file for folder in ("due", "delivered") for file in self.storage.files(f"_outbox/{folder}")]
+        files.sort(key=lambda file: file.modified_ms)
         keys = [file.path.rpartition("/")[2].removesuffix(".json") for file in files]
         return {
             each.id: " ".join(key.removeprefix(f"{each.id}-") for key in keys if key.startswith(f"{each.id}-"))

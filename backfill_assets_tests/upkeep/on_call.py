@@ -10,6 +10,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
 from backfill_assets.upkeep.incidents import Incident
+from backfill_assets.upkeep.trouble import HeldByStream
 from backfill_assets_tests.upkeep.healing import Life
 
 Event = Callable[[Life, date], object]
@@ -111,6 +112,21 @@ def _good(life: Life, day: date) -> None:
     _rows(life, day)
 
 
+def _held_by_stream(life: Life, day: date) -> None:
+    """It goes on reading into raw."""
+    _rows(life, day)
+    key = TableDay("bronze", day)
+    life.streamed[key] = HeldByStream(
+        "", 60, life.now, f"backfill raw release bronze {day}", evidence=f"{day} {life.now}"
+    )
+
+
+def _released(life: Life, day: date) -> None:
+    """A person publishes the day without its rejected rows, and the stream lets it follow from then on."""
+    del life.streamed[TableDay("bronze", day)]
+    _built_by_hand(life, day)
+
+
 def _too_late(life: Life, day: date) -> None:
     asks = Lateness(7, "ask")
     life.steps = tuple(replace(step, lateness=asks) if step.name == "raw" else step for step in life.steps)
@@ -182,6 +198,7 @@ FAULTS: Mapping[str, Fault] = {
     "raw overwritten": Fault(_foreign("raw"), ("foreign-write-to-raw-raw",), ends=_put_back("raw")),
     "run died": Fault(_dies, ("run-failed-revenue",)),
     "held back": Fault(_both(_bad, _rows), ("late-rows-bronze",), ends=_good),
+    "held back from a stream": Fault(_held_by_stream, ("held-back-by-gates-bronze",), ends=_released),
     "neighbours failed": Fault(
         _both(_bad, _forget("bronze", "quarantine", days=2)),
         ("never-built-bronze",),

@@ -159,3 +159,14 @@ def test_it_waits_for_what_is_under_way_on_its_tables() -> None:
     found = arrivals_due([[BUILT_FX, late]], {"raw_sales": "the run 0123"})
     assert found.launch == ()
     assert "the run 0123" in found.waiting[0]
+
+
+def test_rates_from_before_the_first_sale_that_nothing_needs_wait_for_nobody() -> None:
+    """The sample lands rates for ten days before its sales, of which results look back to eight."""
+    older = date(2017, 2, 19)
+    rates = replace(BUILT_FX, files={older: [f"fx_rates/{older}/a"], **FX.files})
+    assert "from before the first ingested day" in arrivals_due([[rates, BUILT]], {}).waiting[0]
+    assert arrivals_due([[replace(rates, begins=D), BUILT]], {}) == arrivals_due([], {})
+    begun = replace(rates, begins=D, taken_in=[*rates.taken_in, "fx_rates/2017-02-18/a"])
+    (late,) = arrivals_due([[begun, BUILT]], {}).launch
+    assert late.days == {"raw_fx_rates": (older,)}

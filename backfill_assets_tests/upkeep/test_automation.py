@@ -86,7 +86,7 @@ def test_a_sensor_that_stands_still_is_named(storage: Storage) -> None:
     book.note_end("repairs", 60, NOON)
     book.note_end("campaigns", 30, NOON + 13 * MINUTE)
     (words,) = book.troubles(NOON + 14 * MINUTE)
-    assert words == "the sensor repairs last ran to its end 14 minutes ago: is `dagster-daemon` running?"
+    assert words == "the sensor repairs last ran to its end 14 minutes ago: is dagster-daemon running?"
     assert not list(book.troubles(NOON + 14 * MINUTE, ["repairs"]))
 
 

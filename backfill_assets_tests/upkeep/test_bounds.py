@@ -17,7 +17,7 @@ D = Decimal
     ("text", "days", "needs", "lately", "price", "said"),
     [
         ("", 400, "0", "0", None, ""),
-        ("", 401, "0", "0", None, "it has 401 days, and a repair may have 400"),
+        ("", 401, "0", "0", None, "it would rebuild 401 days, and a repair may rebuild 400"),
         ("core_seconds=100", 1, "60", "40", None, ""),
         ("core_seconds=100", 1, "60", "41", None, "it needs about 60 core seconds, 41 were spent in 24 hours"),
         ("money=1", 1, "3600", "0", "1", ""),

@@ -27,6 +27,7 @@ from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttem
 from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, WriteUnderWay
 from backfill_assets_tests.defs.small_chain import inputs_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
+from backfill_assets_tests.upkeep.incident import incident
 
 pytestmark = pytest.mark.data
 DAY, NEXT_DAY, MONDAY = date(2017, 3, 7), date(2017, 3, 8), date(2017, 3, 6)
@@ -266,3 +267,11 @@ def test_a_notice_has_the_facts_and_the_one_step(lakehouse: InEuros) -> None:
     assert (told.facts, told.to_do) == (found.facts, "backfill run plan-7")
     assert "backfill run plan-7" not in " ".join(told.lines)
     assert notice_of(found, "closed").to_do == ""
+
+
+def test_the_end_compares_the_first_days_that_changed_and_nothing_that_could_not_be_read() -> None:
+    days = tuple(DAY + timedelta(days=number) for number in range(9))
+    over = {"days": days, "outcome": "repaired", "after": dict.fromkeys(days, "2 rows")}
+    told = notice_of(incident(**over, before=dict.fromkeys(days[1:], "1 row")), "closed")
+    assert told.lines[1:-1] == (*(f"{day}: 1 row -> 2 rows" for day in days[1:6]), "and 3 more days")
+    assert notice_of(incident(**over), "closed").lines[:-1] == ("repaired",)

@@ -20,13 +20,14 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.upkeep.findings import PENDING, saying
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.strategies.how_many import drawn
+from backfill_assets_tests.upkeep.failing_places import ROUTES, Post, in_turn
 from backfill_assets_tests.upkeep.healing import WEEKS, Lakehouse, Life, sound
 from backfill_assets_tests.upkeep.on_call import A_DAY, FAULTS, Fault, beginning_of
 
 pytestmark = pytest.mark.data
 A_MINUTE, TICKS_A_DAY, FOUR_O_CLOCK = timedelta(minutes=1), 1440, 240
-RUNS_EVERY = 4
-"""Backfills end at each fourth look."""
+RUNS_EVERY, AFTERWARDS = 4, 40
+"""Backfills end at each fourth look; in so many after the last fault, each place is tried again."""
 
 
 @cache
@@ -39,8 +40,10 @@ def weeks() -> Lakehouse:
     return _sound_weeks()
 
 
-def look(life: Life, number: int) -> None:
+def look(life: Life, number: int, post: Post | None = None) -> None:
     life.tick()
+    if post is not None:
+        post.look()
     if number % RUNS_EVERY == RUNS_EVERY - 1:
         life.run_backfills()
     if number % TICKS_A_DAY == FOUR_O_CLOCK:
@@ -146,21 +149,29 @@ def _overlapping(faults: Sequence[Placed]) -> int:
     ids=["a day", "a week"],
 )
 def test_a_week_on_call(weeks: Lakehouse, tmp_path: Path, minutes: int, count: int) -> None:
-    """One look a minute: incidents are causes, tellings are openings and closings, none is wrong, none is left open."""
+    """One look a minute: incidents are causes, tellings are openings and closings, none is wrong, none is left open.
+
+    Each way of being told fails in turn: each place that works has each telling at once, once and in order.
+    """
     life, faults = Life.beginning(Storage(str(tmp_path)), weeks), placed(7, minutes, count)
+    post = Post(life, in_turn(life.now, minutes))
     for number in range(minutes):
         for each in faults:
             if number == each.minute:
                 each.fault.begins(life, each.day)
             if number == each.until:
                 each.fault.ends(life, each.day)
-        look(life, number)
+        look(life, number, post)
+    for number in range(AFTERWARDS):
+        look(life, number, post)
     found, told = check_what_was_told(life, [each.fault for each in faults])
+    post.check(told)
     heard = sum(bool(stages) for stages in told.values())
     tellings = sum(len(stages.split()) for stages in told.values())
     print(
         f"\n{minutes:,} looks, {len(faults)} faults, {_overlapping(faults)} of them overlapping others: "
-        f"{len(found)} incidents, {heard} told, {tellings} tellings, {len(life.launched)} backfills, 0 open"
+        f"{len(found)} incidents, {heard} told, {tellings} tellings, {len(life.launched)} backfills, 0 open; of these "
+        f"each place had {', '.join(str(len(post.got[route.name])) for route in ROUTES)}, {len(post.again)} twice"
     )
 
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS
 from backfill_assets.upkeep.diagnosis import Cause
@@ -80,8 +80,8 @@ FACT_AND_REPORTS = _of({D}, "fact", "revenue", weeks={MONDAY})
 UNDONE_FACT = (published("bronze", D, checksum="8"), published_by("undo", "fact", D))
 DAMAGED_OF_GONE = (published("fact", D, code="v0"), overwritten("fact", D))
 GONE_FACT = (
-    "fact 2017-03-07: foreign write, and it was published with v0, which is not declared any more -> declare v0 "
-    "again, or build it with v2 if that is to count: backfill run fact+ --days 2017-03-07"
+    "fact 2017-03-07: foreign write, and it was published with v0, which is not declared any more; declare it "
+    "again to keep it -> see what v2 makes of it: backfill plan fact --days 2017-03-07"
 )
 CASES = (
     Case("nothing"),
@@ -175,8 +175,8 @@ CASES = (
         (late(D, E),),
         _of({E}, *SALES, weeks=set()),
         StaleReason.LATE_ROWS,
-        people=("bronze 2017-03-07: Dagster has no such partition",),
-        seen={"has_partition": lambda _, day: day > D},
+        people=("bronze 2017-03-07: earlier than the first partition",),
+        seen={"is_built": lambda _, day: day > D},
     ),
     Case(
         "a day after the last partition waits for it and needs no person",
@@ -184,7 +184,7 @@ CASES = (
         LATE_SALES,
         StaleReason.LATE_ROWS,
         waiting=(f"bronze {E}: later than the last partition",),
-        seen={"has_partition": lambda _, day: day < E},
+        seen={"is_built": lambda _, day: day < E},
     ),
     Case(
         "damaged days are built by the version that they were published with",
@@ -214,7 +214,9 @@ CASES = (
             "weekly": {NEXT_WEEK},
         },
         StaleReason.LATE_ROWS,
-        people=("fact 2017-03-06..2017-03-12: built by other code -> ",),
+        people=(
+            "fact 2017-03-06..2017-03-12: made by v1, which repairs keep, and v2 is current -> compare v2 with it: ",
+        ),
         world=OLD,
     ),
     Case(
@@ -334,17 +336,19 @@ def test_what_a_version_that_was_edited_would_build_is_left_to_a_person(world: W
 
 
 def test_what_a_plan_is_rebuilding_is_left_to_it() -> None:
-    """A person who launched these days as well would do its work twice. The command names no day between the others:
-    one range would build days of the current version, and days that were never built, as well.
+    """A person who planned these days as well would do its work twice: the plan ends before such a day. Days of the
+    current version between the others stay as they are in it.
     """
     world = two_version_world()
     first, second, third, *others = list(DAYS)[:7]
     rebuilt = {TableDay("fact", second): "plan-1"}
     decision = _decide(world, rebuilt_by=rebuilt)
     (waiting,), (action,) = decision.waiting, decision.for_people
-    assert waiting == f"fact {second}: built by other code; plan-1 is rebuilding these days"
+    assert waiting == (
+        f"fact {second}: made by v1, which repairs keep, and v2 is current; plan-1 is rebuilding these days"
+    )
     assert action.days == (first, third, *others)
-    assert f"--days {first} --days {third}" in action.next_step
+    assert action.next_step.endswith(f": backfill plan fact --days {first}") and action.plan == DayRange(first, first)
     assert _decide(happened(world, late(NEXT_WEEK)), rebuilt_by=rebuilt).waiting == (waiting,), "beside a repair too"
     (action,) = _decide(happened(world, published("fact", second))).for_people
-    assert f"backfill run fact+ --days {first} --days {third}" in action.next_step
+    assert action.next_step.endswith(f": backfill plan fact --days {first}..{others[-1]}")

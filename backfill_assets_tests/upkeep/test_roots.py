@@ -14,6 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.upkeep.healing import WEEKS, Lakehouse, Life, sound
+from backfill_assets_tests.upkeep.on_call import FAULTS
 
 pytestmark = pytest.mark.data
 Event = Callable[[Life], object]
@@ -63,6 +64,14 @@ def overwritten(table: str, day: date = D) -> Event:
 def put_back(table: str, day: date = D) -> Event:
     """The writer takes its files away again."""
     return lambda life: life.world.newest[table].__setitem__(day, life.world.states[TableDay(table, day)].physical)
+
+
+def streamed(day: date = D) -> Event:
+    return lambda life: FAULTS["held back from a stream"].begins(life, day)
+
+
+def released(day: date = D) -> Event:
+    return lambda life: FAULTS["held back from a stream"].ends(life, day)
 
 
 def four_o_clock(life: Life) -> None:
@@ -254,6 +263,21 @@ ROWS = (
         ],
         {"bronze: held back by gates: 1: person": "given-up", "fact: input rebuilt: 1: closed": ""},
         follows={"bronze": (E,), "fact": (D, E)},
+    ),
+    Row(
+        "a day that a gate holds back from a stream, which goes on reading, and is started anew",
+        [streamed(), hours(3), released(), hours(1)],
+        {"bronze: held back by gates: 1: closed": "opened closed"},
+    ),
+    Row(
+        "a producer that goes on over midnight is one incident, released day by day",
+        [streamed(), hours(3), streamed(E), hours(1), released(), hours(1)],
+        {"bronze: held back by gates: 1: person": "opened"},
+    ),
+    Row(
+        "what a person has closed stays so, however many events come, until it is held back anew",
+        [streamed(), closed, hours(3), released(), hours(1), streamed(), hours(1)],
+        {"bronze: held back by gates: 1: closed": "opened closed", "bronze: held back by gates: 1: person": "opened"},
     ),
     Row(
         "days that are right again leave the incident",

@@ -104,7 +104,7 @@ def test_a_day_may_be_built_that_has_a_partition_and_a_version_and_was_not_rolle
     happened(world, published_by("undo", "quarantine", D))
     assert _seen(world, rollbacks=lambda: ROLLED_BACK).may_build("bronze", D)
     happened(world, late(D))
-    seen = _seen(world, rollbacks=lambda: ROLLED_BACK, has_partition=lambda table, day: (table, day) != ("fact", E))
+    seen = _seen(world, rollbacks=lambda: ROLLED_BACK, is_built=lambda table, day: (table, day) != ("fact", E))
     keys = (("fact", D), ("raw", D), ("fact", NEVER), ("fact", E), ("revenue", E), ("bronze", D), ("bronze", E))
     assert [key for key in keys if not seen.may_build(*key)] == [("fact", E), ("bronze", D)]
     steps = (("bronze", D), ("quarantine", D), ("bronze", E), ("fact", D), ("bronze", NEVER))

@@ -199,7 +199,9 @@ def test_a_person_is_asked_where_the_undo_withdrew_rows_of_raw(undos: Undos) -> 
     assert all(D not in each.days.get(table, ()) for each in asked.launch for table in ("bronze", "fact"))
     causes = {(each.table, each.day): found.cause for each, found in asked.diagnoses.items() if each.day == D}
     assert causes == {("bronze", D): Cause.UNDONE_WITH_RAW, ("fact", D): Cause.UNDONE_WITH_RAW}
-    assert "launch it if it is to be made of what raw has now" in {each.next_step for each in asked.for_people}
+    assert "it was undone with its rows of raw; to build it from what raw has now, launch its days" in {
+        each.next_step for each in asked.for_people
+    }
 
 
 @given(st.lists(st.sampled_from(["change", "same", "undo", "redo", "merge"]), max_size=8))

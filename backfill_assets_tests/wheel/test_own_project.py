@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from backfill_assets.settings import cache_folder
 from backfill_assets_tests.wheel.build import build_wheel
 
 pytestmark = [pytest.mark.long, pytest.mark.story]
+_OF_INSTALLERS = ("PIP_", "SSL_", "UV_")
+"""Where packages are fetched from is a matter of the machine."""
 UV = cache_folder() / "bootstrap" / "bin" / "uv"
 DAY = "2026-01-05"
 REPORT = "report_orders"
@@ -69,10 +72,12 @@ class Project:
 
     def __call__(self, *words: str, exit_code: int = 0) -> str:
         """The command ``words``; its standard output."""
-        passed = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ}
+        kept = (*("JAVA_HOME", "SPARK_SUBMIT_OPTS"), *(name for name in os.environ if name.startswith(_OF_INSTALLERS)))
+        passed = {name: os.environ[name] for name in kept if name in os.environ}
+        passed |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "VIRTUAL_ENV": str(self.bin.parent)}
         environment = {**passed, "HOME": str(self.folder / "home"), "BACKFILL_JARS": str(cache_folder() / "jars")}
         done = subprocess.run(
-            [str(self.bin / words[0]), *words[1:]],
+            [shutil.which(words[0], path=passed["PATH"]) or words[0], *words[1:]],
             cwd=self.folder,
             env=environment | dict(self.variables),
             capture_output=True,
@@ -126,12 +131,16 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(1800)
 def test_a_project_of_ones_own_is_built_published_planned_and_undone(fresh: Path, tmp_path: Path) -> None:
+    """What ``init`` prints is typed as it is printed; then a second file lands."""
     project = Project(tmp_path, fresh)
-    project("backfill", "init", "shop")
-    project("backfill", "doctor")
+    said = project("backfill", "init", "shop").splitlines()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shop"]
+    typed = "\n".join(line for line in said if line.startswith("  ")).replace("pip install", f"{UV} pip install")
+    seen = project("bash", "-euc", typed)
+    assert "2 passed" in seen and "12.50" in seen
+    project = Project(tmp_path / "shop", fresh)
     project("dagster", "definitions", "validate")
-    project.land(DAY, "a", ("1", "12.50"), ("2", "7.50"))
-    project("backfill", "dataset", "check", "orders")
+    project.land(DAY, "b", ("2", "7.50"))
     project("backfill", "run", f"+{REPORT}", "--days", DAY)
     assert project.amount() == "20.00"
     project.is_planned_and_undone()
@@ -147,7 +156,7 @@ def test_a_company_keeps_its_assets_checks_jobs_and_its_resource_spark(fresh: Pa
     own = '[tool.dagster]\nmodule_name = "company.definitions"\n'
     (tmp_path / "pyproject.toml").write_text(own)
     project = Project(tmp_path, fresh)
-    assert "Left as it is: pyproject.toml" in project("backfill", "init", "shop")
+    assert "Left as it is: pyproject.toml" in project("backfill", "init", ".", "shop")
     (tmp_path / "pyproject.toml").write_text(own + '\n[tool.backfill]\ndatasets = "shop.datasets"\n')
     project("backfill", "doctor")
     project("dagster", "definitions", "validate")

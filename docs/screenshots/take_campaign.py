@@ -25,9 +25,9 @@ ASSET, JOB, APPROVE_JOB, UNDO_JOB = "campaign", "campaign", "approve_campaign", 
 JOB_PAGE = f"/locations/backfill_assets/jobs/{JOB}"
 WAITS, PUBLISHED, TOLD, UNDONE = (
     "It waits for approval",
-    "Published ",
+    "Published: ",
     "The notice is sent",
-    "what they held before the campaign",
+    "are as before",
 )
 """What the page says when everything is compared, when it is published, when that was told, and when it is undone."""
 _CAMPAIGN_TAG = "backfill/campaign"
@@ -165,8 +165,6 @@ def start(at: Campaign) -> None:
 def difference(at: Campaign) -> None:
     at.open()
     at.tour.picture("campaign-6-difference")
-    at.open_letter()
-    at.tour.picture("campaign-10-letter")
 
 
 def approve(at: Campaign) -> None:

@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.request import Request, urlopen
 
 import psutil
 
 from backfill_assets.cli.dev.dagster_home import dagster_home
+from backfill_assets.cli.dev.dev_log import DevLog
 from backfill_assets.cli.dev.only_daemon import only_daemon, require_free_port, require_place
 from backfill_assets.cli.dev.sessions import living_sessions, start_process, stop_sessions
 from backfill_assets.cli.running_dev import noted_dev
@@ -82,6 +83,8 @@ class DevParts:
 
     parts: Sequence[DevPart]
     say: Callable[[str], None]
+    last_words: Callable[[], str] = lambda: ""
+    """What the parts have said last, where they say it to a file."""
     _sessions: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """Every process started, while something of its session is left: runs outlive the code server that started them."""
 
@@ -114,7 +117,7 @@ class DevParts:
         if part.early_ends >= MOST_EARLY_ENDS:
             raise DevPartEnded(
                 f"The {part.name} {how}, {part.early_ends} times in a row within {_EARLY_SECONDS:.0f} s of its start.",
-                hint="Its last lines above say why; when that is put right, start the command again.",
+                hint=f"Put right why, and start the command again. {self.last_words()}".rstrip(),
             )
         self.say(f"The {part.name} {how}. Starting it again ...")
         if part.process is not None and part.process.poll() is None:
@@ -151,11 +154,11 @@ def _is_alone(process: subprocess.Popen[bytes]) -> bool:
 
 # ------------------------------------------------------------------ parts
 
-_COMMAND = "backfill dev"
+_COMMAND, _LOG = "backfill dev", "dev.log"
 _LAST_PORT = 65535
 _PYTHON = (sys.executable, "-m")
 _DAGSTER = "backfill_assets.defs.dagster_internals"
-"""Dagster's own commands, with shorter waits."""
+"""Dagster's own commands, with shorter waits, and a UI that begins at ``start_here``."""
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
@@ -166,7 +169,7 @@ class DagsterCommands:
 
     code: tuple[str, ...] = (*_PYTHON, _DAGSTER, "code-server", "start", "--log-level", "warning")
     daemon: tuple[str, ...] = (*_PYTHON, _DAGSTER, "daemon", "run")
-    ui: tuple[str, ...] = (*_PYTHON, "dagster_webserver", "--live-data-poll-rate", "2000")
+    ui: tuple[str, ...] = (*_PYTHON, _DAGSTER, "webserver", "--live-data-poll-rate", "2000")
 
 
 class Location(NamedTuple):
@@ -203,17 +206,24 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
     try:
         require_place(settings, port)
         variables |= {"DAGSTER_HOME": str(dagster_home(settings)), "DAGSTER_IS_DEV_CLI": "1"}
-        with only_daemon(settings, _COMMAND), TemporaryDirectory() as folder, _one_spark(settings) as (spark, parts):
+        log = DevLog(settings.home / _LOG, _say)
+        with (
+            only_daemon(settings, _COMMAND),
+            TemporaryDirectory() as folder,
+            log.followed() as written,
+            _one_spark(settings) as (spark, parts),
+        ):
             variables |= spark
+            start = _Start(variables, written)
             serve_letters = (*_PYTHON, "backfill_assets.cli.dev.letters", str(letters))
             workspace = Path(folder) / "workspace.yaml"
             beside = [
-                _part("letters", serve_letters, variables, lambda: answers(letters)),
-                *_dagster(commands or DagsterCommands(), location, workspace, port, variables),
+                start.part("letters", serve_letters, lambda: answers(letters)),
+                *_dagster(commands or DagsterCommands(), location, workspace, port, start),
             ]
             threading.Thread(target=_say_next_ticks, args=(settings, port), daemon=True).start()
             with noted_dev(settings, ui, spark["SPARK_REMOTE"]):
-                _run_until_interrupted([*parts, *beside], make_lives)
+                _run_until_interrupted(DevParts([*parts, *beside], _say, log.last_lines), make_lives)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -254,7 +264,7 @@ class _OwnSpark:
 
 
 def _dagster(
-    commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, variables: Mapping[str, str]
+    commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, start: _Start
 ) -> list[DevPart]:
     """Code server, daemon and UI. The code server keeps its port, so that the two others find it again."""
     port = free_port()
@@ -265,11 +275,11 @@ def _dagster(
     def start_ui() -> subprocess.Popen[bytes]:
         """It is back after a restart when it answers itself, not a program that has taken its port."""
         require_free_port(ui_port)
-        return start_process(ui, Path.cwd(), variables)
+        return start.process(ui)
 
     return [
-        _part("code server", (*commands.code, *place), variables, lambda: answers(port), has_worker=True),
-        _part("daemon", (*commands.daemon, "-w", str(workspace)), variables),
+        start.part("code server", (*commands.code, *place), lambda: answers(port), has_worker=True),
+        start.part("daemon", (*commands.daemon, "-w", str(workspace))),
         DevPart("UI", start_ui, is_ready=lambda: answers(ui_port)),
     ]
 
@@ -279,19 +289,28 @@ def letters_port(ui_port: int) -> int:
     return free_port() if ui_port >= _LAST_PORT or answers(ui_port + 1) else ui_port + 1
 
 
-def _part(
-    name: str,
-    command: Sequence[str],
-    variables: Mapping[str, str],
-    is_ready: Callable[[], bool] = lambda: True,
-    *,
-    has_worker: bool = False,
-) -> DevPart:
-    return DevPart(name, lambda: start_process(command, Path.cwd(), variables, is_ready), has_worker)
+@dataclass(frozen=True)
+class _Start:
+    """Starts processes with the variables of all parts, which say what they say into one log."""
+
+    variables: Mapping[str, str]
+    log: IO[str]
+
+    def process(self, command: Sequence[str], is_ready: Callable[[], bool] = lambda: True) -> subprocess.Popen[bytes]:
+        return start_process(command, Path.cwd(), self.variables, is_ready, self.log)
+
+    def part(
+        self,
+        name: str,
+        command: Sequence[str],
+        is_ready: Callable[[], bool] = lambda: True,
+        *,
+        has_worker: bool = False,
+    ) -> DevPart:
+        return DevPart(name, lambda: self.process(command, is_ready), has_worker)
 
 
-def _run_until_interrupted(parts: Sequence[DevPart], goes_on: Callable[[], bool]) -> None:
-    running = DevParts(parts, _say)
+def _run_until_interrupted(running: DevParts, goes_on: Callable[[], bool]) -> None:
     try:
         running.start()
         running.watch(goes_on)
@@ -339,9 +358,10 @@ _TIMEOUT_SECONDS = 60
 
 def _say_next_ticks(settings: Settings, port: int) -> None:
     """Once the UI answers: what is launched by itself, and when."""
-    while settings.automation and not answers(port):
+    while not answers(port):
         time.sleep(LOOK_EVERY_SECONDS)
     ui = f"http://{LOOPBACK}:{port}"
+    _say(f"The UI is on {ui}. Ctrl-C stops everything.")
     try:
         ticks = ask_next_ticks(ui) if settings.automation else []
         is_on = "What is launched by itself from now on, where something is due:"

@@ -17,7 +17,7 @@ from backfill_assets.cli.running_dev import running_dev
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import answers, free_port
-from backfill_assets.ui_addresses import asset_page
+from backfill_assets.ui_addresses import FIRST_PAGE
 
 
 class HasDaemon(BackfillError):
@@ -65,7 +65,7 @@ def require_place(settings: Settings, port: int) -> None:
     """Raise :class:`HasDaemon` if ``backfill dev`` runs for this home, or if something has the ``port`` of the UI."""
     if dev := running_dev(settings):
         raise HasDaemon(
-            f"`backfill dev` of {settings.home} runs already: {dev.ui}{asset_page('start_here')}",
+            f"`backfill dev` of {settings.home} runs already: {dev.ui}{FIRST_PAGE}",
             hint=f"Use that one, or end it first: Ctrl-C where it runs, or kill {dev.pid}. "
             "Another port is no way out: a lakehouse has one daemon.",
         )

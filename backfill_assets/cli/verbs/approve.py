@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", shell_complete=complete_plan)
-@click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
+@click.option("--without-held-back", is_flag=True, help="Publish the days that pass, even if gates hold others back.")
 @yes
 @as_json
 def approve(plan: str, without_held_back: bool, yes: bool) -> None:
@@ -35,9 +35,9 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
       backfill approve plan-0123456789abcdef --yes     in a script
       backfill rollback plan-0123456789abcdef          put all of its tables back
 
-    Shows the difference and the notice to readers, and asks. Days whose inputs have changed since they were staged are
-    then staged, compared and judged again. If an expectation is not met, or a limit is exceeded, nothing is published,
-    and the new difference is shown.
+    It shows the difference and the notice to readers, and asks. Days whose inputs have changed since they were staged
+    are then staged, compared and judged again. If the new difference misses an expectation or exceeds a limit, it is
+    shown, and nothing is published.
 
     Readers who pin the publication log see all tables old or all tables new. One rollback puts all of them back.
     Afterwards, downstream tables that are not in the plan are built, and the notice is sent. After `backfill run PLAN

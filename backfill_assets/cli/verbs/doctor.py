@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from backfill_assets.cli.options import as_json
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings
 
 
@@ -47,7 +47,8 @@ def doctor(ctx: click.Context) -> None:
     """
     from backfill_assets.answers.machine import examine, machine_answer
 
-    findings = examine(current_settings(), current_catalog)
+    with awaited("Examining this machine"):
+        findings = examine(current_settings(), current_catalog)
     say_answer(machine_answer(findings))
     if any(finding.verdict == "fail" for finding in findings.values()):
         ctx.exit(1)

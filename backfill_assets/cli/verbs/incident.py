@@ -62,7 +62,7 @@ def acknowledge(incident: str, until: str, reason: str) -> None:
     """Say that you look after an incident for so long: 30m, 4h, 2d. It stays quiet until then, or until something else
     is seen.
 
-    Others read your name and the reason. Repairs go on. Give the word again for another time.
+    Others read your name and the reason. Repairs go on. Acknowledge it again to change the time.
     """
     from backfill_assets.answers import incidents
     from backfill_assets.rebuild.outcome import os_person
@@ -79,7 +79,7 @@ def acknowledge(incident: str, until: str, reason: str) -> None:
 def close(incident: str, reason: str) -> None:
     """Close an incident by hand, with a reason. The sensor does it at its next tick.
 
-    Your word holds as long as the same is seen. Days that are wrong in another way are found again.
+    It stays closed as long as the same is seen. Days that are wrong in another way open an incident again.
     """
     from backfill_assets.answers import incidents
     from backfill_assets.rebuild.outcome import os_person

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan
 from backfill_assets.cli.options import as_json, days, expect, long, refuse, version
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.selections import target_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -90,14 +90,16 @@ def plan(
     settings, moved = current_settings(), None
     if file is not None or check:
         refuse(ctx, _OF_TABLES, "with -f or --check: the file says it")
-        checked = _read(file, check=check)
+        with awaited("Planning"):
+            checked = _read(file, check=check)
         answer = plan_files_answer(checked) if file and file.is_dir() else plan_file_answer(checked[0])
         exit_code = max(each.exit_code for each in checked)
     else:
         if target is not None and is_plan(target):
             if expected:
                 raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
-            found, moved, now = look_again(settings, current_catalog(), find_plan(open_storage(), target))
+            with awaited("Looking again"):
+                found, moved, now = look_again(settings, current_catalog(), find_plan(open_storage(), target))
         else:
             table, chosen = _table_and_days(target, days)
             typed = ctx.get_parameter_source("scope") is not ParameterSource.DEFAULT
@@ -110,7 +112,8 @@ def plan(
                 force=force,
                 expectations=tuple(map(Expectation.parse, expected)),
             )
-            found, now = plan_and_keep(settings, current_catalog(), asked, os_person())
+            with awaited("Planning"):
+                found, now = plan_and_keep(settings, current_catalog(), asked, os_person())
         answer = plan_answer(found, now, moved)
         exit_code = 1 if found.stopped or moved else 0
     say_answer(answer, as_markdown=as_markdown)

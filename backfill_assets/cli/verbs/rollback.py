@@ -38,11 +38,11 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
       backfill rollback <publication>                     shows what comes back, and asks; --yes in a script
       backfill rollback plan-0123456789abcdef --dry-run   what undoing a campaign would do
 
-    Copies no data, and takes well under a second. A rollback is a publication itself, and can be rolled back.
+    It copies no data and takes well under a second. A rollback is a publication itself: you can roll it back, too.
 
-    If a day was published again since, a single publication cannot be rolled back. A campaign can: such days are staged
-    again first, with the version of the logic that they had before, so that rows that arrived since are kept. The
-    command shows these days, and the time that they take, before it asks.
+    A single publication is refused if one of its days was published again since. A campaign is not: such days are
+    computed again first, by the version that they had before, and keep the rows that arrived since. The command shows
+    these days, and the time that they take, before it asks.
     """
     publisher = open_publisher()
     what = find_undoable(publisher.storage, what)

@@ -103,7 +103,7 @@ def run(
       backfill run tag:report --days 2017-03-01..2017-03-07                 all reports; also stale:
       backfill run plan-0123456789abcdef        stage a plan where no reader sees it
 
-    If a step fails, those that read its tables are left out, all others are built, and the exit code is 1.
+    If a step fails, the steps that read its tables are left out, and the others are built. The exit code is then 1.
 
     The logs show which days are unchanged before Spark starts; if all are, Spark does not start. Days that a failed run
     has staged are used again. Dagster shows the new days once its daemon runs. Progress goes to standard error, with

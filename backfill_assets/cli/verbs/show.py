@@ -7,7 +7,7 @@ from datetime import date
 import click
 
 from backfill_assets.cli.options import PUBLICATION, as_json, day, long, on_timeline, table
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.wiring import current_catalog, open_storage
 
 
@@ -34,8 +34,9 @@ def show(table: str, day: date, at: str | None, on: str | None) -> None:
     if on is not None and at is not None:
         raise click.UsageError("Give one of --on NAME and --at PUBLICATION.")
     storage, steps = open_storage(), current_catalog().steps
-    if on is not None:
-        found = look_at_day_on_timeline(storage, steps, table, day, on)
-    else:
-        found = look_at_day(storage, steps, table, day, at)
+    with awaited("Reading the day"):
+        if on is not None:
+            found = look_at_day_on_timeline(storage, steps, table, day, on)
+        else:
+            found = look_at_day(storage, steps, table, day, at)
     say_answer(day_answer(found))

@@ -8,7 +8,7 @@ from backfill_assets.cli.campaigns import campaign_run, say_campaign
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import is_plan
 from backfill_assets.cli.options import as_json, days, on_timeline
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.selections import tables_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 from backfill_assets.days import DayRange
@@ -50,10 +50,11 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
 
     chosen = tables_meant(tables)
     publisher, steps = open_publisher(), current_catalog().steps
-    if on is None:
-        found = look_at_main(publisher.storage, steps, chosen, days, LandingZone(current_settings().landing))
-    else:
-        found = look_at_timeline(publisher, on, steps, chosen, days)
+    with awaited("Reading the logs"):
+        if on is None:
+            found = look_at_main(publisher.storage, steps, chosen, days, LandingZone(current_settings().landing))
+        else:
+            found = look_at_timeline(publisher, on, steps, chosen, days)
     say_answer(status_answer(found))
     if not found.observed.unreadable.keys().isdisjoint(chosen):
         ctx.exit(1)

@@ -56,12 +56,14 @@ if TYPE_CHECKING:
     help="The most that is read at once.  [default: 100 landed files, 100,000 events of a topic]",
 )
 @click.option(
-    "--accept-gap", is_flag=True, help="Go on after events that the broker deleted before they were read; recorded."
+    "--accept-gap",
+    is_flag=True,
+    help="Go on although the broker deleted unread events; the gap is recorded.",
 )
 @click.option(
     "--new-topic",
     is_flag=True,
-    help="Read a topic that is another one than was read under its name, from its first event on.",
+    help="The topic was made again under its name: read the new one from its first event on.",
 )
 @click.option("--no-follow", is_flag=True, help="Raw only: leave facts and reports to nightly runs.")
 @as_json

@@ -224,9 +224,9 @@ def show(name: str) -> None:
 def open_command(name: str, tables: tuple[str, ...]) -> None:
     """Show how to read a timeline from any engine.
 
-    TABLES, or all, are as it has them: its own days, and all others as of its base. Writes a plain Delta table for each
-    table that it has days of: a log that names files, and no row is copied. It is of the timeline as it is now; after
-    the timeline went forward, open it again. It goes with the timeline.
+    TABLES, or all tables, are shown as the timeline has them: its own days, and all others as of its base. For each
+    table that it has days of, a plain Delta table is written: a log that names files, and no row is copied. It is of
+    the timeline as it is now: open it again after the timeline went forward. It goes with the timeline.
     """
     from backfill_assets.answers.timelines import opened_answer
     from backfill_assets.timeline.opened import open_timeline, recipe_of
@@ -359,7 +359,7 @@ def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
 def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | None) -> None:
     """Say how long a timeline is kept, and how.
 
-    Without options it is kept until it is deleted.
+    Without --for, it is kept until you delete it.
     """
     from backfill_assets.lakehouse.named_timelines import keep_timeline, rename_timeline
     from backfill_assets.timeline.of_version import keep_fresh
@@ -381,8 +381,8 @@ def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | N
 def delete(name: str, yes: bool) -> None:
     """Forget a timeline, or give up a campaign.
 
-    Other timelines keep the files that they share with it; the rest is reclaimed in time. Of a campaign nothing is
-    published then.
+    Other timelines keep the files that they share with it; maintenance deletes the rest in time. A campaign that is
+    given up publishes nothing.
     """
     from backfill_assets.lakehouse.named_timelines import delete_timeline
 
@@ -399,14 +399,14 @@ def delete(name: str, yes: bool) -> None:
 
 
 def _abandon(plan: str, *, yes: bool) -> str:
-    """Give up the campaign of ``plan``; its name."""
+    """Give up the campaign of ``plan``; the plan's id."""
     from backfill_assets.campaign.steps import abandon
 
     with campaign_run(plan, "backfill timeline delete") as at:
         if not yes:
-            ask(f"Give up {at.campaign}?")
+            ask(f"Give up the campaign of {at.plan.id}?")
         abandon(at)
-    return at.campaign
+    return str(at.plan.id)
 
 
 def _say(lake: Lake, found: NamedTimeline) -> None:

@@ -7,7 +7,7 @@ from datetime import date
 import click
 
 from backfill_assets.cli.options import DAY, TABLE, as_json, on_timeline
-from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
 
 
@@ -38,7 +38,7 @@ def trace(key: str, day: date | None, table: str | None, personal: str | None, o
       backfill trace USD 2017-03-01 --table bronze_fx_rates          a row of this table
       backfill trace @/2016-02-15T00:30:00Z --personal               @ is a personal value
 
-    Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
+    It reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
     between columns: B01/2016-02-15T00:30:00Z. Starts no Spark.
 
     Personal fields are shown as tokens, and are tokens in KEY. If you know the value and not the token, write @ for it
@@ -51,5 +51,6 @@ def trace(key: str, day: date | None, table: str | None, personal: str | None, o
     publisher = open_publisher()
     if personal is not None:
         key = with_token(key, personal, publisher.storage, settings.token_key_file)
-    found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, on)
+    with awaited("Following the row"):
+        found = look_at_row(publisher, LandingZone(settings.landing), current_catalog(), key, table, day, on)
     say_answer(trace_answer(found))

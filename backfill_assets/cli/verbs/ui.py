@@ -14,7 +14,7 @@ from backfill_assets.cli.options import DAY, as_json
 from backfill_assets.cli.output import say, say_json, screen, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.ui_addresses import asset_page
+from backfill_assets.ui_addresses import FIRST_PAGE, asset_page
 
 
 @click.command()
@@ -26,17 +26,17 @@ def ui(about: str | None, day: date | None) -> None:
 
     \b
     Examples:
-      backfill ui
+      backfill ui                            the first page: how the lakehouse is, and what needs a person
       backfill ui fact_daily_revenue 2017-03-01
       backfill ui plan-0123456                what the campaign would change, and what it waits for
       backfill ui with-v2 | cat               the address of a timeline's page; a browser opens on a terminal only
 
-    Of the UI that `backfill dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe,
-    the address is printed. The exit code is 1 if no UI runs.
+    The UI is the one that `backfill dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on
+    a pipe, the address is printed. The exit code is 1 if no UI runs.
     """
     from backfill_assets.cli.running_dev import no_ui, running_ui
 
-    page = page_about(about, str(day or "")) if about else "/assets"
+    page = page_about(about, str(day or "")) if about else FIRST_PAGE
     if not page:
         raise InvalidRequest(
             f"{about!r} is no table, plan, campaign or timeline.",
@@ -83,7 +83,7 @@ def _campaign_page(word: str) -> str:
         if state.daemon:
             kept = Plan.from_json(kept_plan(storage, plan), id=plan)
             return asset_page("campaign", page_of(kept, standing_of(PlanFacts(plan, state))))
-    return asset_page("start_here")
+    return FIRST_PAGE
 
 
 def _timeline_page(word: str) -> str:

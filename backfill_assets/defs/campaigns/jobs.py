@@ -41,7 +41,7 @@ from backfill_assets.defs.campaigns.pages import (
     stopping,
     undo_page,
 )
-from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, WILL_RETRY_TAG
+from backfill_assets.defs.dagster_internals import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, WILL_RETRY_TAG, show_as_run
 from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.own_lakehouse import lakehouse_job, lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables
@@ -116,7 +116,7 @@ def campaign_spec() -> dg.AssetSpec:
         group_name=UNDER_THE_HOOD,
         kinds={"deltalake"},
         description=f"Plans that are carried out, each a partition: its page says what was found and what to do next. "
-        f"The job `{JOB}` plans and starts one, `{APPROVE_JOB}` publishes it, `{UNDO_JOB}` puts it back.",
+        f"The job {JOB} plans and starts one, {APPROVE_JOB} publishes it, {UNDO_JOB} puts it back.",
     )
 
 
@@ -144,16 +144,16 @@ def campaign_jobs(tables: PartitionedTables, pool: str | None = None) -> list[dg
 
 
 _BEGINS = (
-    "Plans from logs alone, and keeps the plan; with `start: true` all of its days are staged where no reader sees "
+    "Plans from logs alone, and keeps the plan; with start: true all of its days are staged where no reader sees "
     "them, wave by wave, and compared with what is published. It publishes nothing: it waits for approval."
 )
 _APPROVES = (
-    "**Launching this approves the campaign**: all of its tables are published at once, read again, and the notice is "
-    f"sent. `{UNDO_JOB}` puts them back."
+    "Launching this approves the campaign: all of its tables are published at once, read again, and the notice is "
+    f"sent. {UNDO_JOB} puts them back."
 )
 _UNDOES = (
     "Puts all tables of a campaign back at once, for every reader; days that moved since are computed again first. "
-    "`backfill rollback` with the publication that it names undoes the undo."
+    "backfill rollback with the publication that it names undoes the undo."
 )
 
 
@@ -201,11 +201,16 @@ class _Carried:
             )
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
-    def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue]) -> None:
-        """The campaign's page is its newest materialization: Dagster shows no observation without one before it."""
-        run = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}
-        with named_page(self.context.instance, at) as name:
+    def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue], *, failed: bool = False) -> None:
+        """The campaign's page is its newest materialization: Dagster shows no observation without one before it.
+
+        With ``failed``, the partition is shown as this run will be: the caller fails it.
+        """
+        run, instance = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}, self.context.instance
+        with named_page(instance, at) as name:
             self.context.log_event(dg.AssetMaterialization(ASSET, partition=name, metadata={**page, **run}))
+            if failed:
+                show_as_run(instance, self.context.run, ASSET, name)
 
     def carry_on(self, at: CampaignRun) -> Move:
         """Until a person decides, with a page for each step; raises what stops it, after its page was written."""
@@ -225,10 +230,10 @@ class _Carried:
         except BackfillError as error:
             show_new()
             page = in_markdown(standing_page(at, "This run failed.", self.pads))
-            self.show(at, page)
+            self.show(at, page, failed=True)
             raise plain_failure(error, page) from None
         show_new()
-        at.progress(f"{at.campaign}: {move.reason}")
+        at.progress(f"{at.plan.id}: {move.reason}")
         return move
 
     def _show_step(self, at: CampaignRun, step: CampaignStep) -> None:
@@ -263,8 +268,9 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
             "in full": dg.MetadataValue.md(markdown(plan_answer(kept, now, drift))),
         }
         page = {**in_markdown(plan_page(kept, run.pads)), **full}
-        run.show(at, page)
-        if stops := stopping(kept):
+        stops = stopping(kept)
+        run.show(at, page, failed=stops is not None)
+        if stops:
             raise plain_failure(InvalidRequest(stops.message, hint=stops.next_step), page)
         return
     if config.start and not run.is_retry and _is_at_rest(at):
@@ -361,7 +367,7 @@ def campaign_sensor() -> dg.SensorDefinition:
 
     return lakehouse_sensor(
         SENSOR,
-        "Carries on campaigns that were started or approved by a command with `--daemon`, and closes those that cannot "
+        "Carries on campaigns that were started or approved by a command with --daemon, and closes those that cannot "
         "be undone any more. Delivers the notices that are due. Each tick says what a campaign waits for.",
         _EVERY_SECONDS,
         _tick,
@@ -404,7 +410,7 @@ def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campai
         origin = context.code_location_origin
         page = standing_page(at, last_found(at), Launchpads(origin.location_name if origin else LOCATION))
     except (BackfillError, ValueError) as error:
-        context.log.warning(f"{campaign} has no page of its state: {error}")
+        context.log.warning(f"{plan_of(campaign)} has no page of its state: {error}")
         return
     with named_page(instance, at) as name:
         event = dg.AssetMaterialization(ASSET, partition=name, metadata=in_markdown(page))
@@ -419,7 +425,7 @@ def _carry_on_or_say_why_not(
         at = backfill.campaign(campaign, None, context.log.info)
         state, move = at.state, at.next()
     except (BackfillError, ValueError) as error:
-        context.log.warning(f"{campaign} cannot be carried on: {error}")
+        context.log.warning(f"{plan_of(campaign)} cannot be carried on: {error}")
         return f"cannot be carried on: {error}"
     if not state.daemon:
         return "it is carried on by a command, not by the daemon"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ import dagster as dg
 import yaml
 
 from backfill_assets.answers.campaign import left_to, step_answer, step_sentence
-from backfill_assets.answers.plan import headline
+from backfill_assets.answers.plan import cost_line, headline
 from backfill_assets.campaign.course import is_published, waits_for_approval
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
-from backfill_assets.plan.cost import spent_by_step
+from backfill_assets.plan.cost import spent_words
 from backfill_assets.plan.keep import rebuilt_steps
-from backfill_assets.plan.records import Plan, PlanFinding, about
+from backfill_assets.plan.records import Plan, PlanFinding, as_ranges
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import escape_markdown, format_count
@@ -57,6 +56,10 @@ class Launchpads:
         origin = run.remote_job_origin
         return cls(origin.location_name if origin else LOCATION)
 
+    def new_plan(self, target: str, days: str) -> str:
+        """Its button plans days of a table: nothing is computed, and its page has the plan."""
+        return self._filled(JOB, {"target": target, "days": days})
+
     def start(self, plan: str) -> str:
         return self._filled(JOB, {"plan": plan, "start": True})
 
@@ -83,13 +86,14 @@ def plan_page(plan: Plan, pads: Launchpads) -> Entries:
         do = " ".join(filter(None, (stops.next_step, "Then plan again.")))
         why = f"{headline(plan)} **It cannot be started:** {escape_markdown(stops.message)}"
         return _page(why, "Nothing.", escape_markdown(do))
-    return _page(
+    page = _page(
         headline(plan),
         "Nothing, until you start it: no day is computed, and no reader sees a change.",
         f"[Start it]({pads.start(plan.id)}); {_LAUNCH}. All of its days are staged and compared then, and it waits "
         "for your approval.",
         f"backfill run {plan.id} --daemon",
     )
+    return page | {"cost": f"Estimated: {cost_line(plan)}."}
 
 
 def stopping(plan: Plan) -> PlanFinding | None:
@@ -98,35 +102,25 @@ def stopping(plan: Plan) -> PlanFinding | None:
 
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
-    """For a step that is done: where the campaign stands, and the step's report in full."""
+    """For a step that is done: where the campaign stands, what it has cost, and the step's report in full."""
     facts = at.state.done[step].report
-    return {
-        **in_markdown(standing_page(at, found_by(at, step), pads)),
-        # The difference is Markdown already.
-        ("the difference" if step is CampaignStep.VALIDATE else "report"): dg.MetadataValue.md(
-            markdown(step_answer(step, facts)) + str(facts.get("difference", ""))
-        ),
-        **_times(at, step),
-    }
+    cost = spent_words(at.plan, at.entries())
+    entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
+    if step is CampaignStep.VALIDATE:
+        return {**in_markdown(entries), "the difference": dg.MetadataValue.md(str(facts.get("difference", "")))}
+    return {**in_markdown(entries), "report": dg.MetadataValue.md(markdown(step_answer(step, facts)))}
 
 
 def found_by(at: CampaignRun, step: CampaignStep) -> str:
     """What ``step`` found; after the publication, what was published comes first: that is what people look for."""
     done = at.state.done
     steps = [step] if CampaignStep.CUT_OVER not in done else dict.fromkeys((CampaignStep.CUT_OVER, step))
-    return escape_markdown(" ".join(step_sentence(each, done[each].report) for each in steps))
+    return escape_markdown(" ".join(step_sentence(at.plan, each, done[each].report) for each in steps))
 
 
 def last_found(at: CampaignRun) -> str:
     """What the last step that is done has found; empty before the first."""
     return found_by(at, list(at.state.done)[-1]) if at.state.done else ""
-
-
-def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
-    """What the step took, as a number that the UI plots, beside what was estimated for it."""
-    times = {"estimated": dg.MetadataValue.text(about(at.plan.times.get(step)))}
-    spent = spent_by_step(at.entries()).get(step)
-    return times if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **times}
 
 
 def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, dg.MetadataValue]:
@@ -155,15 +149,11 @@ def _standing(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     if state.rolled_back:
         do = f"[Start it again]({pads.start(plan)}), if it is to be staged again; {_LAUNCH}."
         return _page(f"{found} The campaign was rolled back.", "Nothing.", do, f"backfill run {plan} --daemon")
-    next_words = f"{move.reason}{'' if move.waits else ', by itself'}."
+    next_words = f"{_sentence(move.reason)}{'' if move.waits else ', by itself'}."
     if not is_published(state) or state.finished:
         return _page(found, next_words)
-    until = state.cut_over_at
-    window = (
-        f" It can be undone until {until + timedelta(days=at.plan.rollback_window_days):%Y-%m-%d}." if until else ""
-    )
     effect = "puts back all tables of the campaign at once, as they were before it"
-    do = f"Nothing. If it turns out to be wrong, [undo it]({pads.undo(plan, effect)}); {_LAUNCH}.{window}"
+    do = f"Nothing. If it turns out to be wrong, [undo it]({pads.undo(plan, effect)}); {_LAUNCH}."
     return _page(found, next_words, do, f"backfill rollback {plan}")
 
 
@@ -182,11 +172,8 @@ def effect_of_approval(at: CampaignRun) -> str:
 
     Of the planned days, those that are staged: others would not change, or are held back.
     """
-    counts: Mapping[str, Mapping[str, int]] = at.validation.get("days", {})
-    steps = [(each.tables, counts.get(each.name, {}).get("staged", len(each.days))) for each in rebuilt_steps(at.plan)]
-    tables = [table for held, staged in steps if staged for table in held]
-    days = sum(staged * len(held) for held, staged in steps)
-    return f"publishes {format_count(days, 'day')} of {format_count(len(tables), 'table')} at once, for every reader"
+    planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
+    return f"publishes {at.plan.scope_of(at.validation.get('staged', planned))} at once, for every reader"
 
 
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:

@@ -14,7 +14,7 @@ from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
-from backfill_assets.defs.under_way import busy_days, ever_targeted, launch_backfill
+from backfill_assets.defs.under_way import busy_days, ever_targeted, launch_backfill, where_launched
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
 from backfill_assets.model.dataset import Dataset
@@ -46,7 +46,7 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         ]
         busy = _taken_in_now(context.instance, backfill, tables) | _being_restored(backfill.storage)
         due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
-        lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
+        lines = [*_launch(context, due, tables, backfill.settings.ui or ""), *_never_published(landed_chains, busy)]
         for line in lines:
             context.log.info(line)
         zone = LandingZone(backfill.settings.landing)
@@ -62,7 +62,7 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         SENSOR,
         "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival days "
         "whose folder got files after they, or a later day, were ingested: published days keep their version of the "
-        "logic. The sensor `repairs` builds what late rows make stale.",
+        "logic. The sensor repairs builds what late rows make stale.",
         EVERY_SECONDS,
         launch_landed,
     )
@@ -99,18 +99,21 @@ def _taken_in_now(instance: dg.DagsterInstance, backfill: Backfill, tables: Part
     return {table: of_table[-1].name for table, of_table in writes.items()} | _followed_by_streams(backfill.storage)
 
 
-def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
+def _launch(context: dg.SensorEvaluationContext, due: Due, tables: PartitionedTables, ui: str) -> list[str]:
     for arrival in due.launch:
         launch_backfill(
             context.instance,
             asset_graph(context),
             arrival.days,
             title=arrival.title,
+            earlier=tables.without_partition(arrival.days),
             tags={SENSOR_NAME_TAG: SENSOR, VERSION_TAG: AS_PUBLISHED},
             backfill_id=arrival.id,
         )
-    return [f"Launched {arrival.id}: {arrival.title}" for arrival in due.launch] + [
-        f"Waiting: {text}" for text in due.waiting
+    return [
+        *(f"Launched the backfill {arrival.id}: {arrival.title}" for arrival in due.launch),
+        *where_launched([arrival.id for arrival in due.launch], ui),
+        *(f"Waiting: {text}" for text in due.waiting),
     ]
 
 
@@ -139,7 +142,7 @@ def _landed_state(
     files = {
         day: paths
         for day, paths in LandingZone(backfill.settings.landing).paths(raw.source.name).items()
-        if paths and day < today and tables.has(raw.name, day)
+        if paths and day < today and tables.builds(raw.name, day)
     }
     storage = backfill.storage
     positions = file_positions(storage, raw.source.name, raw.name) if files else {}
@@ -153,6 +156,7 @@ def _landed_state(
         targeted=not published and bool(files) and ever_targeted(instance, raw.name),
         restored=_restored(storage, raw.name),
         settled=seen.get(dataset.name) == _listing(files),
+        begins=tables.chain_of[dataset.name].start,
     )
 
 

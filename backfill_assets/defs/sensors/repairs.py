@@ -35,6 +35,7 @@ from backfill_assets.defs.checks import (
 )
 from backfill_assets.defs.dagster_internals import (
     PRIORITY_TAG,
+    RUN_KEY_TAG,
     SENSOR_NAME_TAG,
     BaseAssetGraph,
     CheckStatus,
@@ -46,7 +47,7 @@ from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
-from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill, trip_backfills
+from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill, trip_backfills, where_launched
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
@@ -69,6 +70,7 @@ from backfill_assets.upkeep.effect import Addresses
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
+from backfill_assets.upkeep.stream_holds import held_by_streams
 from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
@@ -85,11 +87,13 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
         healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables))
-        lines = [*stopped, *healed.lines()]
+        launched = [each.id for each in healed.decision.launch if not each.restores]
+        lines = [*stopped, *healed.lines(), *where_launched(launched, backfill.settings.ui or "")]
         for line in lines:
             context.log.info(line)
-        # Dagster starts one run of a key, however often it is asked.
-        if requests := [_proof(attempt, days) for attempt, days in healed.proofs.items()]:
+        # One that was asked for before would hide what is launched now, as "0 runs requested".
+        requests = [_proof(attempt, days) for attempt, days in healed.proofs.items()]
+        if requests := [each for each in requests if not _is_asked_for(context.instance, each)]:
             return dg.SensorResult(run_requests=requests)
         return dg.SensorResult(skip_reason="\n".join(lines) or "Nothing to repair.")
 
@@ -99,7 +103,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         "can be built and never were) and what is downstream: one backfill for each reason, within the bounds of "
         "BACKFILL_REPAIRS. Each day is built with the version that it was published with; then its check is asked "
         "again. It leaves days that a running stream or an open plan follows to them. What no rebuild puts right it "
-        "leaves to people: `backfill incident list` and the asset `incidents` have all of it.",
+        "leaves to people: backfill incident list and the asset incidents have all of it.",
         EVERY_SECONDS,
         repair,
         job_name=JOB,
@@ -124,7 +128,7 @@ def restore_sensor() -> dg.SensorDefinition:
 
     return lakehouse_sensor(
         "restores_raw",
-        "Has files that raw has lost read from landed files once more, as the incidents of the sensor `repairs` ask.",
+        "Has files that raw has lost read from landed files once more, as the incidents of the sensor repairs ask.",
         EVERY_SECONDS,
         restore,
         job_name=RESTORE_JOB,
@@ -156,7 +160,7 @@ class _Hands:
 
     def launch(self, attempt: RepairAttempt) -> None:
         if not attempt.restores:  # the sensor of these asks for a run
-            launch(self.instance, self.graph, attempt)
+            launch(self.instance, self.graph, attempt, self.tables)
 
     def ended(self, attempts: Iterable[RepairAttempt]) -> dict[str, str]:
         how = {each.id: self._how_run_ended(each) if each.restores else self._how_ended(each) for each in attempts}
@@ -201,6 +205,12 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
     )
 
 
+def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
+    """Was a run of its key started? Dagster starts one, however often it is asked."""
+    started = dg.RunsFilter(tags={RUN_KEY_TAG: str(request.run_key), SENSOR_NAME_TAG: SENSOR})
+    return bool(instance.get_runs(started, limit=1))
+
+
 def look(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
 ) -> RepairContext:
@@ -218,8 +228,9 @@ def look(
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
     gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    steps = observed.with_current(tables.catalog.steps)
     return RepairContext(
-        observed.with_current(tables.catalog.steps),
+        steps,
         observed,
         failed_watches=list(starmap(_failed_watch, _said_of_failed(instance, watchdogs, forced))),
         incidents=by_days(known),
@@ -233,7 +244,8 @@ def look(
         not_run=not_run,
         busy=busy,
         failed_gates=gates,
-        has_partition=tables.has,
+        held_by_streams=held_by_streams(storage, observed.states, steps, now),
+        is_built=tables.builds,
         today=now.date(),
         rollbacks=lambda: rollbacks(storage),
         streams=streams,
@@ -254,7 +266,9 @@ def running_streams(storage: Storage) -> RunningStreams:
     return RunningStreams(frozenset(tables), now, cache(published_at))
 
 
-def launch(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt) -> None:
+def launch(
+    instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt, tables: PartitionedTables
+) -> None:
     """One native backfill; one that is there already stays as it is.
 
     Each run of it builds every day with the version that the day was published with, after all else that waits.
@@ -270,6 +284,7 @@ def launch(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: 
         graph,
         attempt.days,
         title=attempt.title,
+        earlier=tables.without_partition(attempt.days),
         tags=tags | ({FORCE_TAG: "watchdog"} if attempt.force else {}),
         backfill_id=attempt.id,
         description=attempt.description,

@@ -3,7 +3,7 @@
 A run reports each day that it publishes. If it is killed before, or a command has published, a day is there and shown
 as missing or failed. A rollback has the same effect, and a late row in a day outside its run. Checks that a failed run
 did not come to are shown as failed although nothing was found wrong; a day that became stale, as fresh; and partitions
-end where data ended when the code location was loaded.
+begin and end where data did when the code location was loaded.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -55,7 +55,7 @@ from backfill_assets.defs.watchdogs import newest_verdicts
 from backfill_assets.errors import BackfillError, SourceUnreadable
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.last_days import last_days
+from backfill_assets.landing.data_days import DataDays, data_days
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
@@ -93,7 +93,7 @@ def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -
         if log := backfill.publications():
             shown = ShownDays(context.instance, log, tables, LandingZone(backfill.settings.landing))
             parts = {"days": partial(_days, shown), **parts}
-        if tables.last_days is not None:
+        if tables.data is not None:
             parts["ends"] = partial(_ends_of_partitions, tables)
         seen: Cursor = json.loads(context.cursor or "{}")
         said = dict(_each_part(parts, context, backfill, seen))
@@ -232,8 +232,11 @@ class ReportedUpTo:
     @classmethod
     def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
         """That of the cursor; the beginning if partitions have grown since, or the log was made again."""
-        # One table may grow to where another one ends already, so each table's end is in it.
-        ends = {name: str(each.end.date()) if each.end else "open" for name, each in partitions.items()}
+        # One table may grow to where another one ends already, so each table's ends are in it.
+        ends = {
+            name: [str(each.start.date()), str(each.end.date()) if each.end else "open"]
+            for name, each in partitions.items()
+        }
         world = sha256(f"{log}{json.dumps(ends, sort_keys=True)}".encode()).hexdigest()[:16]
         return cls(*seen) if seen and seen[0] == world else cls(world)
 
@@ -409,11 +412,11 @@ def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collec
 # ------------------------------------------------------------------ ends of partitions
 
 
-def ends_of_data(catalog: Catalog, settings: Settings) -> dict[str, date] | None:
-    """The last days of datasets whose data has ended; None if landing zone or publication log cannot be read."""
+def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | None:
+    """Where data begins and has ended, by dataset; None if landing zone or publication log cannot be read."""
     zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
     try:
-        return last_days(catalog.datasets, zone, storage, datetime.now(UTC).date())
+        return data_days(catalog.datasets, zone, storage, datetime.now(UTC).date())
     except (BackfillError, OSError):
         return None
 
@@ -425,13 +428,13 @@ def _ends_of_partitions(
 
     Data that goes on has a partition for each day until yesterday.
     """
-    now = ends_of_data(tables.catalog, backfill.settings)
-    if now is None or now == tables.last_days:
+    now = days_of_data(tables.catalog, backfill.settings)
+    if now is None or now == tables.data:
         return "" if now is not None else "Landing zone or log cannot be read.", None
-    wanted = {name: str(day) for name, day in sorted(now.items())}
-    ends = ", ".join(f"{name} on {day}" for name, day in wanted.items()) or "all of it goes on"
+    wanted = {name: f"{days.first or ''}..{days.last or ''}" for name, days in sorted(now.items())}
+    ends = ", ".join(f"{name} {days}" for name, days in wanted.items()) or "there is none"
     asked = seen != wanted and reload_code(
         context.code_location_origin, _RELOAD_TIMEOUT_SECONDS, _AFTER_THIS_TICK_SECONDS
     )
     next_step = "The code location is being loaded again." if asked else f"To see it here, {_BY_HAND}."
-    return f"The data ends elsewhere now: {ends}. {next_step}", wanted
+    return f"Data begins or ends elsewhere now: {ends}. {next_step}", wanted

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.foreground import interrupt
-from backfill_assets.cli.output import say, say_answer
+from backfill_assets.cli.output import awaited, say, say_answer
 from backfill_assets.cli.running_dev import running_dev, running_ui, shared_spark
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange, TableDay
@@ -94,7 +94,7 @@ def background_spark(settings: Settings, phases: Phases) -> Iterator[Callable[[]
         starting = starter.submit(start_connect_server, settings)
 
         def ready() -> Settings:
-            with phases("Starting Spark"):
+            with phases("Starting Spark"), awaited("Waiting for Spark"):
                 return replace(settings, spark_remote=starting.result().url)
 
         try:
@@ -113,7 +113,9 @@ def _build(settings: Settings, days: DayRange, version: str, phases: Phases) -> 
         launched = launch_demo(settings, days, tables, version=version)
     last = launched.carry_out([step.name for step in _steps()], phases)
     with phases("Watchdogs read what is published"):
-        say(f"  {watch_and_report(launched.instance, settings)}")
+        with awaited("Reading"):
+            found = watch_and_report(launched.instance, settings)
+        say(f"  {found}")
     return launched.backfill_id, last.step_seconds
 
 
@@ -121,7 +123,8 @@ def _land(days: DayRange, settings: Settings) -> int:
     """The number of files that are new."""
     from backfill_assets.examples.sample.real import land_real
 
-    landed = land_real(days, settings.landing)
+    with awaited("Landing"):
+        landed = land_real(days, settings.landing)
     lines = ", ".join(f"{count:,} lines of {source}" for source, count in landed.lines.items())
     say(f"  {lines}; {landed.written} files written, {landed.already_there} already there")
     return landed.written

@@ -269,7 +269,7 @@ def department_revenue(lines: DataFrame, products: DataFrame) -> DataFrame:
 @SALES.table("report_store_ranking", cadence=Cadence.WEEKLY, rules=_ADDS_UP, totals=_TOTALS, groups=("store_id",))
 class ReportStoreRanking(Contract):
     """The stores of each ISO week, the one with the most revenue first. A week some of whose days are not published
-    says so in `complete`.
+    says so in the column complete.
     """
 
     store_id: T.StringType = Field(key=True, str_length={"min_value": 1}, description="The store.")

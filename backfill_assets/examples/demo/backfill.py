@@ -29,7 +29,7 @@ from backfill_assets.defs.dagster_internals import (
 )
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill, SharedSpark
-from backfill_assets.defs.sensors.shows_what_is import ends_of_data
+from backfill_assets.defs.sensors.shows_what_is import days_of_data
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.start_here import lakehouse_state, report_state
 from backfill_assets.defs.under_way import launch_backfill
@@ -286,7 +286,7 @@ def _variables(settings: Settings) -> dict[str, str]:
 
 def watch_and_report(instance: dg.DagsterInstance, settings: Settings) -> str:
     """In this process, with what the job ``watchdogs`` chooses at night: what is new. Returns what was found."""
-    tables = PartitionedTables(CATALOG, ends_of_data(CATALOG, settings))
+    tables = PartitionedTables(CATALOG, days_of_data(CATALOG, settings))
     spark = SharedSpark(settings=settings)
     backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)
     looked = watchdog_job(tables).execute_in_process(

@@ -60,7 +60,7 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, kept: No
         ("rows unchanged", "met"),
     ]
     assert "bronze_sales 2017-03-02: 3 rows would differ" in str(shown["expected"][0]["where_not"])
-    assert shown["by_table"]["bronze_sales"]["title"].endswith(": revenue eur -0.50 %, 1 of 2 days.")
+    assert shown["by_table"]["bronze_sales"]["title"].endswith(": revenue eur -0.50 % on 1 of 2 days.")
     assert backfill.json("status", id)["difference"]["expected"] == shown["expected"]
     assert plan_ids(backfill.lakehouse.storage) == [id], "what is kept beside plans is not one of them"
 

@@ -32,29 +32,54 @@ def run(*words: str, exit_code: int = 0) -> Result:
     return done
 
 
-def init() -> str:
-    return run("init", PACKAGE).output
+def init(*words: str) -> str:
+    return run("init", *words).output
 
 
-def test_the_project_names_its_datasets_and_they_are_sound(folder: Path) -> None:
-    init()
-    project = tomllib.loads((folder / "pyproject.toml").read_text())
+def written(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in _written(folder)}
+
+
+PROJECT = {
+    *("pyproject.toml", "dagster.yaml", "tests/test_datasets.py", ".github/workflows/ci.yml", ".gitignore"),
+    *(f"{PACKAGE}/{file}" for file in ("__init__.py", "definitions.py", "datasets/__init__.py", "datasets/orders.py")),
+}
+
+
+def test_a_folder_with_a_project_is_made_that_names_its_datasets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it is in the new folder, and they are sound."""
+    init(PACKAGE)
+    assert written(folder) == {f"{PACKAGE}/{file}" for file in PROJECT}
+    here = folder / PACKAGE
+    project = tomllib.loads((here / "pyproject.toml").read_text())
     assert project["tool"]["backfill"]["datasets"] == f"{PACKAGE}.datasets"
     assert project["tool"]["dagster"]["module_name"] == f"{PACKAGE}.definitions"
+    monkeypatch.syspath_prepend(here)
+    assert project["tool"]["dg"]["project"]["code_location_target_module"] == f"{PACKAGE}.definitions"
     importlib.invalidate_caches()
     found = discover(importlib.import_module(f"{PACKAGE}.datasets"))
     assert found.table_names == ("raw_orders", "bronze_orders", "quarantine_orders", "report_orders")
-    assert len((folder / PACKAGE / "definitions.py").read_text().splitlines()) <= 10
-    written = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    assert {"dagster.yaml", "tests/test_datasets.py", ".github/workflows/ci.yml", ".gitignore"} <= written
+    assert len((here / PACKAGE / "definitions.py").read_text().splitlines()) <= 10
+
+
+def test_the_current_folder_and_a_folder_with_a_dash_name_their_package(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = init("corner-shop")
+    assert "  cd corner-shop\n  pip install --editable . pytest\n" in told
+    (folder / PACKAGE).mkdir()
+    monkeypatch.chdir(folder / PACKAGE)
+    assert "  cd " not in init(".")
+    assert written(folder / PACKAGE) == written(folder / "corner-shop") == PROJECT
 
 
 def test_what_is_there_is_left_as_it_is(folder: Path) -> None:
     """A project of a company has a pyproject.toml: what to add to it is said."""
     (folder / "pyproject.toml").write_text("[project]\n")
-    told = init()
-    assert (folder / "pyproject.toml").read_text() == "[project]\n"
+    told = init(".", PACKAGE)
+    assert (folder / "pyproject.toml").read_text() == "[project]\n" and written(folder) == PROJECT
     assert "Left as it is: pyproject.toml" in told and f'datasets = "{PACKAGE}.datasets"' in told
+    assert "--editable" not in told
 
 
 @pytest.fixture
@@ -62,7 +87,7 @@ def datasets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project that ``backfill init`` has written, and this process works in."""
     monkeypatch.setenv("BACKFILL_HOME", str(folder / ".data"))
     monkeypatch.setenv("BACKFILL_DATASETS", f"{PACKAGE}.datasets")
-    init()
+    init(".", PACKAGE)
     importlib.invalidate_caches()
     return folder / PACKAGE / "datasets"
 
@@ -83,7 +108,8 @@ def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Pa
     for typed, words in (
         ("init Corner-Shop", "cannot be the name"),
         ("init json", "has a package json"),
-        (f"init {PACKAGE}", "is there already"),
+        (f"init . {PACKAGE}", f"{PACKAGE} is there already"),
+        (f"init {PACKAGE}", f"cd {PACKAGE}, then backfill init . PACKAGE adds"),
         ("dataset new Sea-Level", "cannot be the name"),
         ("dataset new orders", "is there already"),
         ("dataset new raw_orders", "is there already"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 
 from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
@@ -75,6 +76,10 @@ def test_nothing_to_do_is_no_failure_and_what_was_typed_wrong_is_one(published: 
     published("plan", "bronze_sales", exit_code=2)
     published(*asked, "--scope", "all", exit_code=2)
     assert "Did you mean bronze_sales?" in published("plan", "bronze_sale", "--days", FIRST, exit_code=1).stderr
+    unknown = published(*asked, "--version", "v9", "--json", exit_code=2)
+    found = json.loads(unknown.stderr)
+    assert (found["error"], found["exit_code"]) == ("bronze_sales has no version 'v9'.", 2) and "v1" in found["hint"]
+    assert len(plan_ids(published.lakehouse.storage)) == 1, "a plan that was refused is not kept"
     assert "There is no plan" in published("plan", "plan-0123456789abcdef", exit_code=1).stderr
 
 

@@ -110,7 +110,7 @@ def _tree(home: Path) -> dict[str, tuple[int, int]]:
     [
         ("days: 2017-03-05", "days: 2017-03-08", 1, "Nothing has landed for"),
         ("days: 2017-03-05", "days: 2999-01-01", 1, "has not ended"),
-        ("target", "version: v9\ntarget", 1, "has no version 'v9'"),
+        ("target", "version: v9\ntarget", 2, "has no version 'v9'"),
         ("amount_eur <", "amount_euro <", 1, "'amount_euro' is no measure."),
         ("target", "taget", 2, ": taget (line 2): There is no such key"),
         ("days: 2017-03-05", "days: 2017-02-31", 2, ": days (line 3): '2017-02-31' is not a day."),

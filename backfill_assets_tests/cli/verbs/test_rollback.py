@@ -162,7 +162,7 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     assert re.search(r"bronze_sales\tput back\t1\t2017-03-01", shown) and "It takes about a second" in shown
     assert campaign.ids("bronze_sales") == [4, 7] and not told.exists()
     undone = campaign.json("rollback", PLAN, "--yes")
-    assert (undone["campaign"], undone["undoes"], undone["seconds"]) == (CAMPAIGN, "cut", 0)
+    assert (undone["plan"], undone["undoes"], undone["seconds"]) == (PLAN, "cut", 0)
     assert campaign.ids("bronze_sales") == [2, 3, 4] and campaign.ids("quarantine_sales") == [20]
     assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == [undone["publication"]]
     for name in (CAMPAIGN, "cut"):
@@ -170,16 +170,16 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
         assert f"To bring it back: backfill rollback {undone['publication']}" in error
     assert "restores" not in undone
     shown = campaign("rollback", undone["publication"], "--yes").output
-    assert "Bringing back a campaign that was undone" in shown and f"campaign\t{CAMPAIGN}" in shown
+    assert "Bringing back a campaign that was undone" in shown and f"plan\t{PLAN}" in shown
     assert campaign.ids("bronze_sales") == [4, 7]
     titles = [json.loads(line)["title"] for line in told.read_text().splitlines()]
-    assert titles == [f"Undone: {CAMPAIGN}", f"In force again: {CAMPAIGN}"]
+    assert titles == [f"Undone: {PLAN}", f"In force again: {PLAN}"]
     back = campaign.json("history")["publications"][0]["publication"]
     for options in (["--yes"], ["--dry-run"]):
         error = campaign("rollback", undone["publication"], *options, exit_code=1).stderr
         assert f"{undone['publication']} is undone already: {back} did it on " in error
     campaign("rollback", back, "--yes")
-    assert json.loads(told.read_text().splitlines()[-1])["title"] == f"Undone: {CAMPAIGN}"
+    assert json.loads(told.read_text().splitlines()[-1])["title"] == f"Undone: {PLAN}"
 
 
 def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(campaign: Backfill) -> None:

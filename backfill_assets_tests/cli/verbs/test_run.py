@@ -98,7 +98,7 @@ PLAN = "plan-0123456789abcdef"
 INVALID: Mapping[str, tuple[str, int, str]] = {
     "typo": (f"fact_daily_revenu --days {WEEK}", 1, "Did you mean fact_daily_revenue?"),
     "wrong way round": ("fact_daily_revenue --days 2017-03-07..2017-03-01", 1, f"Did you mean {WEEK}?"),
-    "unknown version": (f"fact_daily_revenue --days {WEEK} --version v9", 1, "Versions: v1."),
+    "unknown version": (f"fact_daily_revenue --days {WEEK} --version v9", 2, "Versions: v1."),
     "today": (f"fact_daily_revenue --days 2017-03-01..{TODAY}", 1, "End them with yesterday"),
     "far future": (f"fact_daily_revenue --days {TODAY + timedelta(days=400)}", 1, "which is not over"),
     "no table": ("", 2, "TABLES"),

@@ -9,8 +9,11 @@ from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 
+from backfill_assets.answers.day import FoundDay, day_answer
 from backfill_assets.cli.output import say_json
+from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.publish.publisher import CrashPoint
+from backfill_assets.report.answer import Fact
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
@@ -65,6 +68,18 @@ def test_a_day_that_is_not_there_says_what_to_do(backfill: Backfill) -> None:
     assert f"-> backfill run {TABLE} --days {DAY} --on trial\n" in backfill("show", TABLE, DAY, "--on", "trial").stdout
     assert "-> backfill show report_store_ranking 2017-02-27\n" in backfill("show", "report_store_ranking", DAY).stdout
     assert "backfill run" not in backfill("show", TABLE, NEXT).stdout
+
+
+def test_a_person_gets_the_sums_and_asks_for_the_rest() -> None:
+    """Twenty lines of metrics are not read; a script has them all."""
+    metrics: dict[str, int | str | None] = {"keys": 1, "quality.validity.rules": 1, "total_revenue_eur": "1.50"}
+    content = DayContent(rows=1, checksum="6", code_version="v1", metrics=metrics)
+    answer = day_answer(FoundDay(TABLE, DAY, "fresh", publication="first", content=content))
+    assert answer.brief is not None
+    short = {part.name: part.value for part in answer.brief.parts if isinstance(part, Fact)}
+    assert short["totals"] == {"revenue_eur": "1.50"} and short.keys().isdisjoint({"metrics", "checksum"})
+    whole = {part.name: part.value for part in answer.parts if isinstance(part, Fact)}
+    assert whole["metrics"] == metrics and "totals" not in whole
 
 
 def test_json_rounds_nothing() -> None:
@@ -123,7 +138,7 @@ def test_damage_of_raw_is_not_said_to_be_rebuilt(backfill: Backfill) -> None:
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
     _file_of(backfill, DAY, "raw_sales").unlink()
     said = backfill("show", "raw_sales", DAY).output
-    assert "put the files back from a backup" in said and "--force" not in said
+    assert "-> backfill raw restore raw_sales" in said and "--force" not in said
 
 
 def test_a_foreign_write_says_that_the_kept_numbers_are_older_and_what_the_day_holds_now(backfill: Backfill) -> None:

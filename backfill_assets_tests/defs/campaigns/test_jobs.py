@@ -15,6 +15,7 @@ from backfill_assets.defs.campaigns import jobs
 from backfill_assets.defs.campaigns.jobs import (
     ASSET,
     CAMPAIGN_TAG,
+    CAMPAIGNS,
     SENSOR,
     campaign_jobs,
     campaign_sensor,
@@ -66,6 +67,12 @@ class World:
     def pages(self) -> list[dict[str, Any]]:
         """What was shown of the campaign, newest first."""
         return shown_on(self.instance, ASSET)
+
+    def dots(self) -> list[str]:
+        """How Dagster shows the pages."""
+        names = self.instance.get_dynamic_partitions(SENSOR)
+        found = self.instance.get_status_by_partition(dg.AssetKey(ASSET), names, CAMPAIGNS) or {}
+        return [str(dot.value) if (dot := found.get(name)) else "" for name in names]
 
     def tick(self) -> Any:
         sensor = campaign_sensor()
@@ -189,6 +196,7 @@ def test_what_stops_it_is_on_its_page_and_in_the_error_of_the_run(
     assert len(world.pages()) == 2, "the step before it, and what stopped it"
     assert "start it again" in str(world.pages()[0]["to do"])
     assert "it was stopped: the source is gone" in str(world.tick().skip_message)
+    assert world.dots() == ["FAILED"]
 
 
 def test_a_campaign_that_was_stopped_is_taken_up_by_starting_it_again(world: World) -> None:
@@ -197,6 +205,7 @@ def test_a_campaign_that_was_stopped_is_taken_up_by_starting_it_again(world: Wor
     assert not world.run(JOB, plan=plan().id).success or "too many nulls" in at.next().reason
     assert world.run(JOB, plan=plan().id, start=True).success
     assert campaign(world.home).state.resumes == 1 and CampaignStep.VALIDATE in campaign(world.home).state.done
+    assert world.dots() == ["MATERIALIZED"]
 
 
 def test_the_sensor_carries_on_what_no_run_carries_on(world: World) -> None:
@@ -285,6 +294,7 @@ def test_a_plan_that_cannot_be_started_is_a_failed_run_with_its_page(
     monkeypatch.setattr(jobs, "plan_and_keep", lambda *_, **__: (stopped, datetime.now(UTC)))
     assert "A day is damaged." in failure(world.run(JOB, target=FACT, days=RANGE))
     assert "It cannot be started" in str(world.pages()[0]["found"])
+    assert world.dots() == ["FAILED"]
 
 
 def test_a_page_is_named_for_table_days_and_state(world: World) -> None:
@@ -295,12 +305,12 @@ def test_a_page_is_named_for_table_days_and_state(world: World) -> None:
 
     hash_ = plan().id.removeprefix("plan-")[:8]
     world.run(JOB, target=FACT, days=RANGE)
-    assert names() == [f"{FACT} {RANGE}: not started ({hash_})"]
+    assert names() == [f"not started: {FACT} {RANGE} ({hash_})"]
     world.run(JOB, plan=plan().id, start=True)
-    assert names() == [f"{FACT} {RANGE}: waiting for approval ({hash_})"]
+    assert names() == [f"waiting for approval: {FACT} {RANGE} ({hash_})"]
     campaign(world.home).stop(CampaignStep.VALIDATE, "ana wants to look again")
     world.tick()
-    assert names() == [f"{FACT} {RANGE}: stopped ({hash_})"]
+    assert names() == [f"stopped: {FACT} {RANGE} ({hash_})"]
     assert "ana wants to look again" in str(shown_on(world.instance, ASSET, names()[0])[0]["found"])
     shown = len(world.pages())
     world.tick()

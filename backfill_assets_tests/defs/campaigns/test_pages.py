@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,11 +20,11 @@ from backfill_assets.defs.campaigns.pages import (
     step_page,
     undo_page,
 )
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
-from backfill_assets.plan.records import PlanFinding, PlanTerms
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Spent
+from backfill_assets.plan.records import Cost, PlanFinding, PlanTerms
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.upkeep.incidents import IncidentBook
-from backfill_assets_tests.defs.campaigns.campaigns import JudgedRun, plan, started
+from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, JudgedRun, plan, started
 from backfill_assets_tests.upkeep.incident import incident
 
 PADS = Launchpads("a_location")
@@ -73,17 +74,37 @@ def test_a_plan_without_days_asks_for_nothing() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_page_of_each_step_is_complete(step: CampaignStep, tmp_path: Path) -> None:
-    """With the report in full, and what the step took beside what was estimated."""
+    """With the report in full; that of the step that compares is the difference alone."""
     found = step_page(started(tmp_path, step), step, PADS)
     complete({name: str(found[name].value) for name in ("found", "next", "to do")})
-    assert {"estimated", "the difference" if step is CampaignStep.VALIDATE else "report"} <= set(found)
+    assert ("the difference" if step is CampaignStep.VALIDATE else "report") in found
+
+
+def test_what_it_has_cost_is_one_figure_with_its_unit(tmp_path: Path) -> None:
+    """All steps together, Spark's start with them; money where a core hour has a price."""
+    priced = plan().model_copy(update={"cost": Cost(cores=2, price_per_core_hour=Decimal("0.9"))})
+    for number, (of, cost) in enumerate(((plan(), "40 s on 1 core"), (priced, "0.0200 for 40 s on 2 cores"))):
+        at = started(tmp_path / str(number), of=of)
+        for spent in (Spent(seconds=10, spark_start=4), Spent(seconds=30)):
+            at.write(JournalEntry(kind="step", step=CampaignStep.SHADOW, at=of.made_at, spent=spent))
+        page = step_page(at, CampaignStep.SHADOW, PADS)
+        assert page["cost"].value == cost
+        assert not [label for label in page if label.startswith(("spent", "estimated"))]
+
+
+def test_the_difference_begins_with_what_changes_for_people(tmp_path: Path) -> None:
+    """No fingerprint, and no list of what was staged before it."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    facts = {"difference": "## Amount falls.", "fingerprint": "1a2b", "report": "/x.html", "staged": {FACT: [RANGE]}}
+    at.record_step(CampaignStep.VALIDATE, facts)
+    assert step_page(at, CampaignStep.VALIDATE, PADS)["the difference"].value == "## Amount falls."
 
 
 def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) -> None:
     """The exact command, the page to click, and how to give it up."""
     at = started(tmp_path, CampaignStep.VALIDATE)
     page = complete(standing_page(at, "2 days differ.", PADS))
-    assert effect_of_approval(at) == "publishes 2 days of 1 table at once, for every reader"
+    assert effect_of_approval(at) == "publishes 2 days in 1 table at once, for every reader"
     assert PADS.approve(at.plan.id, effect_of_approval(at)) in page
     for words in ("2 days differ.", "It waits for approval", f"`backfill approve {at.plan.id}`", "timeline delete"):
         assert words in page
@@ -107,9 +128,8 @@ def test_days_that_are_wrong_on_main_meanwhile_are_named(tmp_path: Path) -> None
 def test_what_approving_publishes_are_the_days_that_were_staged(tmp_path: Path) -> None:
     """The same count as on the pages of what was published, and of what was put back."""
     at = started(tmp_path, CampaignStep.VALIDATE)
-    (step,) = at.plan.steps
-    at.record_step(CampaignStep.VALIDATE, {"days": {step.name: {"staged": 1, "unchanged": 1, "held back": 0}}})
-    assert effect_of_approval(at) == "publishes 1 day of 1 table at once, for every reader"
+    at.record_step(CampaignStep.VALIDATE, {"staged": {FACT: ["2017-03-01"]}, "unchanged": {FACT: ["2017-03-02"]}})
+    assert effect_of_approval(at) == "publishes 1 day in 1 table at once, for every reader"
 
 
 def test_a_campaign_with_approvers_has_a_launchpad_for_each(tmp_path: Path) -> None:
@@ -151,7 +171,7 @@ def test_the_page_says_how_a_campaign_goes_on_from_where_it_is(tmp_path: Path) -
     at.stop(CampaignStep.SHADOW, "too many nulls")
     assert all(words in page(at) for words in ("too many nulls", PADS.start(at.plan.id), "timeline delete"))
     at = started(tmp_path / "published", CampaignStep.NOTIFY)
-    undo = ("/jobs/undo_campaign/", f"`backfill rollback {plan().id}`", "It can be undone until")
+    undo = ("/jobs/undo_campaign/", f"`backfill rollback {plan().id}`", "You can undo it until")
     assert all(words in page(at) for words in undo)
     at.write(JournalEntry(kind="rolled back", at=at.entries()[-1].at, report={"publication": "p2"}))
     assert PADS.start(at.plan.id) in page(at)
@@ -162,7 +182,7 @@ def test_after_the_publication_each_page_says_what_was_published(tmp_path: Path)
     at = started(tmp_path, CampaignStep.DOWNSTREAM)
     at.record_step(CampaignStep.NOTIFY, {"still due": {}})
     page = step_page(at, CampaignStep.NOTIFY, PADS)
-    assert str(page["found"].value).startswith("Published ") and "The notice is sent" in str(page["found"].value)
+    assert str(page["found"].value).startswith("Published: ") and "The notice is sent" in str(page["found"].value)
     assert "still due" not in str(page["report"].value)
 
 

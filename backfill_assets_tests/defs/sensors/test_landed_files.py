@@ -1,6 +1,7 @@
 """The sensor ``landed_files`` on a real instance: a dataset begins once, by itself, when its files are there."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -10,20 +11,39 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from backfill_assets.days import DayRange
+from backfill_assets.defs.look_back import EARLIER_TAG
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import launch_backfill
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets.landing.zone import LandingZone, position_id
+from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.declaration import Reads
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.conftest import DagsterLake, target_of
-from backfill_assets_tests.defs.small_dataset import SMALL_TABLES, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_TABLES, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
+LOOKED_BACK_TO = Catalog(
+    (
+        replace(
+            SMALL,
+            steps=tuple(
+                replace(each, versions=(replace(each.version(), reads=(Reads("bronze_sales", -7, 0),)),))
+                if each.name == "fact_sales_transactions"
+                else each
+                for each in SMALL.steps
+            ),
+        ),
+    )
+)
+"""The same, and its facts look back to the sales of a week."""
 
 
 class World(DagsterLake):
@@ -83,7 +103,7 @@ def test_a_dataset_whose_days_have_landed_begins_by_itself_once(world: World) ->
     assert "still landing" in world.tick()
     world.land(DAYS[1])
     assert "still landing" in world.tick()
-    assert "Launched initial-" in world.tick()
+    assert "Launched the backfill initial-" in world.tick()
     (backfill,) = world.backfills()
     assert target_of(backfill) == {table: set(map(str, DAYS)) for table in TABLES}
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED, "a published day keeps its version"
@@ -117,7 +137,7 @@ def test_a_table_that_was_made_and_never_published_to_is_not_called_ingested(wor
     lakehouse.crash("killed", {"raw_sales": {DAYS[0]: [1]}}, CrashPoint.TABLES_READ)
     assert lakehouse.storage.exists("raw_sales/_delta_log")
     assert "still landing" in world.tick()
-    assert "Launched initial-" in world.tick()
+    assert "Launched the backfill initial-" in world.tick()
     (backfill,) = world.backfills()
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
     assert "launched before, and nothing is published" in world.tick()
@@ -132,7 +152,7 @@ def test_a_late_file_is_left_to_a_stream_of_the_landing_folder(world: World) -> 
     lease = acquire_stream(storage, "raw_sales", "landing", lambda: datetime.now(UTC))
     assert "waits for the stream of raw_sales" in world.tick()
     lease.beat(source="kafka://broker:9092/sales")
-    assert "Launched late-" in world.tick()
+    assert "Launched the backfill late-" in world.tick()
 
 
 def test_a_late_file_is_taken_in_by_one_backfill_of_raw(world: World) -> None:
@@ -142,7 +162,7 @@ def test_a_late_file_is_taken_in_by_one_backfill_of_raw(world: World) -> None:
     assert "or its schedule will" in world.tick()
     world.land(DAYS[0], "late")
     world.land(DAYS[1])
-    assert "Launched late-" in world.tick()
+    assert "Launched the backfill late-" in world.tick()
     (backfill,) = world.backfills()
     assert target_of(backfill) == {"raw_sales": {str(DAYS[0])}}
     world.tick()
@@ -159,7 +179,7 @@ def test_a_whole_day_that_lands_late_is_taken_in_once_a_later_one_was(world: Wor
         world.take_in(day, "a")
     world.land(late)
     world.tick()
-    assert "Launched late-" in world.tick()
+    assert "Launched the backfill late-" in world.tick()
     (backfill,) = world.backfills()
     assert target_of(backfill) == {"raw_sales": {str(late)}}
 
@@ -184,3 +204,23 @@ def test_no_file_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LandingZone, "files", None)
     world.land(DAYS[0])
     world.tick()
+
+
+def test_rates_before_the_first_sale_land_late_and_older_ones_wait_for_nobody(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Partitions begin with the sales. Of the days before, those come in that are looked back to; the sample lands
+    rates for two days more, which no result needs."""
+    data = {"small": DataDays(DAYS[0], DAYS[1])}
+    world = World(tmp_path, dagster_instance, catalog=LOOKED_BACK_TO, data=data)
+    sensor = landed_file_sensor(PartitionedTables(LOOKED_BACK_TO, data))
+    for n in range(9):
+        world.land(DAYS[0] - timedelta(days=n))
+    for n in (0, 2):
+        world.take_in(DAYS[0] - timedelta(days=n), "a")
+    still_landing = world.evaluate(sensor)
+    said = str(world.evaluate(sensor, still_landing.cursor).skip_message)
+    assert "Launched the backfill late-" in said and "Waiting" not in said
+    (backfill,) = world.backfills()
+    assert target_of(backfill) == {"raw_sales": {str(DAYS[0])}}
+    assert backfill.tags[EARLIER_TAG] == f"raw_sales {DAYS[0] - timedelta(days=1)}"

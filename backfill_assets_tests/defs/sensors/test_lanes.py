@@ -13,12 +13,11 @@ import pytest
 from backfill_assets.defs import own_lakehouse
 from backfill_assets.defs.own_lakehouse import EVERY_TAG
 from backfill_assets.defs.sensors import repairs
-from backfill_assets.defs.start_here import lakehouse_state
+from backfill_assets.defs.start_here import lakehouse_state, state_metadata
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.notice_routes import parse_routes
 from backfill_assets.publish.mend import carry_out, plan_mend
-from backfill_assets.report.markdown import markdown
 from backfill_assets.upkeep.automation import SensorBook
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import IncidentBook
@@ -79,7 +78,7 @@ def test_a_fault_in_another_table_is_repaired_beside_a_table_that_cannot_be_read
     world.tick()
     assert _open(world) == {Cause.LATE: "bronze_sales", Cause.UNREADABLE: REPORT}
     assert len(_due(world)) == 1, "late rows heal by themselves, and are only listed"
-    page = markdown(lakehouse_state(world.instance, world.resources["backfill"], SMALL_TABLES))
+    page = str(state_metadata(lakehouse_state(world.instance, world.resources["backfill"], SMALL_TABLES)))
     assert f"backfill maintain --mend {REPORT}" in page
     publisher = world.lakehouse.publisher
     carry_out(publisher, plan_mend(publisher, REPORT))
@@ -120,7 +119,7 @@ def test_a_sensor_that_fails_twice_is_told_by_itself(world: World, monkeypatch: 
     assert _open(world) == {Cause.AUTOMATION: repairs.SENSOR}
     (told,) = file.read_text().splitlines()
     assert "The log is on fire." in told and "Put it out." in told
-    page = markdown(lakehouse_state(world.instance, world.resources["backfill"], SMALL_TABLES))
+    page = str(state_metadata(lakehouse_state(world.instance, world.resources["backfill"], SMALL_TABLES)))
     assert "The sensor repairs failed 3 times in a row: The log is on fire." in page
     world.tick()
     assert _open(world) == {} and not list(SensorBook(world.lakehouse.storage).troubles(world.lakehouse.now()))

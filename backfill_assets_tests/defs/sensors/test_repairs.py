@@ -17,13 +17,16 @@ from dagster._core.execution.backfill import BulkActionStatus
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import AS_USUAL, evaluations
-from backfill_assets.defs.dagster_internals import report_checks
+from backfill_assets.defs.dagster_internals import RUN_KEY_TAG, SENSOR_NAME_TAG, report_checks
+from backfill_assets.defs.look_back import EARLIER_TAG
+from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, repair_sensor
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import open_plan
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.quality.gates import checks_of
@@ -36,7 +39,7 @@ from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets_tests.defs.conftest import DagsterLake, range_tags, target_of
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, built_day
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
-from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_TABLES, TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL, SMALL_CATALOG, SMALL_TABLES, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 PARTITION = "dagster/partition"
@@ -88,7 +91,7 @@ def test_nothing_wrong_launches_nothing(world: World) -> None:
 def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> None:
     """Titled with the reason and tagged, and a second tick finds it under way."""
     world.late_row(DAY, OTHER)
-    assert "Launched late_rows_" in world.tick()
+    assert "Launched the backfill late_rows_" in world.tick()
     (backfill,) = world.backfills()
     tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
     assert target_of(backfill) == {table: {str(DAY), str(OTHER)} for table in tables}
@@ -104,7 +107,7 @@ def test_a_plan_that_was_removed_while_it_is_open_stops_no_repair(world: World) 
     """What it rebuilds is not known any more; that other days need repair is."""
     open_plan(world.lakehouse.storage, "plan-0123456789abcdef")
     world.late_row(DAY)
-    assert "Launched late_rows_" in world.tick()
+    assert "Launched the backfill late_rows_" in world.tick()
 
 
 def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None:
@@ -115,7 +118,7 @@ def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None
     assert world.tick() == f"Waiting: bronze_sales {DAY}: left to the running stream for 10 minutes"
     assert world.backfills() == []
     lease.release()
-    assert "Launched late_rows_" in world.tick()
+    assert "Launched the backfill late_rows_" in world.tick()
 
 
 class Killed(BaseException):
@@ -228,6 +231,21 @@ def test_a_watchdog_whose_verdicts_were_wiped_stops_no_repair(world: World) -> N
     assert [target_of(each).get("bronze_sales") for each in world.backfills()] == [{str(OTHER)}, None]
 
 
+def test_a_tick_says_what_it_launched_and_where_it_is(world: World) -> None:
+    """Dagster counts 0 runs requested: a backfill is none. A proof that runs already would hide it for ever."""
+    _watchdog_fails(world)
+    world.tick()
+    world.end()
+    proof = world.tick().removeprefix("Asked: ")
+    tags = {RUN_KEY_TAG: proof, SENSOR_NAME_TAG: repairs.SENSOR}
+    world.instance.create_run_for_job(world.defs.resolve_job_def(JOB), tags=tags)
+    world.late_row(OTHER)
+    said = world.tick()
+    (backfill,) = (each for each in world.backfills() if each.backfill_id.startswith("late_rows"))
+    assert f"Launched the backfill {backfill.backfill_id}: Repair" in said
+    assert f"counts no backfill among the runs requested: /runs/b/{backfill.backfill_id}" in said
+
+
 def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
     """A run that builds the day plans its watchdog anew: the verdict before must not be forgotten by that."""
     _watchdog_fails(world)
@@ -267,7 +285,7 @@ def test_a_rollback_that_was_undone_holds_no_repair_back(world: World) -> None:
     """What is there is the publication again, which was not taken away, also after a compaction."""
     _roll_back(world, "undo", "redo")
     world.late_row(OTHER, DAY)
-    assert "Launched late_rows_" in world.tick()
+    assert "Launched the backfill late_rows_" in world.tick()
     (backfill,) = world.backfills()
     assert target_of(backfill)["bronze_sales"] == {str(DAY), str(OTHER)}
 
@@ -373,5 +391,25 @@ def test_more_rows_are_a_reason_to_try_again(late: World) -> None:
     """The source has sent what was wrong once more."""
     fail_the_gates(late)
     late.lakehouse.publish("corrected", {"raw_sales": {DAY: [10]}}, mode="append")
-    assert "Launched late_rows_" in late.tick()
+    assert "Launched the backfill late_rows_" in late.tick()
     assert len(late.backfills()) == 1
+
+
+def test_a_day_before_the_first_partition_is_repaired_with_it(
+    published: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """Late rates of the days before the first sale: they are looked back to, and have no partition."""
+    data = {"small": DataDays(OTHER, OTHER)}
+    shutil.copytree(published.storage.root, tmp_path / "lakehouse")
+    lakehouse = SmallLakehouse(tmp_path / "lakehouse")
+    lakehouse.minutes = published.minutes
+    world = World(tmp_path, dagster_instance, lakehouse, data=data)
+    lakehouse.publish("late", {"raw_fx_rates": {DAY: [9]}}, mode="append")
+    said = world.evaluate(repair_sensor(PartitionedTables(SMALL_CATALOG, data))).skip_message
+    assert "Launched the backfill late_rows_20170304" in str(said)
+    (backfill,) = world.backfills()
+    readers = {each: {str(OTHER)} for each in ("bronze_fx_rates", "fact_sales_transactions", "fact_daily_revenue")}
+    assert target_of(backfill) == readers
+    assert backfill.tags[EARLIER_TAG] == f"bronze_fx_rates {DAY}"
+    (incident,) = IncidentBook(lakehouse.storage).open()
+    assert (incident.table, incident.days) == ("bronze_fx_rates", (DAY,))

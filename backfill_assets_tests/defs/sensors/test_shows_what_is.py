@@ -30,7 +30,7 @@ from backfill_assets.defs.sensors.shows_what_is import (
     REPORTED_BY,
     ReportedUpTo,
     ShownDays,
-    ends_of_data,
+    days_of_data,
     put_freshness_right,
     put_statuses_right,
     report_publication,
@@ -38,6 +38,7 @@ from backfill_assets.defs.sensors.shows_what_is import (
 )
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Switch
+from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.graph import build_order
 from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
@@ -249,11 +250,13 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_
 
 def test_days_that_get_a_partition_later_are_reported_then() -> None:
     """A stream goes on after data that had ended: its days are published before the code location is loaded again."""
-    ended = PartitionedTables(SMALL_CATALOG, {"small": date(2017, 5, 29)}).by_table
+    ended = PartitionedTables(SMALL_CATALOG, {"small": DataDays(last=date(2017, 5, 29))}).by_table
     assert ReportedUpTo.of(None, ended).settled == -1
     cursor = replace(ReportedUpTo.of(None, ended), settled=7).cursor()
     assert ReportedUpTo.of(cursor, ended).cursor() == cursor
     assert ReportedUpTo.of(cursor, SMALL_TABLES.by_table).settled == -1
+    begun = PartitionedTables(SMALL_CATALOG, {"small": DataDays(date(2017, 3, 1), date(2017, 5, 29))}).by_table
+    assert ReportedUpTo.of(cursor, begun).settled == -1
 
 
 def test_partitions_that_grow_to_where_others_end_have_grown() -> None:
@@ -332,7 +335,7 @@ def test_a_day_whose_version_was_edited_is_not_shown_as_fresh_until_it_is_put_ba
 # ------------------------------------------------------------------- partitions of data that has ended grow with it
 
 
-END = date(2017, 5, 29)
+FIRST, END = date(2017, 3, 1), date(2017, 5, 29)
 SERVER = GrpcServerCodeLocationOrigin("localhost", port=4000, location_name="small")
 Tick = Callable[..., Any]
 
@@ -363,7 +366,7 @@ def reloads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 @pytest.fixture
 def tick(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Tick:
     def evaluate(cursor: str | None = None, origin: object = SERVER) -> Any:
-        sensor = shows_what_is_sensor(PartitionedTables(SMALL_CATALOG, {"small": END}), {})
+        sensor = shows_what_is_sensor(PartitionedTables(SMALL_CATALOG, {"small": DataDays(FIRST, END)}), {})
         resources = fake_resources(FakeBuilder(), tmp_path)
         with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
             context._code_location_origin = origin  # type: ignore[assignment]
@@ -372,14 +375,15 @@ def tick(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Tick:
     return evaluate
 
 
-def _land(home: Path, day: date) -> None:
-    folder = Settings.at(home).landing / "sales" / str(day)
+def _land(home: Path, day: date, source: str = "sales") -> None:
+    folder = Settings.at(home).landing / source / str(day)
     folder.mkdir(parents=True)
     (folder / "part.jsonl.gz").touch()
 
 
 def test_partitions_that_end_with_the_data_stay(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
     """It is on from the start, and costs a listing of names."""
+    _land(tmp_path, FIRST)
     _land(tmp_path, END)
     assert tick().skip_message == "Dagster shows what is."
     assert reloads == []
@@ -387,13 +391,25 @@ def test_partitions_that_end_with_the_data_stay(tick: Tick, tmp_path: Path, relo
 
 def test_a_later_day_has_the_code_location_loaded_again_once(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
     """Web server and daemon see the server that follows; one that stays as it is is not asked again for ever."""
+    _land(tmp_path, FIRST)
     _land(tmp_path, date(2017, 6, 5))
     first = tick()
     assert first.skip_message == (
-        "The data ends elsewhere now: small on 2017-06-05. The code location is being loaded again."
+        "Data begins or ends elsewhere now: small 2017-03-01..2017-06-05. The code location is being loaded again."
     )
     assert len(reloads) == 1
     assert "press Reload" in str(tick(first.cursor).skip_message)
+    assert len(reloads) == 1
+
+
+def test_an_earlier_day_has_the_code_location_loaded_again(tick: Tick, tmp_path: Path, reloads: list[object]) -> None:
+    """Older history lands: it gets partitions. Rates that are looked back to move nothing."""
+    _land(tmp_path, FIRST)
+    _land(tmp_path, END)
+    _land(tmp_path, date(2017, 2, 20), "fx_rates")
+    assert reloads == [] and tick().skip_message == "Dagster shows what is."
+    _land(tmp_path, date(2017, 2, 1))
+    assert "small 2017-02-01..2017-05-29" in str(tick().skip_message)
     assert len(reloads) == 1
 
 
@@ -408,6 +424,6 @@ def test_a_landing_zone_that_cannot_be_read_changes_nothing(tick: Tick, tmp_path
     """A folder that is a link to nothing, or a disk that is away for a minute."""
     _land(tmp_path, END)
     (Settings.at(tmp_path).landing / "sales" / "2017-06-01").symlink_to(tmp_path / "nowhere")
-    assert ends_of_data(SMALL_CATALOG, Settings.at(tmp_path)) is None
+    assert days_of_data(SMALL_CATALOG, Settings.at(tmp_path)) is None
     assert "cannot be read" in str(tick().skip_message)
     assert reloads == []

@@ -1,0 +1,30 @@
+"""Says of an engine's error about a data file which day of which table lost it, and what brings it back. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from backfill_assets.errors import LakehouseUnusable
+
+_FILE = re.compile(
+    r"(?P<table>[^/\s'\"]+)/(?:_timelines/[^'\"\n]*?/)?day=(?P<day>\d{4}-\d{2}-\d{2})/[^'\"\n]+?\.parquet"
+)
+_LOST = re.compile(
+    r"No files found|No such file|does not exist|not found|No magic bytes|too small to be a Parquet", re.IGNORECASE
+)
+
+
+class FileLost(LakehouseUnusable):
+    """A data file that a table names is gone or cannot be read."""
+
+
+def file_lost(error: Exception) -> FileLost | None:
+    """What ``error`` says of a lost data file, in words; None where it is about something else."""
+    found = _FILE.search(str(error))
+    if found is None or not _LOST.search(str(error)):
+        return None
+    table, day = found["table"], found["day"]
+    mends = f"backfill show {table} {day} says what helps"
+    if table.startswith("raw_"):
+        mends = f"backfill raw restore {table} {day} reads its rows again from the landed files"
+    return FileLost(f"{table} {day} cannot be read: a file of it is gone or damaged.", hint=f"{mends}.")

@@ -1,0 +1,88 @@
+"""The first and the last day that a chain of datasets has data of: what has landed, and what was published, by a stream
+for example.
+
+By names and the publication log alone. A chain whose data goes on has no last day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from backfill_assets.days import by_table
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import chains
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import build_order
+from backfill_assets.publish.log import PublicationLog
+
+QUIET = timedelta(days=35)
+"""Data that has been quiet for longer than any month has ended; younger data is taken to go on."""
+_RESULTS = {"fact", "report"}
+
+
+class DataDays(NamedTuple):
+    """Where data begins and where it has ended; None if nothing has come of it, or if it goes on."""
+
+    first: date | None = None
+    last: date | None = None
+
+
+def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, today: date) -> dict[str, DataDays]:
+    """By dataset, the same for all of a chain. A dataset without any data is not named: its first day may land at any
+    time.
+    """
+    published = _published_days(storage, [table for dataset in datasets for table in _raw_tables(dataset)])
+    found: dict[str, DataDays] = {}
+    for chain in chains(datasets):
+        begins, steps = chain[0].first_day, [step for dataset in chain for step in dataset.steps]
+        days = {step.name: _days_of(step, zone, published) for step in steps if step.source}
+        own = [day for name in leading(steps) for day in days[name]]
+        end = end_of((day for of_table in days.values() for day in of_table), begins, today)
+        known = DataDays(beginning_of(own, begins, today), end)
+        found |= {dataset.name: known for dataset in chain if known != DataDays()}
+    return found
+
+
+def end_of(days: Iterable[date], first: date, today: date) -> date | None:
+    """The newest of ``days`` from ``first`` on if it is old enough to be the end; None if data goes on. Pure."""
+    newest = max((day for day in days if day >= first), default=None)
+    return newest if newest is not None and today - newest > QUIET else None
+
+
+def beginning_of(days: Iterable[date], first: date, today: date) -> date | None:
+    """The oldest of ``days`` from ``first`` on that is over; None if there is none yet. Pure."""
+    return min((day for day in days if first <= day < today), default=None)
+
+
+def leading(steps: Sequence[Step]) -> set[str]:
+    """The raw tables whose days begin a chain: all but those that facts and reports are made of by a look back alone.
+    Pure.
+
+    Rates land for days before the first sale, which looks back to them; nothing is made of these days themselves.
+    """
+    reached = {step.name for step in steps if any(table.layer in _RESULTS for table in step.tables)}
+    for step in reversed(build_order(steps)):
+        if step.name in reached:
+            reads = (read for version in step.versions for read in version.reads if read.first == 0)
+            own_days = {read.table for read in reads}
+            reached |= {other.name for other in steps if not own_days.isdisjoint(other.table_names)}
+    raw = {step.name for step in steps if step.source}
+    return raw & reached or raw
+
+
+def _days_of(step: Step, zone: LandingZone, published: Mapping[str, set[date]]) -> set[date]:
+    landed = zone.paths(step.source.name) if step.source else {}
+    return {day for day, paths in landed.items() if paths} | published.get(step.name, set())
+
+
+def _raw_tables(dataset: Dataset) -> list[str]:
+    return [step.name for step in dataset.steps if step.source]
+
+
+def _published_days(storage: Storage, tables: Sequence[str]) -> Mapping[str, set[date]]:
+    log = PublicationLog(storage)
+    return by_table(log.day_states(log.head(), set(tables)))
