@@ -169,6 +169,7 @@ class Healing:
         self.wait_for(lambda: self._are_over(courses, since), ", ".join(each.name for each in faults))
         self.settles()
         self.wait_for(lambda: not [each for each in self.book.open() if each.opened >= since], "the end of all")
+        self.wait_for(lambda: self._has_sent(since), "the last notice")
         apart = self.differences()
         for course in courses:
             self.rows.append(self._row(course, apart))
@@ -180,6 +181,10 @@ class Healing:
         wanted = {course.incident: course.fault.tellings for course in courses}
         assert {id: len(told[id]) for id in mine} == wanted, told
         return [self.book.get(id) for id in mine]
+
+    def _has_sent(self, since: datetime) -> bool:
+        """Whatever is due has reached the place: a sensor of its own delivers."""
+        return all({*each.told} <= {*self.told_of(each.id)} for each in self.incidents(since))
 
     def _are_over(self, courses: Collection[_Course], since: datetime) -> bool:
         over = [self._is_over(each, since) for each in courses]
