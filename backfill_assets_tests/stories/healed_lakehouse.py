@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pytest
 
-from backfill_assets.defs.specs import VERSION_TAG
+from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.automation import SensorBook
 from backfill_assets.upkeep.diagnosis import Cause
@@ -32,13 +32,6 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DAILY_TABLES = (
-    *("raw_fx_rates", "bronze_fx_rates", "quarantine_fx_rates"),
-    *("raw_products", "bronze_products", "quarantine_products"),
-    *("raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"),
-    *("fact_daily_revenue", "report_department_revenue"),
-)
-"""What the daily job of the sales builds."""
 PATIENCE = 600.0
 _HEAD = ("fault", "incident", "noticed", "told", "built", "closed", "equal")
 
@@ -133,24 +126,20 @@ class Healing:
 
     def daily_job(self, *days: date) -> None:
         """As its schedule launches it, for all of ``days`` in one run; it has ended afterwards."""
-        tags = {VERSION_TAG: AS_PUBLISHED}
-        launched = self.dagster.backfill(DAILY_TABLES, [str(day) for day in days], tags)
-
-        def is_over() -> bool:
-            found = self.instance.get_backfill(launched)
-            return found is not None and found.status.value.startswith(("COMPLETED", "FAILED", "CANCELED"))
-
-        self.wait_for(is_over, f"the daily job of {', '.join(map(str, days))}")
+        tags = {VERSION_TAG: AS_PUBLISHED, VERIFY_TAG: "extended days"}
+        run = self.dagster.launch_days("daily_sales", str(min(days)), str(max(days)), tags)
+        self._ended(run, f"the daily job of {', '.join(map(str, days))}")
 
     def watchdogs_read(self, *days: date) -> None:
         """As at four o'clock, all of ``days`` of all tables; they have read them afterwards."""
-        run = self.dagster.launch("watchdogs", "look", {"days": ",".join(map(str, days))})
+        self._ended(self.dagster.launch("watchdogs", "look", {"days": ",".join(map(str, days))}), "the watchdogs")
 
+    def _ended(self, run: str, named: str) -> None:
         def is_over() -> bool:
             found = self.instance.get_run_by_id(run)
             return found is not None and found.is_finished
 
-        self.wait_for(is_over, "the watchdogs")
+        self.wait_for(is_over, named)
 
     # ------------------------------------------------------------------ what comes of it
 
@@ -169,9 +158,10 @@ class Healing:
         self.wait_for(lambda: self._are_over(courses, since), ", ".join(each.name for each in faults))
         self.settles()
         self.wait_for(lambda: not [each for each in self.book.open() if each.opened >= since], "the end of all")
+        self.wait_for(lambda: self._has_sent(since), "the last notice")
         apart = self.differences()
-        for each in courses:
-            self.rows.append(self._row(each, apart))
+        for course in courses:
+            self.rows.append(self._row(course, apart))
         found = self.incidents(since)
         mine = [course.incident for course in courses]
         told = {each.id: self.told_of(each.id) for each in found}
@@ -180,6 +170,10 @@ class Healing:
         wanted = {course.incident: course.fault.tellings for course in courses}
         assert {id: len(told[id]) for id in mine} == wanted, told
         return [self.book.get(id) for id in mine]
+
+    def _has_sent(self, since: datetime) -> bool:
+        """Whatever is due has reached the place: a sensor of its own delivers."""
+        return all({*each.told} <= {*self.told_of(each.id)} for each in self.incidents(since))
 
     def _are_over(self, courses: Collection[_Course], since: datetime) -> bool:
         over = [self._is_over(each, since) for each in courses]

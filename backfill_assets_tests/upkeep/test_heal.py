@@ -413,3 +413,15 @@ def test_a_day_that_is_built_with_what_it_is_made_of_says_by_which_repair(life: 
     (lost,) = (each for each in life.closed() if each.cause is Cause.LOST_FILES)
     assert lost.outcome == f"right again: {attempt} has built its days"
     assert [each.words for each in lost.history if "left to" in each.words] == [f"left to {attempt}"]
+
+
+def test_what_restores_raw_is_asked_for_once_while_it_goes_on(life: Life) -> None:
+    """Its run may wait in the queue for longer than the pause between two attempts."""
+    life.damage(TableDay("raw", _day(3)), lost=True)
+    for _ in range(5):
+        life.tick()
+        life.now += timedelta(minutes=10)
+    (incident,) = life.book.open()
+    assert [each.id for each in incident.attempts] == list(life.launched) and len(life.launched) == 1
+    life.go_on(3)
+    assert [each.proof for each in life.closed()[0].attempts] == ["passed"]
