@@ -86,7 +86,7 @@ story-fx: setup ## the 90-day case on real data: plan, waves, difference, approv
 story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice, compare, publish, undo; killed at every step
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_rewind.py backfill_assets_tests/stories/test_killed_rewind.py
 
-story-healing: setup ## faults of each kind on real data, in Dagster's own processes, put right without a hand: ten minutes
+story-healing: setup ## faults of each kind on real data, in Dagster's own processes, alone and at once: half an hour
 	@$(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_story_healing.py
 
 generated: setup ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many

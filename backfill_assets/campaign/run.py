@@ -362,7 +362,7 @@ class CampaignRun:
     @property
     def plan_again(self) -> str:
         """What helps when an expectation is not met: it is part of the plan, and the same rows do not meet it."""
-        again = f"Plan again with what is to be expected: {self.plan.command('TEXT')}."
+        again = f"Plan again with what is to be expected instead: {self.plan.command('TEXT')}."
         if not self.plan.terms.empty:
             again = f"Change what is expected in the file of the plan, and plan again: {self.plan.command()}."
         return f"{again} Or give this one up: backfill timeline delete {self.plan.id}"

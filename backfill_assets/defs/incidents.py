@@ -4,7 +4,7 @@ by which a person says who looks after one, or that it is settled.
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -106,7 +106,7 @@ def incidents_metadata(
     for each in first:
         pages[each.id] = _in_short(each)
         pages[f"{each.id}: say"] = _buttons(each.id, location)
-        pages[f"{each.id}: in full"] = "\n\n".join(filter(None, _in_full(each)))
+        pages[f"{each.id}: in full"] = "\n\n".join(_in_full(each))
     return {
         "open": dg.MetadataValue.int(len(open_)),
         "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
@@ -139,13 +139,13 @@ def _fitting(texts: Sequence[str], between: str) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    """Lists: a table is as wide as its longest cell, and the page cuts what is wider than it."""
-    yield _list(f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
+    """Lines: a table is as wide as its longest cell, and the page cuts what is wider than it."""
+    yield from (f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
-    yield _list(f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
+    yield from (f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
     days = incident.days[:_MOST_DAYS]
     held = [(day, incident.before.get(day, ""), incident.after.get(day, "")) for day in days]
-    yield _list(
+    yield from (
         f"{day}: {escape_markdown(' -> '.join(filter(None, (before, after))))}" for day, before, after in held if before
     )
     if more := len(incident.days) - len(days):
@@ -155,10 +155,6 @@ def _in_full(incident: Incident) -> Iterator[str]:
 def _linked(fact: Detail) -> str:
     words = escape_markdown(fact.words)
     return f"[{words}]({fact.link})" if fact.link else words
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {each}" for each in lines)
 
 
 def _buttons(id: str, location: str) -> str:

@@ -329,15 +329,15 @@ class Plan(Record):
         """Is there a finding that must be fixed first?"""
         return any(finding.severity == "stops" for finding in self.findings)
 
-    def command(self, *further: str) -> str:
-        """The command that asks for the same again, with ``further`` expectations; a file has what came from a file.
+    def command(self, *instead: str) -> str:
+        """The command that asks for the same again, with the expectations ``instead`` of its own if there are any.
 
-        A plan that leaves days out is that of a timeline, which does not hold them.
+        A file has what came from a file. A plan that leaves days out is that of a timeline, which does not hold them.
         """
         if not self.terms.empty:
             return "backfill plan -f FILE"
         asked = self.asked
-        expected = [*map(str, asked.expectations), *further]
+        expected = instead or [*map(str, asked.expectations)]
         expectations = [word for each in expected for word in ("--expect", each)]
         if asked.leaves:
             return shlex.join(["backfill", "timeline", "publish", "TIMELINE", *expectations])

@@ -65,7 +65,7 @@ def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress)
     still = [_proven(_closed_by_person(each, seen), decision, seen) for each in decided]
     still += [_closed_by_person(each, seen) for each in kept]
     going = [each for each in still if not each.closed and each.table not in decision.undecided]
-    wanted = Wanted.of(decision)
+    wanted = Wanted.of(decision, launches(known))
     roots = roots_of(decision.findings, going, decision.lineage, seen.now, wanted.acted_on)
     ids = {root: root.incident.id for root in roots if root.incident and root.findings}
     found: list[Incident] = []
@@ -221,7 +221,7 @@ def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: 
     for attempt in (each for each in wanted.attempts(root.follows, seen.now) if each.id not in known):
         words = f"launched {attempt.id} of sound days that were not built with these: {attempt.title}"
         incident = incident.then(seen.now, words, following=(*incident.following, attempt))
-    left_to = next((wanted.left_to[each.what] for each in found if each.what in wanted.left_to), "")
+    left_to = wanted.rebuilt_by(found)
     if left_to != incident.left_to and not incident.under_way and found:
         said = f"left to {left_to}" if left_to else f"no longer left to {incident.left_to}"
         incident = incident.then(seen.now, said, left_to=left_to, state="waiting")
@@ -366,13 +366,20 @@ def _ended_without_days(
         return _closed(incident, "a person has rolled its days back: backfill status shows them", seen)
     if silent:
         return _closed(incident, "a person has closed the same before", seen)
-    if others:
-        return incident
+    return incident if others else _closed(incident, _right_again(incident), seen)
+
+
+def _right_again(incident: Incident) -> str:
+    """What put its days right, as far as that is known."""
     did = [each.id for each in incident.attempts if each.proof == "passed"]
     if not did and incident.cause is Cause.HELD_BACK:
-        return _closed(incident, "its gates hold it back no more", seen)
+        return "its gates hold it back no more"
     how = "the watchdog read it again" if incident.cause in PROVEN_BY_WATCHDOG else "it is built from its inputs"
-    return _closed(incident, f"repaired by {did[-1]}: {how}" if did else "right again, without a repair", seen)
+    if did:
+        return f"repaired by {did[-1]}: {how}"
+    if incident.left_to:
+        return f"right again: {incident.left_to} has built its days"
+    return "right again, without a repair"
 
 
 def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:

@@ -85,7 +85,7 @@ class Incident(Record):
     plan: str = ""
     """The plan that waits for an approval, of a repair beyond its bounds."""
     left_to: str = ""
-    """The plan that is rebuilding its days: it says so, too."""
+    """The plan that is rebuilding its days, which says so too; or the repair of what they are made of."""
     before: Mapping[date, str] = Field(default_factory=dict)
     """What each day held when the incident was opened."""
     after: Mapping[date, str] = Field(default_factory=dict)

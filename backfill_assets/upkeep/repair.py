@@ -165,10 +165,10 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *after_partitions(after),
         *of_plans,
     )
-    restores = _restores(seen, [each for each in restored if not seen.pause(each) and each.key not in accepted])
+    due = [each for each in restored if not (seen.pause(each) or seen.is_tried_now(each) or each.key in accepted)]
     return RepairDecision(
         Lineage(seen),
-        (*launch, *restores),
+        (*launch, *_restores(seen, due)),
         waiting,
         (*unreadable, *people),
         (*later, *restored),

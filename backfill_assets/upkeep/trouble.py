@@ -262,6 +262,11 @@ class RepairContext:
         known = self.incidents.get(stale.key, ())
         return max((each.tries(stale.key, stale.evidence) for each in known), default=0)
 
+    def is_tried_now(self, stale: StaleDay) -> bool:
+        """Does a repair of the day go on? What restores raw is a run of no asset: it makes no table busy."""
+        known = self.incidents.get(stale.key, ())
+        return any(each.ended is None for found in known for each in found.attempts_of(stale.key))
+
     def pause(self, stale: StaleDay) -> datetime | None:
         """Until when a day waits after its last attempt; None if it need not."""
         known = self.incidents.get(stale.key, ())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.diagnosis import Action, Cause
 from backfill_assets.upkeep.findings import WrongDay
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
@@ -25,9 +25,13 @@ class Wanted:
     later: frozenset[What]
     left_to: Mapping[What, str]
     people: Mapping[What, ManualAction]
+    with_others: Mapping[TableDay, str] = field(default_factory=dict)
+    """Days that a repair of others builds as well, with that repair."""
 
     @classmethod
-    def of(cls, decision: RepairDecision) -> Wanted:
+    def of(cls, decision: RepairDecision, under_way: Iterable[RepairAttempt] = ()) -> Wanted:
+        """``under_way`` are the repairs that were launched before and go on."""
+
         def what(trouble: StaleDay) -> What:
             return trouble.key, decision.diagnoses[trouble].cause
 
@@ -42,7 +46,9 @@ class Wanted:
             for day in action.days
         }
         left_to = {what(each): plan for each, plan in decision.left_to.items()}
-        return cls(launched, frozenset(map(what, decision.later)), left_to, people)
+        repairs: list[Repair | RepairAttempt] = [*decision.launch, *under_way]
+        built = {TableDay(table, day): each.id for each in repairs for table, days in each.days.items() for day in days}
+        return cls(launched, frozenset(map(what, decision.later)), left_to, people, built)
 
     @property
     def acted_on(self) -> set[What]:
@@ -56,6 +62,14 @@ class Wanted:
             for repair, trouble in self.launched.get(each.what, ()):
                 repairs.setdefault(repair.id, (repair, []))[1].append(trouble)
         return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
+
+    def rebuilt_by(self, found: Sequence[WrongDay]) -> str:
+        """The plan, or the repair of other days, that builds one of these too; empty if they have their own."""
+        if plan := next((self.left_to[each.what] for each in found if each.what in self.left_to), ""):
+            return plan
+        if any(each.what in self.acted_on or each.diagnosis.action is not Action.REBUILD for each in found):
+            return ""
+        return next((self.with_others[each.key] for each in found if each.key in self.with_others), "")
 
     def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
         """What a person does about these days; None while a repair of one of them goes on by itself."""

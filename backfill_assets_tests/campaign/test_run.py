@@ -27,6 +27,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.outbox import due_notices
@@ -167,8 +168,11 @@ def test_a_wave_is_stopped_within_it_as_soon_as_the_rest_of_it_cannot_help(
     ],
 )
 def test_the_advice_to_plan_again_is_the_same_request(tmp_path: Path, terms: PlanTerms, command: str) -> None:
-    """With the scope of the plan; a plan from a file has its waves, limits and approvers there."""
-    asked = PlanRequest(target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE, terms=terms)
+    """With the scope of the plan, and without what was not met; a file has its waves, limits and approvers."""
+    unmet = (Expectation.parse("amount_eur < 0.001%"),)
+    asked = PlanRequest(
+        target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE, terms=terms, expectations=unmet
+    )
     plan = Plan(asked=asked, steps=(FACT,), made_at=MADE)
     at = run_of(tmp_path, plan)
     assert command in at.plan_again

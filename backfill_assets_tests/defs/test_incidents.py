@@ -62,7 +62,7 @@ def test_an_entry_says_what_is_wrong_where_it_is_shown_and_all_of_it_beside() ->
         "**repair:** [late_1](/runs/b/late_1)",
     ]
     full = shown[f"{OPEN.id}: in full"]
-    assert "- 2017-04-01 00:00:00Z: opened: rows came" in full and f"- {DAY}: 6 rows" in full
+    assert "2017-04-01 00:00:00Z: opened: rows came" in full and f"{DAY}: 6 rows" in full
     assert all(len(text) <= 1000 for name, text in shown.items() if not name.endswith("in full"))
 
 

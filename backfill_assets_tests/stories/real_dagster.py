@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from backfill_assets.cli.dev.dagster_home import REPOSITORY, dagster_home
+from backfill_assets.defs.dagster_internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import LOOPBACK, answers, free_port
 from backfill_assets.spark.service import command_line
@@ -63,6 +64,8 @@ class RealDagster:
     variables: Mapping[str, str]
     module: str = real_location.__name__
     """The code location."""
+    patience: float = 240.0
+    """How many seconds are waited for anything."""
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _port: int = field(default_factory=free_port)
     _ui_port: int = field(default_factory=free_port)
@@ -132,7 +135,18 @@ class RealDagster:
         """The launchpad of a job with one step; the run's id."""
         return self._launch(job, {op: {"config": dict(config)}})
 
-    def _launch(self, job: str, ops: Mapping[str, Any], assets: Sequence[Mapping[str, Any]] = ()) -> str:
+    def launch_days(self, job: str, first: str, last: str, tags: Mapping[str, str]) -> str:
+        """A job of partitions, for all days of a range in one run."""
+        days = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+        return self._launch(job, {}, tags={**tags, **days})
+
+    def _launch(
+        self,
+        job: str,
+        ops: Mapping[str, Any],
+        assets: Sequence[Mapping[str, Any]] = (),
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
         selector = {
             "repositoryLocationName": self.module,
             "repositoryName": "__repository__",
@@ -140,12 +154,14 @@ class RealDagster:
             **({"assetSelection": list(assets)} if assets else {}),
         }
         # As in the UI, the tags of a job are on its runs.
-        tags = {"backfill/kind": "campaign", "dagster/max_retries": "2"} if "campaign" in job else {}
+        of_job = {"backfill/kind": "campaign", "dagster/max_retries": "2"} if "campaign" in job else {}
         found = self._ask(
             _LAUNCH_RUN,
             selector=selector,
             runConfigData={"ops": ops} if ops else {},
-            executionMetadata={"tags": [{"key": key, "value": value} for key, value in tags.items()]},
+            executionMetadata={
+                "tags": [{"key": key, "value": value} for key, value in (of_job | dict(tags or {})).items()]
+            },
         )
         return str(found["run"]["runId"])
 
@@ -180,7 +196,7 @@ class RealDagster:
     # ------------------------------------------------------------------ waiting
 
     def wait_for(self, what: Callable[[], object], named: str) -> None:
-        until = time.monotonic() + 240.0
+        until = time.monotonic() + self.patience
         while not what():
             dead = [name for name, process in self._running.items() if process.poll() is not None]
             if dead or time.monotonic() > until:

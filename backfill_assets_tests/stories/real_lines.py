@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import date
 from pathlib import Path
@@ -18,20 +19,33 @@ from backfill_assets_tests import oracle
 Row = dict[str, Any]
 
 
-def land_sold(days: DayRange, landing: Path, stores: Collection[int] | None = None) -> None:
-    """The sales of ``days``, of all ``stores`` or of these; of the catalogue, only what they sold."""
+def land_sold(
+    days: DayRange, landing: Path, stores: Collection[int] | None = None, *, of_each_receipt: int | None = None
+) -> None:
+    """The sales of ``days``, of all ``stores`` or of these; of the catalogue, only what they sold.
+
+    ``of_each_receipt`` lands only so many of its lines: days are as alike as with all of them.
+    """
     land_real(days, landing)
     sold = oracle.transactions(days.first, days.last, "v2")
     wanted = set(map(str, stores if stores is not None else sold["store_id"].unique()))
     products = set(sold[sold["store_id"].astype(str).isin(wanted)]["product_id"].astype(str))
     if stores is not None:
         _keep(landing / "sales", lambda row: row["store_id"] in wanted)
+    if of_each_receipt is not None:
+        seen = Counter[str]()
+        _keep(landing / "sales", lambda row: _count(seen, row["basket_id"]) <= of_each_receipt)
     _keep(landing / "products", lambda row: row["product_id"] in products)
 
 
 def _keep(source: Path, wanted: Callable[[Row], bool]) -> None:
     for path in source.glob("*/*.jsonl.gz"):
         _write(path, [line for line in _lines(path) if wanted(json.loads(line))])
+
+
+def _count(seen: Counter[str], key: str) -> int:
+    seen[key] += 1
+    return seen[key]
 
 
 def withhold(landing: Path, day: date, count: int) -> list[str]:

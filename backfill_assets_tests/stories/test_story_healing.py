@@ -1,33 +1,34 @@
-"""``make story-healing``: faults of each kind on real data, in Dagster's own processes, put right without a hand.
+"""``make story-healing``: faults of each kind on real sales, in Dagster's own processes, alone and several at once.
 
-The watchdogs' schedule is due each minute here; all else is as people have it. It prints how long each fault took until
-it was noticed, built again and proven, how many days changed, and by how many backfills.
+Each test prints a row for each fault: how long it took until it was noticed, built again and over, what people were
+told of it, and whether tables hold afterwards what plain Python makes of the landed files.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as dt_time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import dagster as dg
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.days import DayRange
-from backfill_assets.publish.mend import carry_out, plan_mend
-from backfill_assets.spark.connect_server import ConnectServer
+from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import ConnectServer, connect_server, start_connect_server
 from backfill_assets.upkeep.automation import SensorBook
 from backfill_assets.upkeep.diagnosis import Cause
-from backfill_assets.upkeep.incidents import Incident, IncidentBook
-from backfill_assets_tests.stories.real_dagster import RealDagster
+from backfill_assets.upkeep.incidents import Incident
+from backfill_assets_tests.conftest import SMALL_SPARK
+from backfill_assets_tests.stories import faults_of_files as disk
+from backfill_assets_tests.stories import faults_of_sources as source
+from backfill_assets_tests.stories.healed_lakehouse import Fault, Healing, healing
 from backfill_assets_tests.stories.real_lines import deliver, land_sold, withhold
 from backfill_assets_tests.workshop import Workshop
 
@@ -35,217 +36,216 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2017-03-02..2017-03-08")
-FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
-LATE, BROKEN, HELD = 40, 0.3, "rejected"
-
-
-@dataclass
-class Healing:
-    """A lakehouse in which all is sound, and the processes that keep it so."""
-
-    workshop: Workshop
-    dagster: RealDagster
-    instance: dg.DagsterInstance
-    withheld: list[str]
-    report: list[str] = field(default_factory=list)
-
-    @property
-    def landing(self) -> Path:
-        return self.workshop.settings.landing
-
-    @property
-    def book(self) -> IncidentBook:
-        return IncidentBook(self.workshop.builder.lake.storage)
-
-    def incidents(self, since: datetime) -> list[Incident]:
-        return [each for each in (*self.book.open(), *self.book.closed_since(since)) if each.opened >= since]
-
-    def wait_for(self, what: Callable[[], object], named: str) -> None:
-        self.dagster.wait_for(what, named)
-
-    def goes_wrong(self, name: str, cause: Cause, fault: Callable[[], object], *, repaired: bool = True) -> Incident:
-        """``fault`` happens; what comes of it is waited for and told."""
-        since, began = datetime.now(UTC), time.monotonic()
-        before = self.workshop.contents()
-        fault()
-
-        def over() -> list[Incident]:
-            found = [each for each in self.incidents(since) if each.cause is cause]
-            return [each for each in found if each.state == ("closed" if repaired else "person")]
-
-        self.wait_for(over, f"{name}: {cause}")
-        (incident,) = over()
-        took = time.monotonic() - began
-        backfills = len(incident.attempts)
-        changed = [
-            f"{table} {day}"
-            for table, days in self.workshop.contents().items()
-            for day, content in days.items()
-            if before[table].get(day) != content
-        ]
-        noticed = (incident.opened - since).total_seconds()
-        ended = [each.ended for each in incident.attempts if each.ended]
-        built = f"{(max(ended) - since).total_seconds():.0f}" if ended else "-"
-        times = f"{noticed:8.0f} {built:>8} {took:8.0f}"
-        self.report.append(f"{name:16} {cause:24} {times} {backfills:9} {len(changed):6}  {incident.state}")
-        return incident
-
-    def settled(self) -> bool:
-        runs = all(run.is_finished for run in self.instance.get_runs(limit=50))
-        return runs and not [each for each in self.book.open() if each.state in ("repairing", "proving")]
+STORES = (356, 296, 343)
+D2, D3, D4, D5, D6, D7, D8 = DAYS
+WEEK = date(2017, 2, 27)
+FACT, REVENUE, DEPARTMENTS = "fact_sales_transactions", "fact_daily_revenue", "report_department_revenue"
+PERIODS = ("report_store_ranking", "report_monthly_close")
+LATE = 40
+HISTORY, SOUND = map(DayRange.parse, ("2017-02-05..2017-03-11", "2017-03-12..2017-03-25"))
+"""Five weeks from which is learned what is usual, and two that land day by day."""
+Play = Callable[..., AbstractContextManager[Healing]]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture(scope="module")
-def sound_home(tmp_path_factory: pytest.TempPathFactory, connect_spark: SparkSession) -> tuple[Path, list[str]]:
-    home = tmp_path_factory.mktemp("sound") / "home"
-    workshop = Workshop(home, lambda: connect_spark)
-    land_sold(DAYS, workshop.settings.landing, (356, 296, 343))
-    late = withhold(workshop.settings.landing, DAYS.first, LATE)
+def small(tmp_path_factory: pytest.TempPathFactory, connect_spark: SparkSession) -> Path:
+    """A week of three stores; a few lines of each day have not landed."""
+    place = tmp_path_factory.mktemp("small")
+    workshop = Workshop(place / "home", lambda: connect_spark)
+    land_sold(DAYS, workshop.settings.landing, STORES)
+    for day in DAYS:
+        deliver(place / "late", day, "late", withhold(workshop.settings.landing, day, LATE))
+    (place / "to-land").mkdir()
     workshop.build_all(DAYS)
     workshop.build_reports(DAYS)
-    return home, late
+    return place
 
 
-@contextmanager
-def _playing(home: Path, source: Path, late: list[str], url: str, spark: SparkSession) -> Iterator[Healing]:
-    shutil.copytree(source, home)
-    workshop = Workshop(home, lambda: spark)
-    variables = {
-        "BACKFILL_HOME": str(home),
-        "BACKFILL_NOTICES": f"file:{home / 'notices.jsonl'}",
-        "BACKFILL_WATCHDOG_CRON": "* * * * *",
-        "BACKFILL_REPAIRS": "pause=5,settle=2",
-        "SPARK_REMOTE": url,
-    }
-    dagster = RealDagster(workshop.settings, variables)
-    with dagster.processes(), dg.DagsterInstance.from_config(str(dagster.home)) as instance:
-        yield Healing(workshop, dagster, instance, late)
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory, connect_spark: SparkSession) -> Path:
+    """All stores, one line of each receipt; only ``HISTORY`` has landed."""
+    place = tmp_path_factory.mktemp("large")
+    workshop = Workshop(place / "home", lambda: connect_spark)
+    land_sold(DayRange(HISTORY.first, SOUND.last), workshop.settings.landing, of_each_receipt=1)
+    for folder in workshop.settings.landing.glob("*/*"):
+        if date.fromisoformat(folder.name) > HISTORY.last:
+            there = place / "to-land" / folder.parent.name / folder.name
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(folder, there)
+    workshop.build_all(HISTORY)
+    workshop.build_reports(HISTORY)
+    return place
 
 
 @pytest.fixture
-def healing(
+def play(
     tmp_path: Path,
-    sound_home: tuple[Path, list[str]],
     connect_server_for_tests: ConnectServer,
     connect_spark: SparkSession,
-) -> Iterator[Healing]:
-    source, late = sound_home
-    with _playing(tmp_path / "home", source, late, connect_server_for_tests.url, connect_spark) as found:
-        yield found
+    monkeypatch: pytest.MonkeyPatch,
+) -> Play:
+    return partial(healing, tmp_path / "home", url=connect_server_for_tests.url, spark=connect_spark, patch=monkeypatch)
 
 
-def overwrite(healing: Healing, table: str) -> None:
-    """A writer that knows nothing of publications adds rows of the first day."""
-    there = DeltaTable(str(healing.workshop.settings.lakehouse / table))
-    rows = there.to_pyarrow_table(filters=[("day", "=", DAYS.first)]).slice(0, 2)
-    write_deltalake(there, rows, mode="append")
+def late(healing: Healing, day: date) -> None:
+    """What was withheld comes."""
+    withheld = healing.to_land.parent / "late" / "sales" / str(day) / "late.jsonl.gz"
+    shutil.copy(withheld, healing.landing / "sales" / str(day) / "late.jsonl.gz")
 
 
-def lose(healing: Healing, table: str, day: str) -> None:
-    """A disk loses a file that main names."""
-    for path in _files(healing, table, day):
-        path.unlink()
+def test_fourteen_sound_days_tell_nothing(large: Path, play: Play) -> None:
+    with play(sound=large) as healing:
+        began = datetime.now(UTC)
+        for day in SOUND:
+            healing.land(day)
+            healing.daily_job(day)
+        healing.settles()
+        healing.watchdogs_read(*SOUND)
+        healing.settles()
+        assert healing.differences() == []
+        assert healing.notices() == []
+        # Weeks and months that a new day belongs to are built again, which is listed.
+        listed = {(each.table, each.cause) for each in healing.incidents(began)}
+        assert listed <= {(table, Cause.INPUT) for table in PERIODS}
 
 
-def cut(healing: Healing, table: str, day: str) -> None:
-    """Half of a file is there."""
-    for path in _files(healing, table, day):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+def test_files_go_wrong(small: Path, play: Play) -> None:
+    with play(sound=small) as healing:
+        lake = healing.lakehouse
+        healing.play(
+            Fault("foreign append", lambda: disk.append(lake, FACT, D2), FACT, Cause.FOREIGN_WRITE),
+            Fault("lost file", lambda: disk.lose(lake, REVENUE, D8), REVENUE, Cause.LOST_FILES),
+            Fault("lost file of raw", lambda: disk.lose(lake, "raw_sales", D5), "raw_sales", Cause.LOST_RAW),
+            Fault(
+                "foreign write in a report",
+                lambda: disk.update(lake, DEPARTMENTS, D7, "department", "quantity"),
+                DEPARTMENTS,
+                Cause.FOREIGN_WRITE,
+            ),
+            read=DAYS,
+        )
+
+        healing.play(
+            Fault(
+                "foreign delete",
+                lambda: disk.delete(lake, "bronze_sales", D3, "transaction_id"),
+                "bronze_sales",
+                Cause.FOREIGN_WRITE,
+            ),
+            Fault(
+                "cut file",
+                lambda: disk.cut(lake, "report_store_ranking", WEEK),
+                "report_store_ranking",
+                Cause.LOST_FILES,
+            ),
+            Fault("damaged file", lambda: disk.damage(lake, FACT, D7), FACT, Cause.LOST_FILES),
+            read=[D7, WEEK],
+        )
 
 
-def _files(healing: Healing, table: str, day: str) -> list[Path]:
-    there = DeltaTable(str(healing.workshop.settings.lakehouse / table))
-    found = [Path(path) for path in there.file_uris() if f"day={day}" in path]
-    assert found
-    return found
+def test_work_is_killed(small: Path, play: Play, tmp_path: Path) -> None:
+    with (
+        connect_server(Settings.at(tmp_path / "spark"), options=SMALL_SPARK) as server,
+        ExitStack() as later,
+        play(sound=small, url=server.url) as healing,
+    ):
+
+        def worker() -> None:
+            healing.dagster.let_a_run_die(f"staged {FACT}")
+            late(healing, D3)
+
+        def code_server() -> None:
+            wait_for_staging(healing, lambda: late(healing, D4))
+            healing.dagster.kill("code")
+            healing.dagster.start()
+
+        def spark_server() -> None:
+            wait_for_staging(healing, lambda: late(healing, D5))
+            server.process.kill()
+            server.process.wait()
+            settings = Settings.at(tmp_path / "spark")
+            later.callback(start_connect_server(settings, server.port, SMALL_SPARK).stop)
+
+        listed = partial(Fault, table="bronze_sales", cause=Cause.LATE, tellings=0)
+        healing.play(listed("a killed worker", worker))
+        assert healing.dagster.has_died()
+        healing.play(listed("a killed code server", code_server))
+        healing.play(listed("a killed Spark server", spark_server))
 
 
-def lose_a_commit(healing: Healing, table: str) -> None:
-    """The newest one but one of its Delta log."""
-    sorted((healing.workshop.settings.lakehouse / table / "_delta_log").glob("*.json"))[-2].unlink()
+def wait_for_staging(healing: Healing, fault: Callable[[], object]) -> None:
+    def staged() -> set[Path]:
+        return set(healing.lakehouse.glob("bronze_sales/_timelines/*"))
+
+    before = staged()
+    fault()
+    healing.wait_for(lambda: staged() - before, "staging")
 
 
-def land_with(healing: Healing, name: str, change: Callable[[dict[str, str]], None], count: int) -> None:
-    """A further file of the last day: ``count`` new lines that are changed so."""
-    (path, *_) = sorted((healing.landing / "sales" / str(DAYS.last)).glob("*.jsonl.gz"))
-    lines = gzip.decompress(path.read_bytes()).decode().splitlines()[:count]
-    rows = [json.loads(line) for line in lines]
-    for number, row in enumerate(rows):
-        row["basket_id"] = f"9{number:010d}"
-        change(row)
-    deliver(healing.landing, DAYS.last, name, [json.dumps(row) for row in rows])
+def test_people_are_asked(small: Path, play: Play) -> None:
+    with play(sound=small, repairs=",days=12") as healing:
+        lake, landing = healing.lakehouse, healing.landing
 
+        def mends(incident: Incident) -> None:
+            assert incident.next_step == f"backfill maintain --mend {REVENUE}"
+            healing.backfill("maintain", "--mend", REVENUE, "--yes")
 
-@pytest.mark.long
-@pytest.mark.timeout(1500)
-def test_faults_of_each_kind_heal_by_themselves(healing: Healing) -> None:
-    healing.wait_for(healing.settled, "the first look")
-    sound = healing.workshop.contents()
-    day = str(DAYS.first)
+        missed = datetime.now(UTC).date() - timedelta(days=2)
 
-    healing.goes_wrong("foreign write", Cause.FOREIGN_WRITE, lambda: overwrite(healing, FACT))
-    healing.wait_for(healing.settled, "the repair")
-    assert healing.workshop.contents() == sound
+        def lands_daily() -> None:
+            """At five o'clock for weeks; two days ago nothing came."""
+            for day in DayRange(missed - timedelta(days=40), missed + timedelta(days=1)):
+                if day != missed:
+                    deliver(landing, day, "sales", [])
+                    came = datetime.combine(day, dt_time(5), UTC) + timedelta(days=day < missed)
+                    (path,) = (landing / "sales" / str(day)).iterdir()
+                    os.utime(path, times=(came.timestamp(), came.timestamp()))
 
-    healing.goes_wrong("lost file", Cause.LOST_FILES, lambda: lose(healing, REVENUE, str(DAYS.last)))
-    healing.wait_for(healing.settled, "the repair")
-    healing.goes_wrong("damaged file", Cause.LOST_FILES, lambda: cut(healing, "bronze_sales", day))
-    healing.wait_for(healing.settled, "the repair")
-    assert healing.workshop.contents() == sound
+        healing.play(
+            Fault("a lost commit", lambda: disk.lose_a_commit(lake, REVENUE), REVENUE, Cause.UNREADABLE, person=mends),
+            Fault("a foreign write beside it", lambda: disk.append(lake, FACT, D2), FACT, Cause.FOREIGN_WRITE),
+            Fault(
+                "a day that never landed",
+                lands_daily,
+                "raw_sales",
+                Cause.OVERDUE,
+                person=lambda _: deliver(landing, missed, "sales", []),
+            ),
+        )
+        assert not list(SensorBook(healing.workshop.builder.lake.storage).troubles(datetime.now(UTC)))
 
-    healing.goes_wrong("lost file of raw", Cause.LOST_RAW, lambda: lose(healing, "raw_sales", str(DAYS.last)))
-    healing.wait_for(healing.settled, "the restore")
-    assert healing.workshop.contents() == sound
+        def approves(incident: Incident) -> None:
+            """At four o'clock it still waits."""
+            healing.wait_for(lambda: healing.book.get(incident.id).plan, "its plan")
+            healing.watchdogs_read(*DAYS)
+            time.sleep(20)
+            plan = healing.book.get(incident.id).plan
+            healing.backfill("run", plan)
+            healing.backfill("approve", plan, "--yes")
 
-    healing.goes_wrong("late rows", Cause.LATE, lambda: deliver(healing.landing, DAYS.last, "late", healing.withheld))
-    healing.wait_for(healing.settled, "the repair")
+        healing.play(
+            Fault(
+                "a foreign write awaits approval",
+                lambda: disk.append(lake, FACT, *DAYS),
+                FACT,
+                Cause.FOREIGN_WRITE,
+                person=approves,
+            )
+        )
 
-    def tier(row: dict[str, str]) -> None:
-        row["loyalty_tier"] = "gold"
+        late(healing, D6)
+        before = healing.workshop.states(FACT)[D6].publication
+        healing.wait_for(lambda: healing.workshop.states(FACT)[D6].publication != before, "late rows")
+        healing.settles()
 
-    healing.goes_wrong("new field", Cause.DRIFT, lambda: land_with(healing, "tier", tier, 5), repaired=False)
-    healing.wait_for(healing.settled, "what follows")
+        def undone() -> None:
+            """The fact without the late rows; then the source corrects lines of that day."""
+            healing.backfill("rollback", healing.workshop.states(FACT)[D6].publication, "--yes")
+            time.sleep(20)
+            healing.settles()
+            assert healing.book.open() == []
+            revalued = source.changed(source.newer(source.sent(landing, D6)[:50]), sales_value=lambda _: "2.00")
+            source.add(landing, D6, "corrected", revalued)
 
-    def broken(row: dict[str, str]) -> None:
-        row["quantity"] = "many"
-
-    # Other fields than before are a fault of their own; that gates hold the day back further down follows from it.
-    bad = healing.goes_wrong("bad source", Cause.DRIFT, lambda: land_with(healing, "bad", broken, 400), repaired=False)
-    assert "quantity is of another type" in bad.words and bad.next_step
-    healing.wait_for(lambda: "bronze_sales" in healing.book.get(bad.id).follows, "the gates")
-    healing.wait_for(healing.settled, "what follows")
-    notices = (healing.workshop.settings.home / "notices.jsonl").read_text().splitlines()
-    keys = [json.loads(line)["key"] for line in notices]
-    assert len(keys) == len(set(keys)), "nothing is told twice"
-    print(
-        f"\n{'fault':16} {'cause':24} {'noticed':>8} {'built':>8} {'over':>8} {'attempts':>9} {'days':>6}  state, in s"
-    )
-    print("\n".join(healing.report))
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_lost_commit_stops_nothing_else(healing: Healing) -> None:
-    """A fault in the table before it is healed while the broken one is told; one command mends it, and it is over."""
-    healing.wait_for(healing.settled, "the first look")
-    sound, since = healing.workshop.contents(), datetime.now(UTC)
-    lose_a_commit(healing, REVENUE)
-    overwrite(healing, FACT)
-
-    def found(cause: Cause, state: str) -> list[Incident]:
-        return [each for each in healing.incidents(since) if (each.cause, each.state) == (cause, state)]
-
-    healing.wait_for(lambda: found(Cause.UNREADABLE, "person"), "the broken table is told")
-    healing.wait_for(lambda: found(Cause.FOREIGN_WRITE, "closed"), "the other table is healed")
-    (broken,) = found(Cause.UNREADABLE, "person")
-    assert (broken.table, broken.next_step) == (REVENUE, f"backfill maintain --mend {REVENUE}")
-    publisher = healing.workshop.builder.lake.publisher
-    carry_out(publisher, plan_mend(publisher, REVENUE), by="the story")
-    healing.wait_for(lambda: found(Cause.UNREADABLE, "closed"), "the broken table is over")
-    healing.wait_for(healing.settled, "what follows")
-    assert healing.workshop.contents() == sound
-    assert not list(SensorBook(publisher.storage).troubles(datetime.now(UTC)))
-    for each in healing.incidents(since):
-        seconds = ((each.closed or since) - since).total_seconds()
-        opened = (each.opened - since).total_seconds()
-        print(f"\n{each.table} {each.cause}: noticed after {opened:.0f} s, over after {seconds:.0f} s")
+        healing.play(Fault("an undo, then corrected lines", undone, "bronze_sales", Cause.LATE, 0))

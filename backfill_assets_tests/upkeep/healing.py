@@ -170,7 +170,8 @@ class Life:
         streams = RunningStreams((), self.now, self.published_at.get)
         busy: dict[str, list[WriteUnderWay]] = {}
         for attempt in (each for id, each in self.launched.items() if id not in self.over):
-            for table, days in attempt.days.items():
+            # What restores raw is a run of no asset.
+            for table, days in attempt.days.items() if not attempt.restores else ():
                 busy.setdefault(table, []).append(WriteUnderWay(attempt.id, days))
         return RepairContext(
             self.steps,

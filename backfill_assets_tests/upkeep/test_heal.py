@@ -396,3 +396,32 @@ def test_the_newest_closed_are_those_since(life: Life) -> None:
     assert life.book.closed_since(datetime(2100, 1, 1, tzinfo=UTC)) == []
     assert life.book.forget_closed(datetime(2100, 1, 1, tzinfo=UTC)) == 1
     assert life.closed() == []
+
+
+def test_a_day_that_is_built_with_what_it_is_made_of_says_by_which_repair(life: Life) -> None:
+    """Its file is lost while a write past the protocol above it is repaired: one backfill, said once."""
+    week, day = TableDay("weekly", date(2017, 1, 9)), date(2017, 1, 11)
+    life.damage(week, lost=True)
+    life.world.write_past_the_protocol("bronze", day)
+    for _ in range(3):
+        life.tick()
+        (attempt,) = life.launched
+        (lost,) = (each for each in life.book.open() if each.cause is Cause.LOST_FILES)
+        assert lost.left_to == attempt
+        assert f"{attempt} is rebuilding its days" in [each.words for each in lost.facts]
+    life.go_on()
+    (lost,) = (each for each in life.closed() if each.cause is Cause.LOST_FILES)
+    assert lost.outcome == f"right again: {attempt} has built its days"
+    assert [each.words for each in lost.history if "left to" in each.words] == [f"left to {attempt}"]
+
+
+def test_what_restores_raw_is_asked_for_once_while_it_goes_on(life: Life) -> None:
+    """Its run may wait in the queue for longer than the pause between two attempts."""
+    life.damage(TableDay("raw", _day(3)), lost=True)
+    for _ in range(5):
+        life.tick()
+        life.now += timedelta(minutes=10)
+    (incident,) = life.book.open()
+    assert [each.id for each in incident.attempts] == list(life.launched) and len(life.launched) == 1
+    life.go_on(3)
+    assert [each.proof for each in life.closed()[0].attempts] == ["passed"]
