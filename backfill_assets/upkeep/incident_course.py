@@ -379,6 +379,8 @@ def _right_again(incident: Incident) -> str:
         return f"repaired by {did[-1]}: {how}"
     if incident.left_to:
         return f"right again: {incident.left_to} has built its days"
+    if incident.plan:
+        return f"right again, after {incident.plan} was made for it"
     return "right again, without a repair"
 
 

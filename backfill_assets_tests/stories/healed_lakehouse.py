@@ -6,13 +6,15 @@ limits, as they have the load of whatever else the machine does.
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -224,6 +226,19 @@ class Healing:
         return "\n".join(["", *lines, "told:", *titles])
 
 
+def yesterday() -> date:
+    return datetime.now(UTC).date() - timedelta(days=1)
+
+
+def land_nothing(source: Path, day: date, came: datetime | None = None) -> None:
+    """A file without lines. One of ``yesterday`` shows that the data goes on: partitions end with it."""
+    path = source / str(day) / "nothing.jsonl.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(b""))
+    if came:
+        os.utime(path, times=(came.timestamp(), came.timestamp()))
+
+
 @contextmanager
 def healing(
     home: Path, sound: Path, url: str, spark: SparkSession, patch: pytest.MonkeyPatch, repairs: str = ""
@@ -231,6 +246,8 @@ def healing(
     """On a copy of ``sound``, after the first look."""
     shutil.copytree(sound, home.parent, dirs_exist_ok=True)
     workshop = Workshop(home, lambda: spark)
+    for source in sorted(workshop.settings.landing.iterdir()):
+        land_nothing(source, yesterday())
     backfill = Backfill(home, patch)
     work_with(patch, workshop)
     variables = {

@@ -6,7 +6,6 @@ told of it, and whether tables hold afterwards what plain Python makes of the la
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.stories import faults_of_files as disk
 from backfill_assets_tests.stories import faults_of_sources as source
-from backfill_assets_tests.stories.healed_lakehouse import Fault, Healing, healing
+from backfill_assets_tests.stories.healed_lakehouse import Fault, Healing, healing, land_nothing, yesterday
 from backfill_assets_tests.stories.real_lines import deliver, land_sold, withhold
 from backfill_assets_tests.workshop import Workshop
 
@@ -191,16 +190,13 @@ def test_people_are_asked(small: Path, play: Play) -> None:
             assert incident.next_step == f"backfill maintain --mend {REVENUE}"
             healing.backfill("maintain", "--mend", REVENUE, "--yes")
 
-        missed = datetime.now(UTC).date() - timedelta(days=2)
+        missed = yesterday() - timedelta(days=1)
 
         def lands_daily() -> None:
-            """At five o'clock for weeks; two days ago nothing came."""
-            for day in DayRange(missed - timedelta(days=40), missed + timedelta(days=1)):
-                if day != missed:
-                    deliver(landing, day, "sales", [])
-                    came = datetime.combine(day, dt_time(5), UTC) + timedelta(days=day < missed)
-                    (path,) = (landing / "sales" / str(day)).iterdir()
-                    os.utime(path, times=(came.timestamp(), came.timestamp()))
+            """At five o'clock for weeks; the day before yesterday nothing came."""
+            for day in DayRange(missed - timedelta(days=40), missed - timedelta(days=1)):
+                came = datetime.combine(day, dt_time(5), UTC) + timedelta(days=1)
+                land_nothing(landing / "sales", day, came)
 
         healing.play(
             Fault("a lost commit", lambda: disk.lose_a_commit(lake, REVENUE), REVENUE, Cause.UNREADABLE, person=mends),
@@ -210,7 +206,7 @@ def test_people_are_asked(small: Path, play: Play) -> None:
                 lands_daily,
                 "raw_sales",
                 Cause.OVERDUE,
-                person=lambda _: deliver(landing, missed, "sales", []),
+                person=lambda _: land_nothing(landing / "sales", missed),
             ),
         )
         assert not list(SensorBook(healing.workshop.builder.lake.storage).troubles(datetime.now(UTC)))

@@ -290,6 +290,12 @@ def test_beyond_its_bounds_it_is_a_plan_that_waits(life: Life) -> None:
     (incident,) = life.book.open()
     assert not life.launched and life.planned == [("bronze", incident.days)]
     assert (incident.plan, incident.next_step) == ("plan-1", "backfill run plan-1, then backfill approve plan-1")
+    for day in incident.days:
+        life.world.build("bronze", day)  # it is approved
+        life.world.build("quarantine", day)
+    life.go_on(3)
+    outcomes = [each.outcome for each in life.closed() if each.id == incident.id]
+    assert outcomes == ["right again, after plan-1 was made for it"]
 
 
 def test_a_plan_that_cannot_be_made_stops_no_other_repair(life: Life) -> None:
