@@ -292,8 +292,8 @@ def cost_words(time: str, cost: Cost, money: Decimal | None) -> str:
 
 def step_line(plan: Plan, step: str, journal: Journal) -> str:
     """``source verified: spent 12 s, estimated about 14 s (8.0 s to 20 s)``"""
-    spent = format_duration(spent_by_step(journal)[step])
-    return f"{_step_name(step)}: spent {spent}, estimated {about(plan.times.get(step))}"
+    spent, expected = format_duration(spent_by_step(journal)[step]), plan.times.get(step)
+    return f"{_step_name(step)}: spent {spent}" + (f", estimated {about(expected)}" if expected else "")
 
 
 def _step_name(step: str) -> str:

@@ -202,7 +202,8 @@ def test_both_numbers_are_side_by_side(known: bool) -> None:
     plan = plan_of({VERIFY: span} if known else {})
     journal = [entry("step", VERIFY, 12.0, spark_start=0.5)]
     told = "about 14 s (8.0 s to 20 s)" if known else "unknown"
-    assert step_line(plan, VERIFY, journal) == f"source verified: spent 12 s, estimated {told}"
+    estimated = f", estimated {told}" if known else ""
+    assert step_line(plan, VERIFY, journal) == f"source verified: spent 12 s{estimated}"
     rows = {str(row[0]): row for row in times_table(plan, journal).rows}
     assert [shown(cell) for cell in rows["source verified"]] == ["source verified", told, "12 s"]
     assert [shown(cell) for cell in rows["together"]] == ["together", told, "12 s"]
