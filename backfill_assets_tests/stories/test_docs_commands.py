@@ -172,9 +172,7 @@ def is_planned(terminal: Terminal, line: str) -> None:
 def waits_for_approval(terminal: Terminal, line: str) -> None:
     said = terminal(line)
     assert "waits\tit waits for approval" in said.stdout
-    assert re.search(r"^\d\d:\d\d:\d\dZ plan-", said.stderr, re.MULTILINE), (
-        "without a terminal too it says where it is"
-    )
+    assert re.search(r"^\d\d:\d\d:\d\dZ plan-", said.stderr, re.MULTILINE), "without a terminal too it says where it is"
     assert terminal.versions() == {"v1"}
 
 
