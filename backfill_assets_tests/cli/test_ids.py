@@ -81,6 +81,8 @@ def test_plans_are_found_by_their_beginning_and_by_their_campaign(backfill: Back
     for typed in (f"plan-{HASH[:4]}", f"campaign-{HASH[:6]}", PLAN.id):
         refused = backfill("timeline", "show", typed, exit_code=1).stderr
         assert f"no open campaign '{PLAN.id}'" in refused and "campaign-" not in refused
+        refused = backfill("timeline", "keep", typed, "--fresh", exit_code=1).stderr
+        assert f"{PLAN.id} is a campaign: only the campaign changes it" in refused
 
 
 def test_a_plan_that_is_not_there_is_said_to_be_missing_with_those_near_it(backfill: Backfill) -> None:

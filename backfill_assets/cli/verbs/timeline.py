@@ -419,6 +419,6 @@ def _to_change(publisher: Publisher, name: str) -> NamedTimeline:
     from backfill_assets.lakehouse import named_timelines
     from backfill_assets.timeline.view import refuse_campaign
 
-    refuse_campaign(name)
     name = find_timeline(publisher.storage, name, change=True)
+    refuse_campaign(name)
     return named_timelines.find_timeline(publisher.storage, name, publisher.now())
