@@ -101,9 +101,14 @@ def _newest(source: Path, key: Callable[[Row], str]) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for row in filter(_is_sound, _rows(source)):
         before = found.get(key(row))
-        if before is None or before["updated_at"] < row["updated_at"]:
+        if before is None or _version(before) < _version(row):
             found[key(row)] = row
     return found
+
+
+def _version(row: Row) -> str:
+    """A fraction of a second is later than none."""
+    return row["updated_at"].removesuffix("Z")
 
 
 def _is_sound(row: Row) -> bool:
