@@ -7,7 +7,7 @@ import re
 from backfill_assets.errors import LakehouseUnusable
 
 _FILE = re.compile(
-    r"(?P<table>[^/\s'\"]+)/(?:_timelines/[^'\"\n]*?/)?day=(?P<day>\d{4}-\d{2}-\d{2})/[^'\"\n]+?\.parquet"
+    r"(?P<table>[^/\s'\"]+)/(?:_timelines/[^'\"\n]*?/)?day=(?P<day>\d{4}-\d{2}-\d{2})/(?P<file>[^'\"\n]+?\.parquet)"
 )
 _LOST = re.compile(
     r"No files found|No such file|does not exist|not found|No magic bytes|too small to be a Parquet", re.IGNORECASE
@@ -27,4 +27,4 @@ def file_lost(error: Exception) -> FileLost | None:
     mends = f"backfill show {table} {day} says what helps"
     if table.startswith("raw_"):
         mends = f"backfill raw restore {table} {day} reads its rows again from the landed files"
-    return FileLost(f"{table} {day} cannot be read: a file of it is gone or damaged.", hint=f"{mends}.")
+    return FileLost(f"{table} {day} cannot be read: its file {found['file']} is gone or damaged.", hint=f"{mends}.")

@@ -19,7 +19,7 @@ def test_the_day_and_the_command_are_named(said: str) -> None:
     """Rows of raw are read again from what has landed; of any other table, its day says what helps."""
     lost = file_lost(OSError(said.format(PATH.format("raw_sales"))))
     assert str(lost) == (
-        "raw_sales 2017-03-04 cannot be read: a file of it is gone or damaged.\n"
+        "raw_sales 2017-03-04 cannot be read: its file part-0.c000.snappy.parquet is gone or damaged.\n"
         "  -> backfill raw restore raw_sales 2017-03-04 reads its rows again from the landed files."
     )
     other = file_lost(OSError(said.format(PATH.format("fact_daily_revenue"))))

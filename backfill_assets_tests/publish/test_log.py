@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.delta_log import open_table
 from backfill_assets.lakehouse.records import DayChange, DayContent, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import head as publication_head
@@ -311,9 +312,9 @@ def test_a_log_that_is_trimmed_while_it_is_opened_is_opened_again(lake: Lake, mo
         tries.append(1)
         if len(tries) < fails:
             raise DeltaError("Kernel error: File not found: 00000000000000000997.json")
-        return DeltaTable(*given, **more)  # type: ignore[arg-type]
+        return open_table(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(publication_log, "DeltaTable", opens)
+    monkeypatch.setattr(publication_log, "open_table", opens)
     fails = 3
     assert PublicationLog(lake.storage).files().paths
     tries.clear()

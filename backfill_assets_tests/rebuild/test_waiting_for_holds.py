@@ -75,7 +75,7 @@ def test_it_publishes_as_soon_as_the_hold_is_released(waiting: Waiting) -> None:
     waiting.held = put_hold(waiting.small.storage, "campaign-x", days, waiting.small.now)
     publication = waiting.build()
     assert waiting.slept == 3
-    assert any("waiting for campaign-x" in message for message in waiting.messages)
+    assert any("waiting for plan-x" in message for message in waiting.messages)
     assert waiting.lake.states(STEP)[TableDay("bronze_sales", DAY)].publication == publication
 
 

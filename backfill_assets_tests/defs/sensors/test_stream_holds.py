@@ -129,4 +129,4 @@ def test_what_an_ended_stream_holds_back_is_tried_when_more_rows_have_come(world
     lease.release()
     assert "For a person: bronze_sales" in world.tick() and world.backfills() == []
     world.events_come(10)
-    assert "Launched late_rows_" in world.tick()
+    assert "Launched the backfill late_rows_" in world.tick()
