@@ -160,7 +160,7 @@ def _differs(seen: Symptoms) -> bool:
 
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
-_HELD_AND_FOREIGN = "another writer has changed it, and repairs leave it: a person has rolled it back"
+_BESIDE_ROLLBACK = "; a person has rolled it back, and a rebuild would end that"
 _UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
 CASES: tuple[Case, ...] = (
     _case(Cause.UNREADABLE, _ASK, 100, lambda s: bool(s.unreadable), "its Delta log cannot be read", "critical"),
@@ -174,6 +174,23 @@ CASES: tuple[Case, ...] = (
     _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
     _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
     _case(Cause.UNDONE_WITH_RAW, _ASK, 100, lambda s: s.undone_with_raw, _UNDONE_WITH_RAW),
+    _case(
+        Cause.LOST_FILES, _ASK, 100, lambda s: s.rolled_back and s.lost, f"files are gone or damaged{_BESIDE_ROLLBACK}"
+    ),
+    _case(
+        Cause.FOREIGN_WRITE,
+        _ASK,
+        100,
+        lambda s: s.rolled_back and s.foreign,
+        f"main holds files that no publication named{_BESIDE_ROLLBACK}",
+    ),
+    _case(
+        Cause.CONTENT,
+        _ASK,
+        95,
+        lambda s: s.rolled_back and _differs(s),
+        f"its rows are not those of its publication{_BESIDE_ROLLBACK}",
+    ),
     _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, _HELD),
     _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
     _case(Cause.EDITED_LOGIC, _ASK, 100, lambda s: bool(s.edited), "its version was edited since it published days"),
@@ -218,7 +235,6 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         Cause.OVERDUE: seen.overdue,
         Cause.DRIFT: seen.drifted,
         Cause.UNUSUAL: seen.unusual,
-        Cause.ROLLED_BACK: _HELD_AND_FOREIGN if seen.foreign else "",
         Cause.EDITED_LOGIC: seen.edited,
         Cause.HELD_BACK: seen.gates,
         Cause.TOO_LATE: seen.asks,

@@ -302,6 +302,16 @@ ROWS = (
     ),
     Row("a person's own rollback is none", [rolled_back, hours(2)], {}),
     Row(
+        "a foreign write into it is one for a person: a repair would end the rollback",
+        [rolled_back, hours(2), at_once(overwritten("fact"), four_o_clock), hours(3)],
+        {"fact: foreign write: 1: person": "opened"},
+    ),
+    Row(
+        "over when the writer takes its files away again: the rollback still holds",
+        [rolled_back, hours(2), overwritten("fact"), hours(1), put_back("fact"), hours(3)],
+        {"fact: foreign write: 1: closed": "opened closed"},
+    ),
+    Row(
         "what is acknowledged is quiet until it is over",
         [unusual("rows 12"), acknowledged(), hours(30), fine(), hours(1)],
         {"raw: unusual figures: 1: closed": "opened closed"},
