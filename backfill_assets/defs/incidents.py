@@ -4,9 +4,8 @@ by which a person says who looks after one, or that it is settled.
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
 from typing import Any
 
 import dagster as dg
@@ -14,6 +13,7 @@ import yaml
 from pydantic import Field
 
 from backfill_assets.answers.incidents import WORDS, acknowledge, close, sentence
+from backfill_assets.answers.to_do import fitting
 from backfill_assets.defs.campaigns.pages import LOCATION
 from backfill_assets.defs.own_lakehouse import lakehouse_job
 from backfill_assets.defs.resources import Backfill, person_behind
@@ -30,7 +30,7 @@ from backfill_assets.upkeep.incidents import Incident, IncidentBook
 INCIDENTS = JOB = "incidents"
 STEP = "say"
 _SHOWN_CLOSED, _MOST_PAGES = timedelta(days=7), 12
-_MOST_HAPPENED, _MOST_DAYS, _MOST_SHOWN = 8, 10, 1000
+_MOST_HAPPENED, _MOST_DAYS = 8, 10
 _HOURS = "4h"
 
 
@@ -111,7 +111,7 @@ def incidents_metadata(
         "open": dg.MetadataValue.int(len(open_)),
         "for people": dg.MetadataValue.int(sum(each.state == "person" for each in open_)),
         "closed in a week": dg.MetadataValue.int(len(closed)),
-        "all": dg.MetadataValue.md(_fitting([_line(each) for each in (*first, *reversed(closed))], "\n") or "None."),
+        "all": dg.MetadataValue.md(fitting([_line(each) for each in (*first, *reversed(closed))], "\n") or "None."),
         **{name: dg.MetadataValue.md(text) for name, text in pages.items()},
     }
 
@@ -129,13 +129,7 @@ def _in_short(incident: Incident) -> str:
     to_do = [f"**To do:** {with_commands(incident.next_step)}"] if incident.next_step else []
     told = (each for each in incident.facts if each.label != PAGE and each.words != incident.words)
     facts = [f"**{each.label}:** {_linked(each)}" for each in told]
-    return _fitting([f"**{escape_markdown(sentence(incident))}**", *to_do, *facts], "\n\n")
-
-
-def _fitting(texts: Sequence[str], between: str) -> str:
-    """As many of ``texts`` as the UI shows where they are."""
-    ends = accumulate(len(text) + len(between) for text in texts)
-    return between.join(text for text, end in zip(texts, ends, strict=True) if end <= _MOST_SHOWN)
+    return fitting([f"**{escape_markdown(sentence(incident))}**", *to_do, *facts])
 
 
 def _in_full(incident: Incident) -> Iterator[str]:

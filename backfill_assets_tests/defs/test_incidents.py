@@ -67,11 +67,11 @@ def test_an_entry_says_what_is_wrong_where_it_is_shown_and_all_of_it_beside() ->
 
 
 def test_what_is_too_long_to_be_shown_is_left_to_the_entry_in_full() -> None:
-    """From the end: a link is never cut in two."""
+    """From the end, and counted: a link is never cut in two."""
     long = OPEN.model_copy(update={"facts": (*FACTS, *(Detail(label=f"f{n}", words="x" * 300) for n in range(5)))})
     shown = incidents_metadata([long], [])
     text = str(shown[long.id].value)
-    assert len(text) <= 1000 and text.startswith("**bronze_sales") and text.endswith("x" * 300)
+    assert len(text) <= 1000 and text.startswith("**bronze_sales") and text.endswith("x" * 300 + "\n\nand 3 more")
     assert str(shown[f"{long.id}: in full"].value).count("x" * 300) == 5
 
 
