@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator, Set
 from dataclasses import replace
 from functools import cache
@@ -77,6 +78,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before anything starts a process."""
     for name, value in CHILDREN_OF_TESTS.items():
         os.environ.setdefault(name, value)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what it leaves in the background so, and all that it starts: tests interrupt their processes.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if _is_fast(config) and "HYPOTHESIS_PROFILE" not in os.environ:
         hypothesis.settings.load_profile("quick")
     budgets, limits = ({tier: seconds * TIMES for tier, seconds in each.items()} for each in (BUDGETS, LIMITS))
