@@ -180,10 +180,11 @@ def _kinds(columns: pa.Schema) -> Mapping[str, str]:
 
 @lru_cache
 def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
-    from ibis.backends.sql.datatypes import DuckDBType
-    from ibis.expr.datatypes import DataType
+    """As DuckDB itself says: workers of Spark ask this, and need no Ibis."""
+    import duckdb
 
-    return tuple(DuckDBType.to_string(DataType.from_pyarrow(kind)) for kind in types)
+    nothing = pa.schema([(str(number), kind) for number, kind in enumerate(types)]).empty_table()
+    return tuple(map(str, duckdb.from_arrow(nothing).types))
 
 
 def stored(rows: ir.Table) -> ir.Table:

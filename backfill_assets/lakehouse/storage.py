@@ -223,13 +223,34 @@ class Storage:
         return len(data)
 
     @contextmanager
-    def parquet_writer(self, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-        """Writes one Parquet file row group by row group; it is whole when the block ends."""
+    def parquet_writer(
+        self, path: str, schema: pa.Schema, repeated: Sequence[str] | None = None
+    ) -> Iterator[pq.ParquetWriter]:
+        """Writes one Parquet file row group by row group; it is whole when the block ends.
+
+        Columns that are ``repeated``, or all of them, have a dictionary; pages have checksums.
+        """
         filesystem, full = self._open(path)
         if not self._on_s3:
             filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
-        with pq.ParquetWriter(full, schema, filesystem=filesystem, compression="snappy") as writer:
+        with pq.ParquetWriter(
+            full,
+            schema,
+            filesystem=filesystem,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=True if repeated is None else list(repeated),
+            write_page_checksum=True,
+        ) as writer:
             yield writer
+
+    def stat(self, path: str) -> StoredFile:
+        """One file. Raises :class:`FileNotFoundError` if it is not there."""
+        filesystem, full = self._open(path)
+        info = filesystem.get_file_info(full)
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(self.uri(path))
+        return StoredFile(path, info.size, int((info.mtime_ns or 0) // 1_000_000))
 
     def delete_empty_folder(self, path: str) -> None:
         """Delete a folder in which there is no file, at any depth; an object store has none.

@@ -18,17 +18,17 @@ from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import TOTAL, DayContent, Environment, content_in
-from backfill_assets.lakehouse.rows import nullable_schema, rows_of_files, rows_set_aside, stage, stage_accepted
+from backfill_assets.lakehouse.rows import rows_of_files, stage, take_in
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
-from backfill_assets.landing.deletions import rows_that_stand
+from backfill_assets.landing.deletions import days_with_deletions, rows_that_stand
 from backfill_assets.landing.release import with_releases
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.logic import logic_of
-from backfill_assets.model.refinement import Refinement, accepted_or_set_aside, rejected
+from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality import gates, measures
@@ -36,6 +36,7 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
+from backfill_assets.rebuild.refining import refine, written_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,14 +127,13 @@ def write_chunk(
     """
     started = time.monotonic()
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
-    inputs = _inputs(spark, storage, chunk)
     writing = _Writing(spark, chunk, timelines, staged, judging)
     # What cannot be prepared is an error of the measuring itself.
     judging.submit(prepare, chunk.step.tables)
     if isinstance(chunk.version.transform, Refinement):
-        measured = writing.refined(chunk.version.transform, inputs)
+        measured = writing.refined(storage, chunk.version.transform)
     else:
-        measured = writing.each(chunk.version.transform(inputs))
+        measured = writing.each(chunk.version.transform(_inputs(spark, storage, chunk)))
 
     def judged() -> list[StagedTableDay]:
         facts = facts_of(
@@ -172,20 +172,18 @@ class _Writing:
 
         return side_by_side(self.spark, {table.name: partial(written, table) for table in self.chunk.step.tables})
 
-    def refined(self, refinement: Refinement, inputs: Mapping[str, DataFrame]) -> MeasuredTables:
-        """Both tables of a refinement with one look at raw: accepted rows first, then those that were set aside."""
-        (bronze, quarantine), raw = self.chunk.step.tables, inputs[refinement.raw]
-        accepted, rejects = self.timelines[bronze.name], self.timelines[quarantine.name]
-        aside = stage_accepted(accepted_or_set_aside(raw, refinement), accepted, self.staged, bronze)
-        of_bronze = self.measured(bronze)
-        rows = rejected(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
-        if aside:
-            stage(rows, rejects, self.staged, table=quarantine)
-        else:
-            rejects.add((), nullable_schema(rows.schema), self.staged)
-        for file in aside:
-            accepted.storage.delete(f"{accepted.path}/{file.path}")
-        return {bronze.name: of_bronze, quarantine.name: self.measured(quarantine)}
+    def refined(self, storage: Storage, refinement: Refinement) -> MeasuredTables:
+        """Both tables of a refinement with one look at raw."""
+        tables, raw = self.chunk.step.tables, self.chunk.catalog.table(refinement.raw)
+        into = [(table, self.timelines[table.name]) for table in tables]
+        files = input_files(storage, self.chunk, raw.name)
+        corrected = days_with_deletions(self.chunk.pin.states, raw, files)
+        written = refine(self.spark, refinement, raw, files, corrected, into)
+        measured = {}
+        for (table, timeline), of_table in zip(into, written, strict=True):
+            take_in(of_table, written_schema(table.contract), timeline, self.staged)
+            measured[table.name] = self.measured(table)
+        return measured
 
     def measured(self, table: Table) -> Future[dict[date, Metrics]]:
         measure = partial(measured_days, self.spark, table, self.timelines[table.name], self.chunk.days)
@@ -250,6 +248,13 @@ def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, d
         return chunk.overlay.rows(spark, storage, read, schema)
 
     return rows_that_stand(chunk.pin.states, table, days, rows)
+
+
+def input_files(storage: Storage, chunk: Chunk, name: str) -> Mapping[date, Sequence[AddedFile]]:
+    """The files of all days that ``chunk`` reads of an input, by day."""
+    days = decide.read_days(chunk.step, chunk.version, chunk.days)[name]
+    read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")})
+    return chunk.overlay.files(storage, read)
 
 
 def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[date]]) -> dict[str, DataFrame]:

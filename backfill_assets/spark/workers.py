@@ -1,0 +1,89 @@
+"""Work that Spark hands to its Python workers, task by task, and what they return of it.
+
+Spark says where and when a task is done, and does it once more where it failed; so a task that was given up may leave
+files. Only what a task returned counts, and Spark returns one answer for each.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+_SCHEMA = pa.schema([("id", pa.int64()), ("answer", pa.binary())])
+_NEEDED = "Install this package with the versions of its lock file where Spark's workers run, for the same Python."
+
+
+def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
+    """What ``work`` gives for each of ``tasks``, in their order: a task of one Spark job each.
+
+    ``work``, the tasks and the answers are pickled; no secret may be in a task. Works through Spark Connect, too.
+    An error of this project that ``work`` raises is raised here: Spark does not try it again, as it does with others.
+    Raises :class:`LakehouseUnusable` if the workers lack this package.
+    """
+    if not tasks:
+        return []
+    require_workers(spark)
+    todo = list(tasks)
+
+    def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                given = pickle.dumps(_given(work, todo[number]))
+                yield pa.RecordBatch.from_pydict({"id": [number], "answer": [given]}, schema=_SCHEMA)
+
+    found = spark.range(0, len(todo), 1, len(todo)).mapInArrow(answered, "id long, answer binary").collect()
+    # Only our own workers have written what is read here.
+    given = {row["id"]: pickle.loads(row["answer"]) for row in found}  # noqa: S301
+    return [_taken(given[number]) for number in range(len(todo))]
+
+
+def _given(work: Callable[[Task], Answer], task: Task) -> Answer | _Refused:
+    try:
+        return work(task)
+    except BackfillError as error:
+        return _Refused(type(error), error.message, error.hint)
+
+
+class _Refused:
+    """An error of ours on its way from a worker: what is pickled of an exception is not what made it."""
+
+    def __init__(self, kind: type[BackfillError], message: str, hint: str | None) -> None:
+        self.kind, self.message, self.hint = kind, message, hint
+
+
+def _taken(given: Answer | _Refused) -> Answer:
+    if isinstance(given, _Refused):
+        raise given.kind(given.message, hint=given.hint)
+    return given
+
+
+@cache
+def require_workers(spark: SparkSession) -> None:
+    """Raise :class:`LakehouseUnusable` unless Spark's workers have this package and its engine; asked once."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import duckdb  # noqa: F401
+
+        import backfill_assets  # noqa: F401
+
+        yield from batches
+
+    try:
+        spark.range(0, 1, 1, 1).mapInArrow(look, "id long").collect()
+    except (PySparkException, Py4JError) as error:
+        said = str(error).strip().splitlines()
+        why = next((line for line in reversed(said) if "Error" in line), said[0] if said else "")
+        raise LakehouseUnusable(f"Spark's workers cannot do this work: {why.strip()}", hint=_NEEDED) from error
