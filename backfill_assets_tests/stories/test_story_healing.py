@@ -178,7 +178,14 @@ def test_sources_send_too_little_and_too_much(large: Path, play: Play) -> None:
                 first=empty,
                 person=lambda _: source.add(landing, empty, "rest", whole[empty]),
             ),
-            unusual("a doubled day", lands(doubled, lambda rows: rows * 2), first=doubled, person=puts_right(doubled)),
+            Fault(
+                "a doubled day",
+                lands(doubled, lambda rows: rows * 2),
+                "bronze_sales",
+                Cause.HELD_BACK,
+                first=doubled,
+                person=puts_right(doubled),
+            ),
         )
 
 
