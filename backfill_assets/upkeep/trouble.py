@@ -156,6 +156,8 @@ class RepairContext:
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
     """What the checks said that need no rows, by the name of the check, where they fail."""
+    judged_before: Collection[TableDay] = ()
+    """Days that were published again since such a check judged them: it is about to do so anew."""
     not_run: Mapping[TableDay, str] = field(default_factory=dict)
     """Days whose last run ended before their gates were judged, with that run."""
     closings: Mapping[str, Closing] = field(default_factory=dict)

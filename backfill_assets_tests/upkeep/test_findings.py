@@ -11,7 +11,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.findings import WrongDay, fault_evidence, saying
-from backfill_assets.upkeep.incidents import Closing
+from backfill_assets.upkeep.incidents import Closing, Incident
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, digest_beside
 from backfill_assets_tests.plan.world import World
@@ -78,6 +78,24 @@ def test_checks_that_fail_on_one_day_are_one_finding_with_the_graver_cause(world
         said["as_declared"],
         (said["as_usual"],),
     )
+
+
+def test_what_is_said_of_rows_that_are_gone_opens_nothing_and_closes_nothing(world: World) -> None:
+    key = TableDay("raw", D)
+    seen = {"suspicions": {key: {"as_usual": "rows 10, usual 90 to 110"}}, "judged_before": {key}}
+    assert _decide(world, **seen).findings == ()
+    for cause, stays in ((Cause.UNUSUAL, 1), (Cause.DRIFT, 1), (Cause.CONTENT, 0)):
+        known = Incident(
+            id="i-1",
+            table="raw",
+            days=(D,),
+            cause=cause,
+            opened=AT,
+            severity="warning",
+            confidence="0.6",
+            words="",
+        )
+        assert len(_decide(world, **seen, incidents={key: [known]}).findings) == stays
 
 
 def test_a_compaction_is_no_other_evidence_and_other_rows_are(world: World) -> None:

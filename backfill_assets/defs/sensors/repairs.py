@@ -54,6 +54,7 @@ from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.letter import headline
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
@@ -228,6 +229,7 @@ def look(
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
     gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    suspicions, judged_before = _suspicions(instance, names, observed.states)
     steps = observed.with_current(tables.catalog.steps)
     return RepairContext(
         steps,
@@ -239,7 +241,8 @@ def look(
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
-        suspicions=_suspicions(instance, names),
+        suspicions=suspicions,
+        judged_before=judged_before,
         closings=book.closings(),
         not_run=not_run,
         busy=busy,
@@ -329,13 +332,18 @@ def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
             yield Disagreement(*(str(record.data[name]) for name in ("rule", "expected", "observed")))
 
 
-def _suspicions(instance: dg.DagsterInstance, tables: Iterable[str]) -> dict[TableDay, dict[str, str]]:
-    """What checks say that need no rows, where they fail."""
+def _suspicions(
+    instance: dg.DagsterInstance, tables: Iterable[str], states: Mapping[TableDay, DayState]
+) -> tuple[dict[TableDay, dict[str, str]], set[TableDay]]:
+    """What checks say that need no rows, where they fail; and the days that were published again since."""
     found: dict[TableDay, dict[str, str]] = {}
+    before: set[TableDay] = set()
     for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
-        name = said.verdict.check_name
+        name, judged = said.verdict.check_name, said.verdict.metadata.get(PUBLICATION)
         found.setdefault(key, {})[name] = said.verdict.description or name
-    return found
+        if judged and key in states and str(judged.value) != states[key].publication:
+            before.add(key)
+    return found, before
 
 
 def _failed_gates(
