@@ -13,9 +13,9 @@ from pathlib import Path
 from backfill_assets.days import TableDay, contiguous
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.lakehouse.records import DayContent, DayState, Position, Prepared, TableChange
-from backfill_assets.lakehouse.rows import stage
+from backfill_assets.lakehouse.rows import take_in
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_rows import raw_rows, raw_schema
+from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.zone import SUFFIX, LandedFile, LandingZone, first_paths, raise_together
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
@@ -24,6 +24,7 @@ from backfill_assets.model.placement import recorded_placement
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
+from backfill_assets.rebuild.landing_files import LandingFile, land
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.rebuild.stage import content_of
@@ -140,10 +141,10 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
     started, done = time.monotonic(), 0
     for part in decide.chunks(days, per_day) or [[]]:
         arrived = [file for file in files if file.arrival_day in part]
-        paths = [str(lake.landing.locate(file.path)) for file in arrived]
-        with waiting(writer.progress, f"{name}: Spark reads {format_count(len(paths), 'landed file')}"):
-            rows = raw_rows(lake.spark(), writer.source, paths, lake.token_key_file)
-            stage(rows, timeline, {}, table=writer.table, other_days=True)
+        with waiting(writer.progress, f"{name}: Spark reads {format_count(len(arrived), 'landed file')}"):
+            read = [LandingFile(str(lake.landing.locate(f.path)), f.path, f.arrival_day, f.size) for f in arrived]
+            written = land(lake.spark(), writer.source, read, lake.token_key_file, (writer.table, timeline))
+            take_in(written, raw_schema(writer.source), timeline, {}, other_days=True)
         for file in arrived:
             lake.landing.verify_unchanged(file)
         done += len(part)

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
 
-from backfill_assets.judge.engine import DAY, columns_of, database, select_rows
+from backfill_assets.judge.engine import DAY, columns_of, database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.standing_query import standing
 from backfill_assets.model.bronze_query import accepted, judged, rejected
-from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Table
-from backfill_assets.model.measure import hashes_written_of
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.rebuild.refine_tasks import Cut, RefineTask, refine_tasks
+from backfill_assets.rebuild.worker_queries import columns_written, sql_of, streamed, with_hashes
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
-    from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
-    from backfill_assets.model.contract import Contract
 
-_ROWS_AT_ONCE = 100_000
 _RAW, _JUDGED = "raw", "judged"
 
 
@@ -67,10 +61,10 @@ class RefineJob:
         """Carry out one task in a worker."""
         storage, asked, name = Storage(self.root), self.queries[task.cut], f"part-{uuid4().hex[:12]}"
         with database(threads=1) as connection:
-            raw = select_rows(connection, storage, self.columns, DAY, task.files)
+            raw = selectstreamed(connection, storage, self.columns, DAY, task.files)
             connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(raw, asked.judged)}")
-            accepted_files = write_days(_rows(connection, asked.accepted), self.bronze, name)
-            rejected_files = write_days(_rows(connection, asked.rejected), self.quarantine, name)
+            accepted_files = write_days(streamed(connection, asked.accepted), self.bronze, name)
+            rejected_files = write_days(streamed(connection, asked.rejected), self.quarantine, name)
         return Refined(tuple(accepted_files), tuple(rejected_files))
 
 
@@ -87,7 +81,7 @@ def refine(
     One job of Spark. No log names the files yet.
     """
     tasks = refine_tasks(files, with_deletions)
-    bronze, quarantine = (day_folders(timeline, table, _columns(table)) for table, timeline in into)
+    bronze, quarantine = (day_folders(timeline, table, columns_written(table)) for table, timeline in into)
     tables = (into[0][0], into[1][0])
     job = RefineJob(
         into[0][1].storage.root,
@@ -102,11 +96,6 @@ def refine(
     )
 
 
-def written_schema(contract: type[Contract]) -> StructType:
-    """The schema of rows of ``contract`` as timelines have it: without the descriptions of columns."""
-    return StructType([StructField(each.name, each.dataType) for each in struct_type(contract)])
-
-
 @cache
 def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cut: Cut) -> Queries:
     import ibis
@@ -116,27 +105,9 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
     known = ibis.table(of_judged.schema(), name=_JUDGED)
     both = (accepted(known, refinement), rejected(known, refinement))
     return Queries(
-        _sql(of_judged), *(_sql(_with_hashes(part, table)) for part, table in zip(both, tables, strict=True))
+        _sql(of_judged), *(sql_of(with_hashes(part, table)) for part, table in zip(both, tables, strict=True))
     )
-
-
-def _columns(table: Table) -> pa.Schema:
-    return columns_of(table.contract, [each.name for each in hashes_written_of(table)])
-
-
-def _with_hashes(rows: ir.Table, table: Table) -> ir.Table:
-    return rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
-
-
-def _sql(expression: ir.Table) -> str:
-    import ibis
-
-    return str(ibis.to_sql(expression, dialect="duckdb"))
 
 
 def _over(raw: str, asked: str) -> str:
     return f"WITH {_RAW} AS ({raw}) SELECT * FROM ({asked})"  # noqa: S608 - both are our own queries
-
-
-def _rows(connection: DuckDBPyConnection, asked: str) -> Iterator[pa.RecordBatch]:
-    return cast("Iterator[pa.RecordBatch]", iter(connection.execute(asked).to_arrow_reader(_ROWS_AT_ONCE)))

@@ -1,0 +1,101 @@
+"""From landed files to raw by the declared query, which Spark's workers carry out file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+
+from backfill_assets.judge.engine import database
+from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.line_reader import LINES, lines_of
+from backfill_assets.landing.raw_query import raw_rows, register_token_pads
+from backfill_assets.model.declaration import Source, Table
+from backfill_assets.rebuild.worker_queries import columns_written, sql_of, streamed, with_hashes
+from backfill_assets.spark.workers import in_workers
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from pyspark.sql import SparkSession
+
+_SHARED_BYTES = 4_000_000
+"""Files that are smaller share a task up to as many: each task makes files of its own."""
+_LINES = "lines"
+
+
+class LandingFile(NamedTuple):
+    """A landed file as a worker opens it; ``source_file`` is what its rows say of it."""
+
+    path: str
+    source_file: str
+    arrival_day: date
+    size: int
+
+
+@dataclass(frozen=True)
+class LandingJob:
+    """What all tasks of one job share. The token key is read where it is used."""
+
+    query: str
+    raw: DayFolders
+    token_key_file: str
+
+    def __call__(self, files: Sequence[LandingFile]) -> list[AddedFile]:
+        """Carry out one task in a worker."""
+        with database(threads=1) as connection:
+            if self.token_key_file:
+                register_token_pads(connection, self.token_key_file)
+            batches = chain.from_iterable(
+                lines_of(Path(file.path), file.source_file, file.arrival_day) for file in files
+            )
+            return write_days(self._rows(connection, batches), self.raw, f"part-{uuid4().hex[:12]}")
+
+    def _rows(self, connection: DuckDBPyConnection, lines: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        connection.register(_LINES, pa.RecordBatchReader.from_batches(LINES, lines))
+        return streamed(connection, self.query)
+
+
+def land(
+    spark: SparkSession, source: Source, files: Sequence[LandingFile], token_key_file: str, into: tuple[Table, Timeline]
+) -> list[AddedFile]:
+    """Write the rows of ``files`` into the timeline of raw: one job of Spark. No log names what it wrote yet."""
+    table, timeline = into
+    key_file = token_key_file if source.personal_fields else ""
+    job = LandingJob(_query(source, table), day_folders(timeline, table, columns_written(table)), key_file)
+    return [file for written in in_workers(spark, job, landing_tasks(files)) for file in written]
+
+
+def landing_tasks(files: Iterable[LandingFile]) -> list[list[LandingFile]]:
+    """Files by the day of their arrival, small ones together; the largest task first."""
+    tasks: list[list[LandingFile]] = []
+    for _, some in groupby(sorted(files, key=lambda file: (file.arrival_day, file.source_file)), _arrival_day):
+        left = _SHARED_BYTES
+        tasks.append([])
+        for file in some:
+            if file.size > left and tasks[-1]:
+                tasks.append([])
+                left = _SHARED_BYTES
+            tasks[-1].append(file)
+            left -= file.size
+    return sorted(tasks, key=lambda task: -sum(file.size for file in task))
+
+
+def _arrival_day(file: LandingFile) -> date:
+    return file.arrival_day
+
+
+@cache
+def _query(source: Source, table: Table) -> str:
+    import ibis
+
+    lines = ibis.table(ibis.Schema.from_pyarrow(LINES), name=_LINES)
+    return sql_of(with_hashes(raw_rows(lines, source), table))

@@ -1,0 +1,49 @@
+"""The declared query as workers get it: DuckDB's SQL, made once in the driver, with the hashes beside each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from backfill_assets.judge.engine import columns_of
+from backfill_assets.model.checks import struct_type
+from backfill_assets.model.declaration import Table
+from backfill_assets.model.measure import hashes_written_of
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    from duckdb import DuckDBPyConnection
+
+    from backfill_assets.model.contract import Contract
+
+_ROWS_AT_ONCE = 100_000
+
+
+def columns_written(table: Table) -> pa.Schema:
+    """The columns of the files of ``table``: those of its contract, the hashes beside them, and the day."""
+    return columns_of(table.contract, [each.name for each in hashes_written_of(table)])
+
+
+def written_schema(contract: type[Contract]) -> StructType:
+    """The schema of rows of ``contract`` as timelines have it: without the descriptions of columns."""
+    return StructType([StructField(each.name, each.dataType) for each in struct_type(contract)])
+
+
+def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
+    """``rows`` of ``table`` with the hashes that are written beside them."""
+    return rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
+
+
+def sql_of(expression: ir.Table) -> str:
+    """DuckDB's SQL of an expression over tables that the worker names."""
+    import ibis
+
+    return str(ibis.to_sql(expression, dialect="duckdb"))
+
+
+def streamed(connection: DuckDBPyConnection, asked: str) -> Iterator[pa.RecordBatch]:
+    """The rows that ``asked`` gives, some at a time."""
+    return cast("Iterator[pa.RecordBatch]", iter(connection.execute(asked).to_arrow_reader(_ROWS_AT_ONCE)))
