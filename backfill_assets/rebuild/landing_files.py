@@ -57,7 +57,7 @@ class LandingJob:
             batches = chain.from_iterable(
                 lines_of(Path(file.path), file.source_file, file.arrival_day) for file in files
             )
-            return write_days(self._rows(connection, batches), self.raw, f"part-{uuid4().hex[:12]}")
+            return write_days(self._rows(connection, chain.from_iterable(lines)), self.raw, f"part-{uuid4().hex[:12]}")
 
     def _rows(self, connection: DuckDBPyConnection, lines: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         connection.register(_LINES, pa.RecordBatchReader.from_batches(LINES, lines))

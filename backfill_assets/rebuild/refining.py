@@ -61,7 +61,7 @@ class RefineJob:
         """Carry out one task in a worker."""
         storage, asked, name = Storage(self.root), self.queries[task.cut], f"part-{uuid4().hex[:12]}"
         with database(threads=1) as connection:
-            raw = selectstreamed(connection, storage, self.columns, DAY, task.files)
+            raw = select_rows(connection, storage, self.columns, DAY, task.files)
             connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(raw, asked.judged)}")
             accepted_files = write_days(streamed(connection, asked.accepted), self.bronze, name)
             rejected_files = write_days(streamed(connection, asked.rejected), self.quarantine, name)
@@ -105,7 +105,7 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
     known = ibis.table(of_judged.schema(), name=_JUDGED)
     both = (accepted(known, refinement), rejected(known, refinement))
     return Queries(
-        _sql(of_judged), *(sql_of(with_hashes(part, table)) for part, table in zip(both, tables, strict=True))
+        sql_of(of_judged), *(sql_of(with_hashes(part, table)) for part, table in zip(both, tables, strict=True))
     )
 
 
