@@ -54,9 +54,7 @@ class LandingJob:
         with database(threads=1) as connection:
             if self.token_key_file:
                 register_token_pads(connection, self.token_key_file)
-            batches = chain.from_iterable(
-                lines_of(Path(file.path), file.source_file, file.arrival_day) for file in files
-            )
+            lines = (lines_of(Path(file.path), file.source_file, file.arrival_day) for file in files)
             return write_days(self._rows(connection, chain.from_iterable(lines)), self.raw, f"part-{uuid4().hex[:12]}")
 
     def _rows(self, connection: DuckDBPyConnection, lines: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

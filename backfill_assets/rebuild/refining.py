@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from backfill_assets.judge.engine import DAY, columns_of, database
+from backfill_assets.judge.engine import DAY, columns_of, database, select_rows
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
