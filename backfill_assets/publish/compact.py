@@ -169,7 +169,7 @@ def _columns(dataset: ds.Dataset) -> pa.Schema:
 def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> None:
     """One Parquet file of the rows of ``day``."""
     columns = _columns(dataset)
-    with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.snappy.parquet", columns) as writer:
+    with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.zstd.parquet", columns) as writer:
         for rows in _row_groups(_batches(dataset, day)):
             writer.write_table(rows.select(columns.names), row_group_size=max(1, rows.num_rows))
 

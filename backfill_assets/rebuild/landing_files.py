@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 
+from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.judge.engine import database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -24,7 +25,6 @@ from backfill_assets.rebuild.worker_queries import columns_written, sql_of, stre
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
 _SHARED_BYTES = 4_000_000
@@ -50,16 +50,28 @@ class LandingJob:
     token_key_file: str
 
     def __call__(self, files: Sequence[LandingFile]) -> list[AddedFile]:
-        """Carry out one task in a worker."""
-        with database(threads=1) as connection:
-            if self.token_key_file:
-                register_token_pads(connection, self.token_key_file)
-            lines = (lines_of(Path(file.path), file.source_file, file.arrival_day) for file in files)
-            return write_days(self._rows(connection, chain.from_iterable(lines)), self.raw, f"part-{uuid4().hex[:12]}")
+        """Carry out one task in a worker. Raises :class:`SourceUnreadable` for a file that cannot be read."""
+        unreadable: list[SourceUnreadable] = []
+        try:
+            with database(threads=1) as connection:
+                if self.token_key_file:
+                    register_token_pads(connection, self.token_key_file)
+                lines = pa.RecordBatchReader.from_batches(LINES, _lines(files, unreadable))
+                connection.register(_LINES, lines)
+                return write_days(streamed(connection, self.query), self.raw, f"part-{uuid4().hex[:12]}")
+        except LakehouseUnusable:
+            if unreadable:  # DuckDB says in its own words that what it reads from has failed.
+                raise unreadable[0] from None
+            raise
 
-    def _rows(self, connection: DuckDBPyConnection, lines: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        connection.register(_LINES, pa.RecordBatchReader.from_batches(LINES, lines))
-        return streamed(connection, self.query)
+
+def _lines(files: Iterable[LandingFile], unreadable: list[SourceUnreadable]) -> Iterator[pa.RecordBatch]:
+    try:
+        for file in files:
+            yield from lines_of(Path(file.path), file.source_file, file.arrival_day)
+    except SourceUnreadable as error:
+        unreadable.append(error)
+        raise
 
 
 def land(

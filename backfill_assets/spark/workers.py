@@ -74,16 +74,15 @@ def require_workers(spark: SparkSession) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import duckdb  # noqa: F401
-
-        import backfill_assets  # noqa: F401
-
-        yield from batches
-
     try:
-        spark.range(0, 1, 1, 1).mapInArrow(look, "id long").collect()
+        spark.range(0, 1, 1, 1).mapInArrow(_look, "id long").collect()
     except (PySparkException, Py4JError) as error:
         said = str(error).strip().splitlines()
         why = next((line for line in reversed(said) if "Error" in line), said[0] if said else "")
         raise LakehouseUnusable(f"Spark's workers cannot do this work: {why.strip()}", hint=_NEEDED) from error
+
+
+def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import duckdb  # noqa: F401
+
+    yield from batches

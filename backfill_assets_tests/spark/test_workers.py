@@ -1,0 +1,59 @@
+"""Work in Spark's workers: each task has one answer, in order; an error of ours arrives as it was raised, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
+from backfill_assets.spark import workers
+from backfill_assets.spark.workers import in_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_each_task_has_its_answer_in_order(each_spark: SparkSession) -> None:
+    assert in_workers(each_spark, lambda task: task * 2, list(range(40))) == [number * 2 for number in range(40)]
+    assert in_workers(each_spark, lambda task: task, []) == []
+
+
+def test_tasks_and_answers_are_of_any_type(each_spark: SparkSession) -> None:
+    def work(task: tuple[str, int]) -> dict[str, int]:
+        return {task[0]: task[1]}
+
+    assert in_workers(each_spark, work, [("a", 1), ("b", 2)]) == [{"a": 1}, {"b": 2}]
+
+
+def test_an_error_of_ours_is_raised_here(each_spark: SparkSession, tmp_path: Path) -> None:
+    def work(task: int) -> int:
+        (tmp_path / f"{task}").write_text((tmp_path / f"{task}").read_text() + "x" if task else "x")
+        raise SourceUnreadable("sales/2017-03-01/a.jsonl.gz cannot be read.", hint="Send it again.")
+
+    with pytest.raises(SourceUnreadable, match=r"a\.jsonl\.gz cannot be read") as caught:
+        in_workers(each_spark, work, [0])
+    assert caught.value.hint == "Send it again."
+    assert (tmp_path / "0").read_text() == "x"
+
+
+def test_workers_without_what_they_need_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import no_such_engine  # type: ignore[import-not-found]  # noqa: F401
+
+        yield from batches
+
+    monkeypatch.setattr(workers, "_look", lacking)
+    workers.require_workers.cache_clear()
+    with pytest.raises(LakehouseUnusable, match="No module named 'no_such_engine'") as caught:
+        in_workers(spark, lambda task: task, [1])
+    assert "Install this package" in str(caught.value.hint)
+    monkeypatch.undo()
+    workers.require_workers.cache_clear()
+    assert in_workers(spark, lambda task: task, [1]) == [1]
