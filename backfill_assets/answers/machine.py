@@ -90,6 +90,7 @@ def _of_machine(settings: Settings) -> dict[str, Check]:
         **disk,
         "port of the Dagster UI": dagster_port,
         "Spark Connect": partial(connect_server, settings),
+        "workers of Spark": partial(workers, settings),
     }
 
 
@@ -189,6 +190,19 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
         return MachineFinding("ok", f"{settings.spark_remote} answers")
     hint = "Start one (backfill spark start), or unset SPARK_REMOTE for embedded Spark."
     return MachineFinding("fail", f"nothing answers at {settings.spark_remote}", hint)
+
+
+def workers(settings: Settings) -> MachineFinding:
+    """Those of a server are asked by a job; embedded Spark starts this Python, or the one that is named for it."""
+    from backfill_assets.spark.session import spark_session, worker_python
+    from backfill_assets.spark.workers import require_same, require_workers, versions_of
+
+    if settings.spark_remote and listens(settings.spark_remote):
+        with spark_session(settings, "backfill doctor") as session:
+            found = require_workers(session)
+    else:
+        found = require_same(versions_of(worker_python()))
+    return MachineFinding("ok", ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
 def datasets(settings: Settings, catalog: Catalog) -> MachineFinding:

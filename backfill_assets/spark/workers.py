@@ -6,10 +6,13 @@ files. Only what a task returned counts, and Spark returns one answer for each.
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from importlib.metadata import version
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 
@@ -69,20 +72,51 @@ def _taken(given: Answer | _Refused) -> Answer:
 
 
 @cache
-def require_workers(spark: SparkSession) -> None:
-    """Raise :class:`LakehouseUnusable` unless Spark's workers have this package and its engine; asked once."""
+def require_workers(spark: SparkSession) -> Mapping[str, str]:
+    """The versions of what Spark's workers have; asked once.
+
+    Raises :class:`LakehouseUnusable` unless they have this package and its engines, in the versions that are here: rows
+    do not depend on where they are computed.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        spark.range(0, 1, 1, 1).mapInArrow(_look, "id long").collect()
+        rows = spark.range(0, 1, 1, 1).mapInArrow(_look, "package string, version string").collect()
     except (PySparkException, Py4JError) as error:
         said = str(error).strip().splitlines()
         why = next((line for line in reversed(said) if "Error" in line), said[0] if said else "")
         raise LakehouseUnusable(f"Spark's workers cannot do this work: {why.strip()}", hint=_NEEDED) from error
+    return require_same({row["package"]: row["version"] for row in rows})
 
 
-def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def require_same(there: Mapping[str, str]) -> Mapping[str, str]:
+    """``there``, the versions in a worker. Raises :class:`LakehouseUnusable` if they differ from those here."""
+    if others := [
+        f"{name} {there.get(name, 'not')} ({here} here)" for name, here in versions().items() if there.get(name) != here
+    ]:
+        raise LakehouseUnusable(f"Spark's workers have {', '.join(others)}.", hint=_NEEDED)
+    return there
+
+
+def versions() -> dict[str, str]:
+    """Those of the packages by which a worker computes rows."""
+    return {name: version(name) for name in ("backfill-assets", "duckdb", "pyarrow")}
+
+
+def versions_of(python: str) -> Mapping[str, str]:
+    """Those that the Python at this path has. Raises :class:`LakehouseUnusable` if it lacks one."""
+    asked = f"import json, duckdb, {__name__} as workers; print(json.dumps(workers.versions()))"
+    try:
+        done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = str(getattr(error, "stderr", None) or error).strip().splitlines()[-1]
+        raise LakehouseUnusable(f"Spark's workers would run {python}: {why}", hint=_NEEDED) from error
+    return cast("Mapping[str, str]", json.loads(done.stdout))
+
+
+def _look(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import duckdb  # noqa: F401
 
-    yield from batches
+    found = versions()
+    yield pa.RecordBatch.from_pydict({"package": list(found), "version": list(found.values())})

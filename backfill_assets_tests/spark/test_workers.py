@@ -56,4 +56,8 @@ def test_workers_without_what_they_need_are_named(spark: SparkSession, monkeypat
     assert "Install this package" in str(caught.value.hint)
     monkeypatch.undo()
     workers.require_workers.cache_clear()
+    monkeypatch.setattr(workers, "versions", lambda: {"duckdb": "9.9.9"})
+    with pytest.raises(LakehouseUnusable, match=r"Spark's workers have duckdb [\d.]+ \(9\.9\.9 here\)"):
+        in_workers(spark, lambda task: task, [1])
+    monkeypatch.undo()
     assert in_workers(spark, lambda task: task, [1]) == [1]

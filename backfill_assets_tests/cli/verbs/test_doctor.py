@@ -20,6 +20,7 @@ from backfill_assets.publish.places import note_failure
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import free_port
+from backfill_assets.spark.workers import versions
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
@@ -42,8 +43,9 @@ def sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("sound_machine")
 def test_a_new_machine_can_work(backfill: Backfill) -> None:
     """Nothing landed and no key yet are warnings: the first commands bring them. Nothing is created by looking."""
-    found = backfill.json("doctor")
+    found, here = backfill.json("doctor"), ", ".join(f"{name} {each}" for name, each in versions().items())
     assert found["Java"]["found"].startswith("Java 17") and found["JARs"]["verdict"] == "ok"
+    assert found["workers_of_Spark"] == {"verdict": "ok", "found": here, "next_step": ""}
     assert found["landed_sales"]["verdict"] == "warn" and found["landed_sales"]["next_step"] == HINT
     assert found["landed_sales"]["found"] == f"nothing in {backfill.home / 'landing' / 'sales'}"
     assert found["token_key"]["verdict"] == "warn" and found["lakehouse"]["verdict"] == "ok"
@@ -54,6 +56,16 @@ def test_a_new_machine_can_work(backfill: Backfill) -> None:
     assert f"warn nothing in {sales} -> Land its files there" in " ".join(shown.split())
     assert sales in map(str.strip, shown.splitlines()), "no path is cut"
     assert found["datasets"]["found"] == "4 datasets, 18 tables, declared in backfill_assets.examples.datasets"
+
+
+def test_workers_that_lack_what_they_need_are_told(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
+    with pytest.raises(LakehouseUnusable, match="Spark's workers would run /no/such/python"):
+        machine.workers(home)
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr("backfill_assets.spark.workers.versions", lambda: {"duckdb": "0.1"})
+    with pytest.raises(LakehouseUnusable, match=r"Spark's workers have duckdb .* \(0\.1 here\)"):
+        machine.workers(home)
 
 
 @pytest.mark.usefixtures("sound_machine")
