@@ -26,6 +26,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.lost_file import file_lost
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
+from backfill_assets.model.xxh64 import register
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -96,6 +97,7 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
         }
         with duckdb.connect(config=settings) as connection:
             connection.execute("SET TimeZone = 'UTC'")
+            register(connection)
             try:
                 yield connection
             except duckdb.Error as error:

@@ -1,10 +1,21 @@
-"""The values of landed text as the judge reads them: those that ``model/canonical.py`` has Spark read."""
+"""Landed text, its typed value, and the one text form both share: what content hashes are computed from.
+
+``content_hash`` is XXH64 over ``name=value`` of every landed field that is not null. A raw row computes it from its
+text, a typed row from its values, and both get the same number, whichever way the source wrote an amount. All of them
+are expressions of Ibis, which DuckDB carries out.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cache, reduce
+from inspect import Parameter, Signature
+from operator import and_
+from typing import TYPE_CHECKING, cast
 
-from backfill_assets.model.declaration import landed_pattern
+from backfill_assets.model.checks import regexp_full_match
+from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_pattern
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -14,55 +25,226 @@ _HOUR, _SECONDS = 11, 19
 _OFFSET = "([+-])([0-9]{2}):?([0-9]{2})?$"
 _LINE_END = r"(\r\n|[\r\n])?"
 """A pattern of Java's that ends in ``$`` allows one behind the text, and a cast of Spark's cuts it off."""
+_ANY_LINE_END = r"(\r\n|[\r\n\x{85}\x{2028}\x{2029}])?"
+"""All that ``$`` allows in Java."""
+_LONGEST_BEFORE = len("2017-03-01T10:00:00.000000Z")
+_MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-def key_value(text: ir.StringColumn, spark_type: str) -> ir.StringValue:
-    """As ``key_value`` of ``model/canonical.py`` writes it: moments have no zeros at their end."""
-    value = typed_value(text, spark_type)
-    return value.re_replace("[.]?0*Z$", "Z") if spark_type == "timestamp" else value.cast("string")
+# ------------------------------------------------------------------ values
 
 
-def typed_value(text: ir.StringColumn, spark_type: str) -> ir.Value:
-    """The value of ``text`` in a form that compares as its type does, or null, as ``parsed`` of ``model/canonical.py``.
-
-    Days and moments stay text, whose order is theirs: years have four digits, and moments are given six behind the
-    point.
-    """
+def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
+    """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2)."""
     import ibis
 
     if spark_type == "string":
         return text
-    allowed = text.re_search(f"^{landed_pattern(spark_type)}{_LINE_END}$")
-    if spark_type == "date":
-        return (allowed & text.try_cast("date").notnull()).ifelse(text.rstrip(), ibis.null("string"))
+    allowed = _is_like(text, f"{landed_pattern(spark_type)}{_LINE_END}")
     if spark_type == "timestamp":
-        return (allowed & _exists(text)).ifelse(_micros(text), ibis.null("string"))
-    kind = "int64" if spark_type == "bigint" else spark_type
+        # DuckDB takes 24:00:00 for the next midnight.
+        allowed = allowed & (text.substr(_HOUR, 2) < "24")
+    kind = ibis_type(spark_type)
     return allowed.ifelse(text.try_cast(kind), ibis.null(kind))
 
 
-def _exists(moment: ir.StringColumn) -> ir.BooleanValue:
-    """DuckDB takes 24:00:00 for the next midnight."""
-    return moment.left(_SECONDS).try_cast("timestamp").notnull() & (moment.substr(_HOUR, 2) < "24")
+def ibis_type(spark_type: str) -> str:
+    """The type of a landed value, as Ibis calls it."""
+    return {"bigint": "int64", "timestamp": "timestamp('UTC')"}.get(spark_type, spark_type)
 
 
-def _micros(moment: ir.StringColumn) -> ir.StringValue:
-    """In UTC: the point and six digits behind the seconds, whether or not a fraction was written."""
-    behind = moment.rstrip().substr(_SECONDS)
-    fraction = behind.re_extract("^[.]([0-9]+)", 1) + "000000"
-    away = behind.re_extract(_OFFSET, 0)
-    in_utc = _is_utc(away).ifelse(moment.left(_SECONDS), _moved(moment.left(_SECONDS), away))
-    return in_utc + "." + fraction.left(6) + "Z"
+def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
+    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC."""
+    if spark_type == "timestamp":
+        return cast("ir.StringValue", _builtin(epoch_us)(value).cast("string"))
+    return _day_text(value) if spark_type == "date" else cast("ir.StringValue", value.cast("string"))
 
 
-def _is_utc(away: ir.StringValue) -> ir.BooleanValue:
-    """Such a moment stays text as it is, whatever its year."""
-    return away.re_replace("[^1-9]", "") == ""
+def canonical_text(text: ir.StringValue, spark_type: str) -> ir.StringValue:
+    """The one text of a landed one; text that is no value counts as it stands."""
+    return text if spark_type == "string" else _text_of(parsed(text, spark_type), text, spark_type)
 
 
-def _moved(local: ir.StringValue, away: ir.StringValue) -> ir.StringValue:
-    """The seconds in UTC of a time on a clock that is so far ``away``."""
-    hours, minutes = (away.re_extract(_OFFSET, part).nullif("").try_cast("int64").fill_null(0) for part in (2, 3))
-    behind = (away.left(1) == "-").ifelse(1, -1) * (60 * hours + minutes)
-    moved = local.try_cast("timestamp") + behind.as_interval("m")
-    return moved.strftime("%Y-%m-%dT%H:%M:%S")
+def landed_text(value: ir.Value, spark_type: str) -> ir.StringValue:
+    """A text that ``value`` is parsed from, the same for equal values: moments in microseconds."""
+    if spark_type == "timestamp":
+        return cast("ir.StringValue", value.cast("timestamp").strftime(_MICROSECONDS))
+    return canonical(value, spark_type)
+
+
+def _text_of(value: ir.Value, text: ir.StringValue, spark_type: str) -> ir.StringValue:
+    import ibis
+
+    return cast("ir.StringValue", ibis.coalesce(canonical(value, spark_type), text))
+
+
+def _day_text(value: ir.Value) -> ir.StringValue:
+    """DuckDB's own text of a day in the year 0 is one before Christ."""
+    return cast("ir.StringValue", value.strftime("%Y-%m-%d"))
+
+
+# ------------------------------------------------------------------ keys
+
+
+def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
+    """The value of a landed key column, however it was written, as one text; null if it has none.
+
+    The value is parsed from this text, which is as most sources write it: moments have no zeros at their end.
+    """
+    if spark_type == "string":
+        return text
+    written = landed_text(parsed(text, spark_type), spark_type)
+    return written.re_replace("[.]?0*Z$", "Z") if spark_type == "timestamp" else written
+
+
+def key_text(source: Source, rows: ir.Table, name: str) -> ir.StringValue:
+    """:func:`key_value`; text that is no value counts as it stands."""
+    import ibis
+
+    text, kind = _landed(rows, name), source.type_of(name)
+    return text if kind == "string" else cast("ir.StringValue", ibis.coalesce(key_value(text, kind), text))
+
+
+def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.StringValue:
+    r"""The text of a key of raw columns; null if one of them is empty or missing. Each counts as its value.
+
+    Different parts have different texts. A dash is between them; one that is in a part, and a backslash, have a
+    backslash before them: of ``10-1`` and ``2`` the text is ``10\-1-2``. The last part is what is left, and stays as it
+    is: of ``10`` and ``1-2`` it is ``10-1-2``.
+    """
+    import ibis
+
+    *first, last = (key_text(source, rows, name) for name in parts)
+    whole = reduce(lambda found, text: found + "-" + text, [*map(_escaped, first), last])
+    present = reduce(and_, (_landed(rows, name).length() > 0 for name in parts))
+    return cast("ir.StringValue", present.ifelse(whole, ibis.null("string")))
+
+
+def _escaped(text: ir.StringValue) -> ir.StringValue:
+    return text.replace("\\", "\\\\").replace("-", "\\-")
+
+
+def _landed(rows: ir.Table, name: str) -> ir.StringValue:
+    """A landed field is text, but for one that is called as the day of the row."""
+    return cast("ir.StringValue", rows[name].cast("string"))
+
+
+# ------------------------------------------------------------------ content hashes
+
+
+def content_hash_of_text(source: Source, rows: ir.Table) -> ir.IntegerValue:
+    """The content hash of a raw row; text that is no value counts as it stands."""
+    return _content_hash(source, lambda name: canonical_text(_landed(rows, name), source.type_of(name)))
+
+
+def content_hash_of_values(source: Source, rows: ir.Table) -> ir.IntegerValue:
+    """The content hash of a typed row, equal to that of the raw row it came from."""
+    return _content_hash(source, lambda name: canonical(rows[name], source.type_of(name)))
+
+
+def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], ir.Value]) -> ir.IntegerValue:
+    """:func:`content_hash_of_text` of a row whose ``value`` by field was read before, null where the text is none."""
+
+    def text(name: str) -> ir.StringValue:
+        landed, kind = _landed(rows, name), source.type_of(name)
+        return landed if kind == "string" else _text_of(value(name), landed, kind)
+
+    return _content_hash(source, text)
+
+
+def raw_content_hash(source: Source, rows: ir.Table) -> ir.IntegerValue:
+    """The content hash of any received raw row, also of a line that is no JSON object."""
+    return _or_of_line(rows, content_hash_of_text(source, rows))
+
+
+def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
+    """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
+
+    def text(name: str) -> ir.StringValue:
+        landed, kind = _landed(rows, name), source.type_of(name)
+        read = canonical_text(landed, kind)
+        if kind != "timestamp":
+            return read
+        return cast("ir.StringValue", _is_before(landed).ifelse(read, landed))
+
+    return _or_of_line(rows, _content_hash(source, text))
+
+
+def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
+    """Whether a moment of a landed row is written in a form that was not always read; never null."""
+    import ibis
+
+    moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
+    return ~reduce(and_, (_as_before(_landed(rows, name)) for name in moments), ibis.literal(True))
+
+
+def hashed(*values: ir.Value) -> ir.IntegerValue:
+    """What Spark's ``xxhash64`` is of some values, in this order; nulls are passed over, and it is never null."""
+    return cast("ir.IntegerValue", _hash_of(len(values))(*values))
+
+
+def _as_before(text: ir.StringValue) -> ir.BooleanValue:
+    """Nearly every row has this answer by its last sign, without a pattern."""
+    plainly = text.endswith("Z") & (text.length() <= _LONGEST_BEFORE)
+    return (plainly | _is_before(text)).fill_null(True)
+
+
+def _is_before(text: ir.StringValue) -> ir.BooleanValue:
+    return _is_like(text, f"{MOMENT_IN_UTC}{_ANY_LINE_END}")
+
+
+def _or_of_line(rows: ir.Table, of_fields: ir.IntegerValue) -> ir.IntegerValue:
+    unparsed = rows.unparsed_line
+    return cast("ir.IntegerValue", unparsed.notnull().ifelse(hashed(unparsed), of_fields))
+
+
+def _content_hash(source: Source, text: Callable[[str], ir.StringValue]) -> ir.IntegerValue:
+    # A null is passed over; the name in front keeps two fields that change places apart.
+    import ibis
+
+    return hashed(*(ibis.literal(f"{name}=") + text(name) for name in source.columns))
+
+
+# ------------------------------------------------------------------ DuckDB's own functions
+
+
+@cache
+def _hash_of(count: int) -> Callable[..., ir.Value]:
+    import ibis
+
+    def spark_xxhash64(*_: object) -> int:
+        raise NotImplementedError
+
+    named = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
+    spark_xxhash64.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    spark_xxhash64.__annotations__ = {"return": int}
+    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(spark_xxhash64))
+
+
+def _is_like(text: ir.StringValue, pattern: str) -> ir.BooleanValue:
+    return cast("ir.BooleanValue", _builtin(regexp_full_match)(text, pattern))
+
+
+@cache
+def _builtin(function: Callable[..., object]) -> Callable[..., ir.Value]:
+    import ibis
+
+    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(function))
+
+
+def epoch_us(moment: datetime) -> int:
+    """DuckDB's own."""
+    raise NotImplementedError
+
+
+# ------------------------------------------------------------------ values that compare as text
+
+
+def typed_value(text: ir.StringColumn, spark_type: str) -> ir.Value:
+    """The value of ``text`` in a form that compares as its type does, or null.
+
+    Days and moments stay text, whose order is theirs: years have four digits, and moments are given six behind the
+    point.
+    """
+    value = parsed(text, spark_type)
+    return landed_text(value, spark_type) if spark_type in ("date", "timestamp") else value
