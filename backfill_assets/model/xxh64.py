@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
 Rows = Numbers | slice
+Places = int | Numbers
+"""Of each text, or of all of them."""
 OF_VALUES, OF_NAMED_TEXTS = "spark_xxhash64", "spark_xxhash64_of_named"
 """The functions, as DuckDB knows them."""
 _SEED = 42
@@ -145,45 +147,47 @@ _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProx
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts that have a prefix in common, shorter than a stripe, which is not in ``bytes``.
-
-    If all have one length and lie one behind the other, ``starts`` and ``lengths`` have one entry for all of them.
-    """
+    """Texts behind a prefix that they have in common, which is shorter than a stripe."""
 
     data: npt.NDArray[np.uint8]
-    window: Words
-    """The words at each byte of ``data``."""
-    starts: Numbers
-    """Where each text with its prefix would begin."""
-    lengths: Numbers
-    """Those of the prefix included."""
+    """The texts without their prefix, one behind the other."""
+    starts: Places
+    """Where each would begin with its prefix; if all have one length, only where the first would."""
+    lengths: Places
+    """With the prefix; if all have one length, that."""
+    shortest: int
+    longest: int
     prefix: bytes
     count: int
 
-    def words(self, places: Numbers, some: Rows = _ALL) -> Words:
+    def of_length(self, least: int) -> Rows | None:
+        """The texts that are so long, or None if there are none."""
+        return _ALL if self.shortest >= least else _those(self.lengths >= least)
+
+    def words(self, places: Places, some: Rows = _ALL) -> Words:
         """The word at ``places`` of some texts, multiples of its size. What is behind a text is anything."""
-        least = int(places.min())
-        if least + _WORD <= len(self.prefix) and len(places) == 1:
-            return np.frombuffer(self.prefix, np.uint64, 1, least)
+        first = places if isinstance(places, int) else int(places.min())
+        if isinstance(places, int) and places + _WORD <= len(self.prefix):
+            return np.frombuffer(self.prefix, np.uint64, 1, places)
         read = self._read(places, some)
-        if least >= len(self.prefix):
+        if first >= len(self.prefix):
             return read
         known, mask = self._known(places)
-        return (read & mask[some]) | known[some] if len(places) > 1 else (read & mask) | known
+        return (read & mask) | known if isinstance(places, int) else (read & mask[some]) | known[some]
 
-    def _read(self, places: Numbers, some: Rows) -> Words:
+    def _read(self, places: Places, some: Rows) -> Words:
+        """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
         at = self.starts + places
-        if len(self.starts) > 1:
-            return self.window[at[some]]
-        apart = int(self.lengths[0]) - len(self.prefix)
-        return np.ndarray((self.count,), "<u8", self.data, int(at[0]), (apart,)).copy()
+        if isinstance(at, int):
+            return np.ndarray((self.count,), "<u8", self.data, at, (self.longest - len(self.prefix),)).copy()
+        return np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))[at[some]]
 
-    def _known(self, places: Numbers) -> tuple[Words, Words]:
+    def _known(self, places: Places) -> tuple[Any, Any]:
         """The bytes of a word that are the prefix's, and which of its bits are not."""
-        padded = self.prefix + bytes(_STRIPE + _WORD - len(self.prefix))
-        known = np.frombuffer(padded, np.uint64)
-        mask = ~np.frombuffer(b"\xff" * len(self.prefix) + bytes(len(padded) - len(self.prefix)), np.uint64)
-        at = np.minimum(places // _WORD, len(known) - 1)
+        own = bytes(2 * _STRIPE - len(self.prefix))
+        known = np.frombuffer(self.prefix + own, np.uint64)
+        mask = ~np.frombuffer(b"\xff" * len(self.prefix) + own, np.uint64)
+        at = min(places, _STRIPE) >> 3 if isinstance(places, int) else np.minimum(places, _STRIPE) >> 3
         return known[at], mask[at]
 
 
@@ -191,42 +195,39 @@ def _texts(values: pa.Array, prefix: bytes) -> _Texts:
     if len(prefix) >= _STRIPE:
         values, prefix = pc.binary_join_element_wise(prefix, values.cast(pa.binary()), b""), b""
     _, offsets, content = values.buffers()
-    ends = np.frombuffer(offsets, np.int32, len(values) + 1, _HALF * values.offset).astype(np.int64)
-    first, size = int(ends[0]), int(ends[-1] - ends[0])
+    ends = np.frombuffer(offsets, np.int32, len(values) + 1, _HALF * values.offset)
+    first, size = int(ends[0]), int(ends[-1]) - int(ends[0])
     # Words are also read from before and behind all texts.
-    data = np.zeros(size + 3 * _STRIPE, np.uint8)
+    data = np.empty(size + 3 * _STRIPE, np.uint8)
     if size:
         data[_STRIPE : _STRIPE + size] = np.frombuffer(content, np.uint8, size, first)
-    window = np.ndarray((len(data) - _WORD + 1,), "<u8", data, strides=(1,))
-    starts, lengths = ends[:-1] + (_STRIPE - first - len(prefix)), np.diff(ends) + len(prefix)
-    if lengths.min() == lengths.max():
-        starts, lengths = starts[:1], lengths[:1]
-    return _Texts(data, window, starts, lengths, prefix, len(values))
+    before, lengths = len(prefix), ends[1:] - ends[:-1]
+    shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
+    if shortest == longest:
+        return _Texts(data, _STRIPE - before, longest, shortest, longest, prefix, len(values))
+    starts = ends[:-1].astype(np.int64) + (_STRIPE - first - before)
+    return _Texts(data, starts, lengths.astype(np.int64) + before, shortest, longest, prefix, len(values))
 
 
 def _of_texts(seeds: Words, texts: _Texts) -> Words:
-    lengths = texts.lengths
-    hashes, striped = seeds + _P5, np.zeros(1, np.int64)
-    if (some := _those(lengths >= _STRIPE)) is not None:
-        striped = lengths & -_STRIPE
-        hashes[some] = _of_stripes(seeds[some], texts, some)
-    hashes += lengths.astype(np.uint64)
+    hashes, striped = seeds + _P5, cast("Places", 0)
+    if (long := texts.of_length(_STRIPE)) is not None:
+        hashes, striped = _put(hashes, long, _of_stripes(seeds[long], texts, long)), texts.lengths & -_STRIPE
+    hashes += np.uint64(texts.lengths)
     for at in range(0, _STRIPE - _WORD, _WORD):
-        if (some := _those(lengths - striped >= at + _WORD)) is None:
-            break
-        hashes[some] = _with_word(hashes[some], texts.words(striped + at, some))
-    return _finished(_with_tail(hashes, texts) if (lengths % _WORD).any() else hashes)
+        longer = texts.of_length(at + _WORD) if long is None else _those(texts.lengths - striped >= at + _WORD)
+        if longer is not None:
+            hashes = _put(hashes, longer, _with_word(hashes[longer], texts.words(striped + at, longer)))
+    return _finished(_with_tail(hashes, texts))
 
 
 def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
-    lanes = [seeds + _P1_P2, seeds + _P2, seeds.copy(), seeds - _P1]
-    rows = np.arange(texts.count)[long]
-    lengths = texts.lengths[long]
-    for at in range(0, int(lengths.max()) & -_STRIPE, _STRIPE):
-        some = _those(lengths >= at + _STRIPE)
-        whose = _ALL if len(texts.lengths) == 1 else rows[some]
+    lanes, rows = [seeds + _P1_P2, seeds + _P2, seeds.copy(), seeds - _P1], np.arange(texts.count)[long]
+    for at in range(0, texts.longest - _STRIPE + 1, _STRIPE):
+        longer = cast("Rows", texts.of_length(at + _STRIPE))
+        some = longer if isinstance(longer, slice) else np.searchsorted(rows, longer)
         for number, lane in enumerate(lanes):
-            lane[some] = _round(lane[some], texts.words(np.array([at + number * _WORD]), whose))
+            lanes[number] = _put(lane, some, _round(lane[some], texts.words(at + number * _WORD, longer)))
     hashes = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
     for lane in lanes:
         hashes = (hashes ^ _rounded(lane)) * _P1 + _P4
@@ -235,21 +236,33 @@ def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
 
 def _with_tail(hashes: Words, texts: _Texts) -> Words:
     """``hashes`` with what is left of each text behind its last whole word."""
-    lengths, left = texts.lengths, texts.words(texts.lengths & -_WORD)
-    if (some := _those(lengths & _HALF > 0)) is not None:
-        hashes[some] = _with_half(hashes[some], left[some] & np.uint64(0xFFFFFFFF))
-        left[some] >>= np.uint64(32)
+    rest = texts.lengths & (_WORD - 1)
+    if isinstance(rest, int) and not rest:
+        return hashes
+    left = texts.words(texts.lengths & -_WORD)
+    if (some := _those(rest >= _HALF)) is not None:
+        hashes = _put(hashes, some, _with_half(hashes[some], left[some] & np.uint64(0xFFFFFFFF)))
+        left[some] >>= np.uint64(8 * _HALF)
     for number in range(_HALF - 1):
-        if (some := _those(lengths % _HALF > number)) is None:
+        if (some := _those(rest & (_HALF - 1) > number)) is None:
             break
-        hashes[some] = _with_byte(hashes[some], left[some] >> np.uint64(8 * number) & np.uint64(0xFF))
+        hashes = _put(hashes, some, _with_byte(hashes[some], left[some] >> np.uint64(8 * number) & np.uint64(0xFF)))
     return hashes
 
 
-def _those(fulfils: npt.NDArray[np.bool_]) -> Rows | None:
-    if fulfils.all():
-        return _ALL
-    return np.flatnonzero(fulfils) if fulfils.any() else None
+def _those(fulfil: bool | npt.NDArray[np.bool_]) -> Rows | None:
+    """The texts that do, or None if there are none; of texts of one length, all or none do."""
+    if isinstance(fulfil, bool):
+        return _ALL if fulfil else None
+    found = np.flatnonzero(fulfil)
+    return found if len(found) else None
+
+
+def _put(hashes: Words, some: Rows, changed: Words) -> Words:
+    if isinstance(some, slice):
+        return changed
+    hashes[some] = changed
+    return hashes
 
 
 # ------------------------------------------------------------------ XXH64
