@@ -1,0 +1,45 @@
+"""The raw rows that stand where a source took some back, as an expression of Ibis: see ``landing/deletions.py``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from backfill_assets.model.deletion import DELETION
+from backfill_assets.model.lone_rows import lone_and_alike
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+_ARRIVAL, _COPIES = "arrival_day", "rows left"
+_PLACE = ("source_file", "source_line", "content_hash", "day")
+
+
+def standing(raw: ir.Table) -> ir.Table:
+    """``raw`` without its deletions, and without one equal row for each of them.
+
+    A deletion does not say when the row that it cancels arrived: the place of a row does. Rows that are at one place
+    are compared as a whole; nearly all are alone there.
+    """
+    lone, alike = lone_and_alike(raw, _PLACE)
+    return lone.filter(~_is_deletion(lone)).union(_left(alike))
+
+
+def _left(raw: ir.Table) -> ir.Table:
+    import ibis
+
+    counted = raw.mutate({_COPIES: _is_deletion(raw).ifelse(-1, 1), "record_kind": _kind(raw)})
+    same = [name for name in raw.columns if name != _ARRIVAL]
+    left = counted.group_by(same).agg({_ARRIVAL: counted[_ARRIVAL].max(), _COPIES: counted[_COPIES].sum()})
+    standing_rows = left.filter(left[_COPIES] > 0)
+    each = standing_rows.mutate({_COPIES: ibis.range(standing_rows[_COPIES].cast("int64")).unnest()})
+    return each.select(*raw.columns)
+
+
+def _is_deletion(rows: ir.Table) -> ir.BooleanValue:
+    return cast("ir.BooleanValue", rows.record_kind == DELETION)
+
+
+def _kind(rows: ir.Table) -> ir.StringValue:
+    """What a row is, and of a deletion what it cancels: a marker is the only row without a file."""
+    cancelled = rows.source_file.isnull().ifelse("supersession", "received")
+    return cast("ir.StringValue", _is_deletion(rows).ifelse(cancelled, rows.record_kind))
