@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.landed_values import HASH_OF_NAMED_TEXTS, HASH_OF_VALUES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,8 +26,6 @@ Numbers = npt.NDArray[np.int64]
 Rows = Numbers | slice
 Places = int | Numbers
 """Of each text, or of all of them."""
-OF_VALUES, OF_NAMED_TEXTS = "spark_xxhash64", "spark_xxhash64_of_named"
-"""The functions, as DuckDB knows them."""
 _SEED = 42
 # Without a dimension: numpy takes a third longer to compute with a number of its own.
 _P1, _P2, _P3 = (np.array(each, np.uint64) for each in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -42,7 +41,7 @@ _DIGITS_OF_WORD = 18
 
 def register(connection: DuckDBPyConnection) -> None:
     """Make both functions known to ``connection``: of any number of values of any types, and of one struct of texts."""
-    for name, function in {OF_VALUES: hashes_of_values, OF_NAMED_TEXTS: hashes_of_named_texts}.items():
+    for name, function in {HASH_OF_VALUES: hashes_of_values, HASH_OF_NAMED_TEXTS: hashes_of_named_texts}.items():
         make = cast("Callable[..., object]", connection.create_function)
         make(name, function, None, "BIGINT", type="arrow", null_handling="special")
 
@@ -91,17 +90,13 @@ def _hashed(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
         return _of_decimals(seeds, values)
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return _of_words(seeds, _numbers(values, np.uint64))
+    if pa.types.is_list(kind):
+        return _of_lists(seeds, values)
     if kind in _BY_TYPE:
         return _BY_TYPE[kind](seeds, values)
-    if kind not in (pa.string(), pa.binary()):
-        values = _as_binary(values)
-    return _of_texts(seeds, _texts(values, prefix))
-
-
-def _as_binary(values: pa.Array) -> pa.Array:
-    if pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type) or pa.types.is_string_view(values.type):
-        return values.cast(pa.binary())
-    raise InvalidRequest(f"No hash of a row is made of values of the type {values.type}.")
+    if kind not in _TEXTS:
+        raise InvalidRequest(f"A hash of a row takes no values of the type {kind}.")
+    return _of_texts(seeds, _texts(values.cast(pa.binary()), prefix))
 
 
 def _numbers(values: pa.Array, kind: Any) -> Any:
@@ -117,7 +112,9 @@ def _of_floats(seeds: Words, values: pa.Array) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
     numbers = _numbers(values, values.type.to_pandas_dtype())
     plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
-    return _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
+    return (
+        _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
+    )
 
 
 def _of_decimals(seeds: Words, values: pa.Array) -> Words:
@@ -128,12 +125,23 @@ def _of_decimals(seeds: Words, values: pa.Array) -> Words:
     return _of_texts(seeds, _texts(pa.array(map(_bytes_of, values.to_pylist()), pa.binary()), b""))
 
 
+def _of_lists(seeds: Words, values: pa.Array) -> Words:
+    """Of item after item; nothing tells where a list ends."""
+    ends, hashes = values.offsets.to_numpy().astype(np.int64), seeds.copy()
+    lengths = ends[1:] - ends[:-1]
+    for number in range(int(lengths.max())):
+        some = np.flatnonzero(lengths > number)
+        hashes[some] = _with_values(hashes[some], values.values.take(pa.array(ends[some] + number)), b"")
+    return hashes
+
+
 def _bytes_of(number: Decimal) -> bytes:
     sign, digits, _ = number.as_tuple()
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
 
 
+_TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view())
 _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProxyType(
     {
         pa.int64(): lambda seeds, values: _of_words(seeds, _numbers(values, np.uint64)),
