@@ -1,11 +1,17 @@
 """Spark's ``xxhash64`` as a function of DuckDB: XXH64 of value after value, each seeded with the hash before it.
 
-A null leaves the hash as it is. Vectors of rows come as Arrow arrays, and all rows of one are hashed together in numpy.
+A null leaves the hash as it is. Rows come as Arrow arrays, some thousands at a time, and are hashed together in numpy.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,74 +19,87 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.landed_values import HASH_OF_NAMED_TEXTS, HASH_OF_VALUES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Hashes = npt.NDArray[np.uint64]
-NAME = "spark_xxhash64"
+Words = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.int64]
+Rows = Numbers | slice
+Places = int | Numbers
+"""Of each text, or of all of them."""
 _SEED = 42
-_P1, _P2, _P3 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
-_P4, _P5 = np.uint64(0x85EBCA77C2B2AE63), np.uint64(0x27D4EB2F165667C5)
-_P1_P2 = np.uint64(0x60EA27EEADC0B5D6)
-"""The sum of both."""
+# Without a dimension: numpy takes a third longer to compute with a number of its own.
+_P1, _P2, _P3 = (np.array(each, np.uint64) for each in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_P4, _P5 = (np.array(each, np.uint64) for each in (0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5))
+_LANES = np.array([[0x60EA27EEADC0B5D6], [0xC2B2AE3D27D4EB4F], [0], [0x61C8864E7A143579]], np.uint64)
+"""What the seeds of lanes are more: the sum of the first two primes, the second, nothing, and less the first."""
+_BITS = [np.array(bits, np.uint64) for bits in range(64)]
+_LOW_BYTE, _LOW_HALF = np.array(0xFF, np.uint64), np.array(0xFFFFFFFF, np.uint64)
 _STRIPE, _WORD, _HALF = 32, 8, 4
-_DIGITS_OF_LONG = 18
+_ALL = slice(None)
+_DIGITS_OF_WORD = 18
 
 
 def register(connection: DuckDBPyConnection) -> None:
-    """Make :data:`NAME` known to DuckDB: a BIGINT of any number of arguments of any scalar types."""
-    connection.create_function(
-        NAME,
-        hashes_of_rows,
-        None,  # type: ignore[arg-type]
-        "BIGINT",  # type: ignore[arg-type]
-        type="arrow",  # type: ignore[arg-type]
-        null_handling="special",  # type: ignore[arg-type]
-    )
+    """Make both functions known to ``connection``: of any number of values of any types, and of one struct of texts."""
+    for name, function in {HASH_OF_VALUES: hashes_of_values, HASH_OF_NAMED_TEXTS: hashes_of_named_texts}.items():
+        make = cast("Callable[..., object]", connection.create_function)
+        make(name, function, None, "BIGINT", type="arrow", null_handling="special")
 
 
-def hashes_of_rows(*columns: pa.ChunkedArray) -> pa.Array:
+def hashes_of_values(*columns: pa.ChunkedArray) -> pa.Array:
     """The hash of each row (int64), over its values in the order of ``columns``."""
-    hashes = np.full(len(columns[0]), _SEED, np.uint64)
+    hashes = _first_seeds(columns[0])
     for column in columns:
-        hashes = _with_values(hashes, column.combine_chunks())
+        hashes = _with_values(hashes, _whole(column), b"")
     return pa.array(hashes.view(np.int64))
 
 
-def _with_values(seeds: Hashes, values: pa.Array) -> Hashes:
-    if values.null_count == len(values):
-        return seeds
-    hashes = _hashed(seeds, values)
-    if values.null_count == 0:
-        return hashes
-    return np.where(values.is_valid().to_numpy(zero_copy_only=False), hashes, seeds)
+def hashes_of_named_texts(rows: pa.ChunkedArray) -> pa.Array:
+    """The hash of each row (int64), over ``name=text`` of each field of a struct, in their order."""
+    hashes = _first_seeds(rows)
+    for field, texts in zip(rows.type, _whole(rows).flatten(), strict=True):
+        hashes = _with_values(hashes, texts, f"{field.name}=".encode())
+    return pa.array(hashes.view(np.int64))
 
 
-def _hashed(seeds: Hashes, values: pa.Array) -> Hashes:
+def _first_seeds(column: pa.ChunkedArray) -> Words:
+    return np.full(len(column), _SEED, np.uint64)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
+    """The hashes of ``values``, which are texts if they have a ``prefix``."""
+    if not values.null_count:
+        return _hashed(seeds, values, prefix)
+    present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    hashes = seeds.copy()
+    if len(present):
+        hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
+    return hashes
+
+
+# ------------------------------------------------------------------ values of each type
+
+
+def _hashed(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
     kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _of_texts(seeds, values)
     if pa.types.is_decimal128(kind):
         return _of_decimals(seeds, values)
-    if pa.types.is_int64(kind) or kind in _MOMENTS:
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
         return _of_words(seeds, _numbers(values, np.uint64))
-    if pa.types.is_integer(kind) and pa.types.is_signed_integer(kind):
-        return _of_halves(seeds, _numbers(values.cast(pa.int32()), np.uint32))
-    if pa.types.is_date32(kind):
-        return _of_halves(seeds, _numbers(values, np.uint32))
-    if pa.types.is_boolean(kind):
-        return _of_halves(seeds, _numbers(values.cast(pa.int32()), np.uint32))
-    if pa.types.is_float64(kind):
-        return _of_words(seeds, _bits(_numbers(values, np.float64), np.uint64))
-    if pa.types.is_float32(kind):
-        return _of_halves(seeds, _bits(_numbers(values, np.float32), np.uint32))
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return _of_texts(seeds, values)
-    raise InvalidRequest(f"No hash of a row is made of values of the type {kind}.")
-
-
-_MOMENTS = (pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.timestamp("us", tz="Etc/UTC"))
+    if pa.types.is_list(kind):
+        return _of_lists(seeds, values)
+    if kind in _BY_TYPE:
+        return _BY_TYPE[kind](seeds, values)
+    if kind not in _TEXTS:
+        raise InvalidRequest(f"A hash of a row takes no values of the type {kind}.")
+    return _of_texts(seeds, _texts(values.cast(pa.binary()), prefix))
 
 
 def _numbers(values: pa.Array, kind: Any) -> Any:
@@ -88,108 +107,252 @@ def _numbers(values: pa.Array, kind: Any) -> Any:
     return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * size)
 
 
-def _bits(numbers: Any, kind: Any) -> Any:
+def _of_integers(seeds: Words, values: pa.Array) -> Words:
+    return _of_halves(seeds, _numbers(values.cast(pa.int32()), np.uint32))
+
+
+def _of_floats(seeds: Words, values: pa.Array) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
-    plain = np.where(np.isnan(numbers), numbers.dtype.type(np.nan), numbers + numbers.dtype.type(0))
-    return plain.view(kind)
+    numbers = _numbers(values, values.type.to_pandas_dtype())
+    plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
+    return (
+        _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
+    )
 
 
-def _of_decimals(seeds: Hashes, values: pa.Array) -> Hashes:
+def _of_decimals(seeds: Words, values: pa.Array) -> Words:
     """Of the unscaled number: a word if its type has no more digits than one holds, or else its shortest bytes."""
-    if values.type.precision <= _DIGITS_OF_LONG:
-        halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 16 * values.offset)
+    if values.type.precision <= _DIGITS_OF_WORD:
+        halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 2 * _WORD * values.offset)
         return _of_words(seeds, halves[::2])
-    unscaled = (_bytes_of(each) for each in values.to_pylist())
-    return _of_texts(seeds, pa.array(unscaled, pa.binary()))
+    return _of_texts(seeds, _texts(pa.array(map(_bytes_of, values.to_pylist()), pa.binary()), b""))
 
 
-def _bytes_of(number: Any) -> bytes | None:
-    if number is None:
-        return None
+def _of_lists(seeds: Words, values: pa.Array) -> Words:
+    """Of item after item; nothing tells where a list ends."""
+    ends, hashes = values.offsets.to_numpy().astype(np.int64), seeds.copy()
+    lengths = ends[1:] - ends[:-1]
+    for number in range(int(lengths.max())):
+        some = np.flatnonzero(lengths > number)
+        hashes[some] = _with_values(hashes[some], values.values.take(pa.array(ends[some] + number)), b"")
+    return hashes
+
+
+def _bytes_of(number: Decimal) -> bytes:
     sign, digits, _ = number.as_tuple()
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
 
 
-# ------------------------------------------------------------------ XXH64
+_TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view())
+_BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProxyType(
+    {
+        pa.int64(): lambda seeds, values: _of_words(seeds, _numbers(values, np.uint64)),
+        pa.date32(): lambda seeds, values: _of_halves(seeds, _numbers(values, np.uint32)),
+        **dict.fromkeys([pa.bool_(), pa.int8(), pa.int16(), pa.int32()], _of_integers),
+        **dict.fromkeys([pa.float32(), pa.float64()], _of_floats),
+    }
+)
 
 
-def _of_words(seeds: Hashes, words: Any) -> Hashes:
-    return _finished(_with_word(seeds + _P5 + np.uint64(_WORD), words.astype(np.uint64)))
+# ------------------------------------------------------------------ texts
 
 
-def _of_halves(seeds: Hashes, halves: Any) -> Hashes:
-    return _finished(_with_half(seeds + _P5 + np.uint64(_HALF), halves.astype(np.uint64)))
+@dataclass
+class _Texts:
+    """Texts behind a prefix that they have in common, which is shorter than a stripe."""
+
+    data: npt.NDArray[np.uint8]
+    """The texts without their prefix, one behind the other."""
+    starts: Places
+    """Where each would begin with its prefix; if all have one length, only where the first would."""
+    lengths: Places
+    """With the prefix; if all have one length, that."""
+    shortest: int
+    longest: int
+    prefix: bytes
+    count: int
+
+    def of_length(self, least: int) -> Rows | None:
+        """The texts that are so long, or None if there are none."""
+        return _ALL if self.shortest >= least else _those(self.lengths >= least)
+
+    def words(self, places: Places, some: Rows = _ALL) -> Words:
+        """The word at ``places`` of some texts, multiples of its size. What is behind a text is anything."""
+        if isinstance(places, int):
+            return self._words_at(places, some)
+        read = self._read(places, some)
+        if places.min() >= len(self.prefix):
+            return read
+        known, mask = (each[np.minimum(places[some], _STRIPE) >> 3] for each in self._known)
+        return cast("Words", (read & mask) | known)
+
+    def _words_at(self, place: int, some: Rows) -> Words:
+        if place + _WORD <= len(self.prefix):
+            return np.frombuffer(self.prefix, np.uint64, 1, place)
+        read = self._read(place, some)
+        if place >= len(self.prefix):
+            return read
+        known, mask = (each[place >> 3, ...] for each in self._known)
+        return cast("Words", (read & mask) | known)
+
+    def stripes(self, place: int, some: Rows) -> Words:
+        """The four words from ``place`` on of some texts, one row each."""
+        read = self._read(place, some, _STRIPE // _WORD)
+        if place >= len(self.prefix):
+            return read
+        known, mask = (each[: len(read), np.newaxis] for each in self._known)
+        return cast("Words", (read & mask) | known)
+
+    def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
+        """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
+        at = self.starts + places
+        if isinstance(at, int):
+            size, apart = (self.count,), (self.longest - len(self.prefix),)
+            if wide:
+                size, apart = (wide, *size), (_WORD, *apart)
+            return np.ndarray(size, "<u8", self.data, at, apart).copy()
+        window = np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))
+        return window[at[some] + _WORD * np.arange(wide)[:, np.newaxis] if wide else at[some]]
+
+    @cached_property
+    def _known(self) -> tuple[Words, Words]:
+        """Of the first words the bytes that are the prefix's, and which of their bits are not."""
+        own = bytes(2 * _STRIPE - len(self.prefix))
+        mask = ~np.frombuffer(b"\xff" * len(self.prefix) + own, np.uint64)
+        return np.frombuffer(self.prefix + own, np.uint64), mask
 
 
-def _of_texts(seeds: Hashes, values: pa.Array) -> Hashes:
+def _texts(values: pa.Array, prefix: bytes) -> _Texts:
+    if len(prefix) >= _STRIPE:
+        values, prefix = pc.binary_join_element_wise(prefix, values.cast(pa.binary()), b""), b""
     _, offsets, content = values.buffers()
-    wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
-    ends = np.frombuffer(offsets, np.int64 if wide else np.int32, len(values) + 1, values.offset * (8 if wide else 4))
-    ends = ends.astype(np.int64)
-    first, last = int(ends[0]), int(ends[-1])
-    # Words may be read from behind the last text, which are not looked at.
-    data = np.zeros(last - first + _STRIPE, np.uint8)
-    if last > first:
-        data[: last - first] = np.frombuffer(content, np.uint8, last - first, first)
-    return _of_bytes(seeds, data, ends[:-1] - first, np.diff(ends))
+    ends = np.frombuffer(offsets, np.int32, len(values) + 1, _HALF * values.offset)
+    first, size = int(ends[0]), int(ends[-1]) - int(ends[0])
+    # Words are also read from before and behind all texts.
+    data = np.empty(size + 3 * _STRIPE, np.uint8)
+    if size:
+        data[_STRIPE : _STRIPE + size] = np.frombuffer(content, np.uint8, size, first)
+    before, lengths = len(prefix), ends[1:] - ends[:-1]
+    shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
+    if shortest == longest:
+        return _Texts(data, _STRIPE - before, longest, shortest, longest, prefix, len(values))
+    starts = ends[:-1].astype(np.int64) + (_STRIPE - first - before)
+    return _Texts(data, starts, lengths.astype(np.int64) + before, shortest, longest, prefix, len(values))
 
 
-def _of_bytes(seeds: Hashes, data: Any, starts: Any, lengths: Any) -> Hashes:
-    words = np.ndarray((len(data) - _WORD + 1,), "<u8", data, strides=(1,))
-    hashes = seeds + _P5
-    long = np.flatnonzero(lengths >= _STRIPE)
-    if len(long):
-        hashes[long] = _of_stripes(seeds[long], words, starts[long], lengths[long] // _STRIPE)
-    hashes += lengths.astype(np.uint64)
-    left, at = lengths % _STRIPE, starts + lengths // _STRIPE * _STRIPE
-    for number in range(int(left.max()) // _WORD):
-        some = np.flatnonzero(left >= _WORD * (number + 1))
-        hashes[some] = _with_word(hashes[some], words[at[some] + _WORD * number])
-    at = at + left // _WORD * _WORD
-    some = np.flatnonzero(left & _HALF)
-    hashes[some] = _with_half(hashes[some], words[at[some]] & np.uint64(0xFFFFFFFF))
-    at[some] += _HALF
-    for number in range(_HALF - 1):
-        some = np.flatnonzero(left % _HALF > number)
-        hashes[some] = _with_byte(hashes[some], data[at[some] + number].astype(np.uint64))
-    return _finished(hashes)
+def _of_texts(seeds: Words, texts: _Texts) -> Words:
+    hashes, striped = seeds + _P5, cast("Places", 0)
+    if (long := texts.of_length(_STRIPE)) is not None:
+        hashes, striped = _put(hashes, long, _of_stripes(seeds[long], texts, long)), texts.lengths & -_STRIPE
+    hashes += np.uint64(texts.lengths)
+    for at in range(0, _STRIPE - _WORD, _WORD):
+        longer = texts.of_length(at + _WORD) if long is None else _those(texts.lengths - striped >= at + _WORD)
+        if longer is not None:
+            hashes = _put(hashes, longer, _with_word(hashes[longer], texts.words(striped + at, longer)))
+    return _finished(_with_tail(hashes, texts))
 
 
-def _of_stripes(seeds: Hashes, words: Any, starts: Any, stripes: Any) -> Hashes:
-    lanes = [seeds + _P1_P2, seeds + _P2, seeds.copy(), seeds - _P1]
-    for number in range(int(stripes.max())):
-        some = np.flatnonzero(stripes > number)
-        at = starts[some] + _STRIPE * number
-        for place, lane in enumerate(lanes):
-            lane[some] = _round(lane[some], words[at + _WORD * place])
-    hashes = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
+def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
+    """Each word of a stripe has a lane of its own; texts of one number of stripes leave together."""
+    lanes, rows = seeds + _LANES, np.arange(texts.count)[long]
+    stripes = texts.lengths >> 5 if isinstance(texts.lengths, int) else texts.lengths[long] >> 5
+    for first, last in pairwise([0, *np.unique(stripes).tolist()]):
+        some = _those(stripes > first)
+        part = lanes[:, some]
+        for number in range(first, last):
+            part = _round(part, texts.stripes(number * _STRIPE, long if isinstance(some, slice) else rows[some]))
+        lanes[:, some] = part
+    hashes = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
     for lane in lanes:
-        hashes = (hashes ^ _round(np.uint64(0), lane)) * _P1 + _P4
+        hashes = (hashes ^ _rounded(lane)) * _P1 + _P4
     return hashes
 
 
-def _with_word(hashes: Hashes, words: Any) -> Hashes:
-    return _rotated(hashes ^ _round(np.uint64(0), words), 27) * _P1 + _P4
+def _with_tail(hashes: Words, texts: _Texts) -> Words:
+    """``hashes`` with what is left of each text behind its last whole word."""
+    rest = texts.lengths & (_WORD - 1)
+    if isinstance(rest, int) and not rest:
+        return hashes
+    left = texts.words(texts.lengths & -_WORD)
+    if (some := _those(rest >= _HALF)) is not None:
+        hashes = _put(hashes, some, _with_half(hashes[some], left[some] & _LOW_HALF))
+        left[some] >>= _BITS[8 * _HALF]
+    for number in range(_HALF - 1):
+        if (some := _those(rest & (_HALF - 1) > number)) is None:
+            break
+        hashes = _put(hashes, some, _with_byte(hashes[some], left[some] >> _BITS[8 * number] & _LOW_BYTE))
+    return hashes
 
 
-def _with_half(hashes: Hashes, halves: Any) -> Hashes:
-    return _rotated(hashes ^ (halves * _P1), 23) * _P2 + _P3
+def _those(fulfil: bool | npt.NDArray[np.bool_]) -> Rows | None:
+    """The texts that do, or None if there are none; of texts of one length, all or none do."""
+    if isinstance(fulfil, bool):
+        return _ALL if fulfil else None
+    found = np.flatnonzero(fulfil)
+    return found if len(found) else None
 
 
-def _with_byte(hashes: Hashes, each: Any) -> Hashes:
-    return _rotated(hashes ^ (each * _P5), 11) * _P1
+def _put(hashes: Words, some: Rows, changed: Words) -> Words:
+    if isinstance(some, slice):
+        return changed
+    hashes[some] = changed
+    return hashes
 
 
-def _round(lanes: Any, words: Any) -> Any:
-    return _rotated(lanes + words * _P2, 31) * _P1
+# ------------------------------------------------------------------ XXH64
 
 
-def _finished(hashes: Hashes) -> Hashes:
-    hashes = (hashes ^ (hashes >> np.uint64(33))) * _P2
-    hashes = (hashes ^ (hashes >> np.uint64(29))) * _P3
-    return hashes ^ (hashes >> np.uint64(32))
+def _of_words(seeds: Words, words: Words) -> Words:
+    return _finished(_with_word(seeds + _P5 + _BITS[_WORD], words))
 
 
-def _rotated(values: Any, bits: int) -> Any:
-    return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+def _of_halves(seeds: Words, halves: npt.NDArray[np.uint32]) -> Words:
+    return _finished(_with_half(seeds + _P5 + _BITS[_HALF], halves.astype(np.uint64)))
+
+
+def _with_word(hashes: Words, words: Words) -> Words:
+    found = _rotated(hashes ^ _rounded(words), 27)
+    found *= _P1
+    found += _P4
+    return found
+
+
+def _with_half(hashes: Words, halves: Words) -> Words:
+    found = _rotated(hashes ^ (halves * _P1), 23)
+    found *= _P2
+    found += _P3
+    return found
+
+
+def _with_byte(hashes: Words, each: Words) -> Words:
+    found = _rotated(hashes ^ (each * _P5), 11)
+    found *= _P1
+    return found
+
+
+def _round(lanes: Words, words: Words) -> Words:
+    return _multiplied(lanes + words * _P2)
+
+
+def _rounded(words: Words) -> Words:
+    return _multiplied(words * _P2)
+
+
+def _multiplied(values: Words) -> Words:
+    found = _rotated(values, 31)
+    found *= _P1
+    return found
+
+
+def _finished(hashes: Words) -> Words:
+    for bits, factor in ((33, _P2), (29, _P3)):
+        hashes = hashes ^ (hashes >> _BITS[bits])
+        hashes *= factor
+    return hashes ^ (hashes >> _BITS[32])
+
+
+def _rotated(values: Words, bits: int) -> Words:
+    found = values << _BITS[bits]
+    found |= values >> _BITS[64 - bits]
+    return found
