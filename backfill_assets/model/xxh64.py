@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -30,8 +32,8 @@ _SEED = 42
 # Without a dimension: numpy takes a third longer to compute with a number of its own.
 _P1, _P2, _P3 = (np.array(each, np.uint64) for each in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 _P4, _P5 = (np.array(each, np.uint64) for each in (0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5))
-_P1_P2 = np.array(0x60EA27EEADC0B5D6, np.uint64)
-"""The sum of both."""
+_LANES = np.array([[0x60EA27EEADC0B5D6], [0xC2B2AE3D27D4EB4F], [0], [0x61C8864E7A143579]], np.uint64)
+"""What the seeds of lanes are more: the sum of the first two primes, the second, nothing, and less the first."""
 _BITS = [np.array(bits, np.uint64) for bits in range(64)]
 _LOW_BYTE, _LOW_HALF = np.array(0xFF, np.uint64), np.array(0xFFFFFFFF, np.uint64)
 _STRIPE, _WORD, _HALF = 32, 8, 4
@@ -155,7 +157,7 @@ _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProx
 # ------------------------------------------------------------------ texts
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Texts:
     """Texts behind a prefix that they have in common, which is shorter than a stripe."""
 
@@ -176,29 +178,48 @@ class _Texts:
 
     def words(self, places: Places, some: Rows = _ALL) -> Words:
         """The word at ``places`` of some texts, multiples of its size. What is behind a text is anything."""
-        first = places if isinstance(places, int) else int(places.min())
-        if isinstance(places, int) and places + _WORD <= len(self.prefix):
-            return np.frombuffer(self.prefix, np.uint64, 1, places)
+        if isinstance(places, int):
+            return self._words_at(places, some)
         read = self._read(places, some)
-        if first >= len(self.prefix):
+        if places.min() >= len(self.prefix):
             return read
-        known, mask = self._known(places)
-        return (read & mask) | known if isinstance(places, int) else (read & mask[some]) | known[some]
+        known, mask = (each[np.minimum(places[some], _STRIPE) >> 3] for each in self._known)
+        return cast("Words", (read & mask) | known)
 
-    def _read(self, places: Places, some: Rows) -> Words:
+    def _words_at(self, place: int, some: Rows) -> Words:
+        if place + _WORD <= len(self.prefix):
+            return np.frombuffer(self.prefix, np.uint64, 1, place)
+        read = self._read(place, some)
+        if place >= len(self.prefix):
+            return read
+        known, mask = (each[place >> 3, ...] for each in self._known)
+        return cast("Words", (read & mask) | known)
+
+    def stripes(self, place: int, some: Rows) -> Words:
+        """The four words from ``place`` on of some texts, one row each."""
+        read = self._read(place, some, _STRIPE // _WORD)
+        if place >= len(self.prefix):
+            return read
+        known, mask = (each[: len(read), np.newaxis] for each in self._known)
+        return cast("Words", (read & mask) | known)
+
+    def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
         """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
         at = self.starts + places
         if isinstance(at, int):
-            return np.ndarray((self.count,), "<u8", self.data, at, (self.longest - len(self.prefix),)).copy()
-        return np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))[at[some]]
+            size, apart = (self.count,), (self.longest - len(self.prefix),)
+            if wide:
+                size, apart = (wide, *size), (_WORD, *apart)
+            return np.ndarray(size, "<u8", self.data, at, apart).copy()
+        window = np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))
+        return window[at[some] + _WORD * np.arange(wide)[:, np.newaxis] if wide else at[some]]
 
-    def _known(self, places: Places) -> tuple[Any, Any]:
-        """The bytes of a word that are the prefix's, and which of its bits are not."""
+    @cached_property
+    def _known(self) -> tuple[Words, Words]:
+        """Of the first words the bytes that are the prefix's, and which of their bits are not."""
         own = bytes(2 * _STRIPE - len(self.prefix))
-        known = np.frombuffer(self.prefix + own, np.uint64)
         mask = ~np.frombuffer(b"\xff" * len(self.prefix) + own, np.uint64)
-        at = min(places, _STRIPE) >> 3 if isinstance(places, int) else np.minimum(places, _STRIPE) >> 3
-        return known[at], mask[at]
+        return np.frombuffer(self.prefix + own, np.uint64), mask
 
 
 def _texts(values: pa.Array, prefix: bytes) -> _Texts:
@@ -232,12 +253,15 @@ def _of_texts(seeds: Words, texts: _Texts) -> Words:
 
 
 def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
-    lanes, rows = [seeds + _P1_P2, seeds + _P2, seeds.copy(), seeds - _P1], np.arange(texts.count)[long]
-    for at in range(0, texts.longest - _STRIPE + 1, _STRIPE):
-        longer = cast("Rows", texts.of_length(at + _STRIPE))
-        some = longer if isinstance(longer, slice) else np.searchsorted(rows, longer)
-        for number, lane in enumerate(lanes):
-            lanes[number] = _put(lane, some, _round(lane[some], texts.words(at + number * _WORD, longer)))
+    """Each word of a stripe has a lane of its own; texts of one number of stripes leave together."""
+    lanes, rows = seeds + _LANES, np.arange(texts.count)[long]
+    stripes = texts.lengths >> 5 if isinstance(texts.lengths, int) else texts.lengths[long] >> 5
+    for first, last in pairwise([0, *np.unique(stripes).tolist()]):
+        some = _those(stripes > first)
+        part = lanes[:, some]
+        for number in range(first, last):
+            part = _round(part, texts.stripes(number * _STRIPE, long if isinstance(some, slice) else rows[some]))
+        lanes[:, some] = part
     hashes = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
     for lane in lanes:
         hashes = (hashes ^ _rounded(lane)) * _P1 + _P4

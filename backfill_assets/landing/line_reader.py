@@ -1,0 +1,169 @@
+"""The lines of a landed file as Arrow batches, in bounded memory: as they were written, with their numbers from 1."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import date
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.errors import SourceUnreadable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+LINES = pa.schema(
+    [
+        ("value", pa.string()),
+        ("source_file", pa.string()),
+        ("source_line", pa.int64()),
+        ("arrival_day", pa.date32()),
+    ]
+)
+"""What is known of a line before it is read."""
+AT_ONCE = 1 << 22
+"""Bytes of text: so much, or one line that is longer, makes a batch. A few times as much is in memory."""
+_COMPRESSED = 1 << 18
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_END = b"\n"
+_LONGEST = (1 << 31) - 1
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def lines_of(path: Path, source_file: str, arrival_day: date) -> Iterator[pa.RecordBatch]:
+    """The lines of the gzipped file at ``path`` in :data:`LINES`.
+
+    A line ends at a line feed only; the last one may lack it. Blank lines count and are left out. Of a line that is no
+    UTF-8 its bytes are kept, as base64. Raises :class:`SourceUnreadable` for a file that is gone, cut off or damaged.
+    """
+    before = 0
+    for text in _whole_lines(_without_mark(_decompressed(path))):
+        ends = _ends(text)
+        yield from _batch(_values(text, ends), before, source_file, arrival_day)
+        before += len(ends)
+
+
+def _batch(values: pa.Array, before: int, source_file: str, arrival_day: date) -> Iterator[pa.RecordBatch]:
+    numbers = pa.array(np.arange(before + 1, before + 1 + len(values), dtype=np.int64))
+    kept = _not_blank(values)
+    if kept is not None:
+        values, numbers = values.filter(kept), numbers.filter(kept)
+    if len(values):
+        file, day = (
+            pa.repeat(pa.scalar(each, kind), len(values))
+            for each, kind in ((source_file, pa.string()), (arrival_day, pa.date32()))
+        )
+        yield pa.record_batch([values, file, numbers, day], schema=LINES)
+
+
+# ------------------------------------------------------------------ text
+
+
+def _whole_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The text of ``parts`` cut behind line ends, several MB of it; only the last one may lack a line end."""
+    begun: list[bytes] = []
+    size = 0
+    for part in parts:
+        size += len(part)
+        end = part.rfind(_END) + 1 if size >= AT_ONCE else 0
+        if end:
+            yield b"".join([*begun, part[:end]])
+            begun, size = [], len(part) - end
+        begun.append(part[end:])
+    if rest := b"".join(begun):
+        yield rest
+
+
+def _without_mark(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """A file may begin with a byte order mark, which is no part of its first line."""
+    begun = b""
+    for part in parts:
+        begun += part
+        if len(begun) >= len(_BYTE_ORDER_MARK):
+            break
+    return chain([begun.removeprefix(_BYTE_ORDER_MARK)], parts)
+
+
+def _ends(text: bytes) -> npt.NDArray[np.int64]:
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _END[0])
+    return ends if text.endswith(_END) else np.append(ends, len(text))
+
+
+def _values(text: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
+    """One text for each line: without its end, all of them follow each other in one buffer."""
+    if len(text) > _LONGEST:
+        raise SourceUnreadable("A line of more than 2 GB cannot be read.", hint="Land it as several lines.")
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    offsets[1:] = ends - np.arange(len(ends))
+    content = pa.py_buffer(text.replace(_END, b""))
+    values = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), content])
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(map(_readable, values.to_pylist()), pa.string())
+
+
+def _readable(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return f"base64: {base64.b64encode(line).decode()}"
+
+
+def _not_blank(values: pa.Array) -> pa.Array | None:
+    """Which of ``values`` have more than blanks; None if all have. Only those that begin with one are looked at."""
+    first = pc.binary_slice(values.cast(pa.binary()), 0, 1)
+    doubtful = pc.is_in(first, pa.array([b"", b" ", b"\t", b"\r"], pa.binary()))
+    if not pc.any(doubtful).as_py():
+        return None
+    return pc.or_(pc.invert(doubtful), pc.not_equal(pc.utf8_ltrim(values, " \t\r"), ""))
+
+
+# ------------------------------------------------------------------ gzip
+
+
+def _decompressed(path: Path) -> Iterator[bytes]:
+    """The content of a gzipped file of any number of members, in parts; a file without any byte has none."""
+    member: Any = zlib.decompressobj(_GZIP_WINDOW)
+    within = False
+    for compressed in _read(path):
+        left, more = compressed, False
+        while left or more:
+            if member.eof:
+                member = zlib.decompressobj(_GZIP_WINDOW)
+            part = _inflated(member, left, path)
+            yield part
+            left = member.unconsumed_tail or member.unused_data
+            within = not member.eof
+            # All of the input may be read while there is more to come of it.
+            more = within and len(part) == AT_ONCE
+    if within:
+        raise _unreadable(path, "truncated gzip, it ends before the end of its data")
+
+
+def _inflated(member: Any, compressed: bytes, path: Path) -> bytes:
+    try:
+        return bytes(member.decompress(compressed, AT_ONCE))
+    except zlib.error as error:
+        raise _unreadable(path, f"undecodable gzip ({error})") from error
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as stream:
+            yield from iter(lambda: stream.read(_COMPRESSED), b"")
+    except OSError as error:
+        raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _unreadable(path: Path, problem: str) -> SourceUnreadable:
+    return SourceUnreadable(
+        f"{path}: {problem}.", hint="Land the whole file again, or move it out of the landing zone."
+    )

@@ -1,0 +1,204 @@
+r"""Lines that are more than one object of plain values: what Spark's JSON reads of them, as such an object. Pure.
+
+Spark reads more than JSON: texts between single quotes, ``NaN``, halves of surrogate pairs. It keeps a value that is no
+text as the JSON that stands for it, and writes decimals as Java does. Raw rows that landed when Spark read them are
+compared with the same lines read again, so all of this stays.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isinf
+
+_ESCAPED = r"\\(?:[\"'\\/bfnrt]|u[0-9a-fA-F]{4})"
+_TOKEN = re.compile(
+    rf"""[ \t\r\n]*(?:
+    (?P<text>"(?:[^"\\\x00-\x1f]++|{_ESCAPED})*+"|'(?:[^'\\\x00-\x1f]++|{_ESCAPED})*+')
+    |(?P<decimal>-?(?:0|[1-9][0-9]*)(?:[.][0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))
+    |(?P<whole>-?(?:0|[1-9][0-9]*))
+    |(?P<word>true|false|null)
+    |(?P<endless>NaN|[+-]?Infinity|[+-]INF)
+    |(?P<sign>[\[\]{{}}:,])
+    )[ \t\r\n]*""",
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
+_WRITTEN = {**{sign: f"\\{letter}" for letter, sign in _MEANT.items()}, '"': '\\"', "\\": "\\\\"}
+_HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
+_CLOSING = {"{": "}", "[": "]"}
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+
+
+def as_plain_object(line: str) -> str | None:
+    """The object in ``line`` with each value as text or null; None if the line is not one object of distinct fields."""
+    try:
+        fields = _Reader(line).fields()
+    except _NoObjectError:
+        return None
+    return "{" + ",".join(f"{_quoted(name)}:{_quoted_or_null(value)}" for name, value in fields.items()) + "}"
+
+
+class _NoObjectError(Exception):
+    """A line is something else."""
+
+
+class _Reader:
+    """Reads token after token of a line."""
+
+    def __init__(self, line: str) -> None:
+        self._line, self._at = line, 0
+        self._kind, self._token = "", ""
+        self._next()
+
+    def fields(self) -> dict[str, str | None]:
+        """The fields of the one object that the line is."""
+        fields: dict[str, str | None] = {}
+        self._take("{")
+        while not self._takes("}"):
+            if fields:
+                self._take(",")
+            name = self._name()
+            if name in fields:
+                raise _NoObjectError
+            fields[name] = self._value()
+        if self._kind:
+            raise _NoObjectError
+        return fields
+
+    def _value(self) -> str | None:
+        if self._token == "null":
+            self._next()
+            return None
+        return self._text() if self._kind == "text" else "".join(self._written())
+
+    def _written(self) -> list[str]:
+        """A value as JSON without white space. Not by recursion: values may nest as deep as a line is long."""
+        found: list[str] = []
+        closing: list[str] = []
+        while True:
+            if closing and found[-1] in _CLOSING and self._takes(closing[-1]):
+                found.append(closing.pop())
+            else:
+                if closing and closing[-1] == "}":
+                    found += (_quoted(self._name()), ":")
+                if opened := self._opens():
+                    found.append(opened)
+                    closing.append(_CLOSING[opened])
+                    continue
+                found.append(self._scalar())
+            while closing and self._takes(closing[-1]):
+                found.append(closing.pop())
+            if not closing:
+                return found
+            self._take(",")
+            found.append(",")
+
+    def _scalar(self) -> str:
+        kind, token = self._kind, self._token
+        if kind == "text":
+            return _quoted(self._text())
+        if kind not in _READ:
+            raise _NoObjectError
+        self._next()
+        return _READ[kind](token)
+
+    def _name(self) -> str:
+        if self._kind != "text":
+            raise _NoObjectError
+        name = self._text()
+        self._take(":")
+        return name
+
+    def _text(self) -> str:
+        text = _unescaped(self._token[1:-1])
+        self._next()
+        return text
+
+    def _opens(self) -> str:
+        opened = self._token if self._token in _CLOSING else ""
+        if opened:
+            self._next()
+        return opened
+
+    def _take(self, sign: str) -> None:
+        if not self._takes(sign):
+            raise _NoObjectError
+
+    def _takes(self, sign: str) -> bool:
+        taken = self._token == sign
+        if taken:
+            self._next()
+        return taken
+
+    def _next(self) -> None:
+        """The next token; one of no kind at the end of the line."""
+        if self._at == len(self._line):
+            self._kind = self._token = ""
+            return
+        found = _TOKEN.match(self._line, self._at)
+        if found is None:
+            raise _NoObjectError
+        self._at = found.end()
+        self._kind = str(found.lastgroup)
+        self._token = found[self._kind]
+
+
+# ------------------------------------------------------------------ values
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    halves = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _MEANT.get(found[2], found[2]), text)
+    pairs = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _HALF_OF_PAIR.sub("?", pairs)
+
+
+def _quoted(text: str) -> str:
+    return '"' + _TO_ESCAPE.sub(lambda found: _WRITTEN.get(found[0], f"\\u{ord(found[0]):04X}"), text) + '"'
+
+
+def _quoted_or_null(text: str | None) -> str:
+    return "null" if text is None else _quoted(text)
+
+
+def _decimal(token: str) -> str:
+    """As Java writes the 64-bit float that ``token`` is read as."""
+    number = float(token)
+    if isinf(number):
+        return _endless(f"{number:+}")
+    if number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW:
+        return _positional(number)
+    return _with_exponent(number)
+
+
+def _positional(number: float) -> str:
+    return repr(number)
+
+
+def _with_exponent(number: float) -> str:
+    """The least number of digits that are read as ``number``, two of them at least."""
+    at_least = f"{number:.1e}"
+    shortest = at_least if float(at_least) == number else f"{number:.{_digits(number) - 1}e}"
+    mantissa, exponent = shortest.split("e")
+    return f"{mantissa}E{int(exponent)}"
+
+
+def _digits(number: float) -> int:
+    return next(count for count in range(1, 18) if float(f"{number:.{count - 1}e}") == number)
+
+
+def _endless(token: str) -> str:
+    if token == "NaN":
+        return '"NaN"'
+    return '"-Infinity"' if token.startswith("-") else '"Infinity"'
+
+
+_READ = {
+    "decimal": _decimal,
+    "whole": lambda token: "0" if token == "-0" else token,
+    "word": str,
+    "endless": _endless,
+}

@@ -1,0 +1,280 @@
+"""From landed lines to raw rows, as expressions of Ibis that DuckDB carries out: each line on the day it belongs to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import cache, reduce
+from hashlib import sha256
+from inspect import Parameter, Signature
+from operator import add, or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from backfill_assets.landing.odd_lines import as_plain_object
+from backfill_assets.landing.token_key import read_token_key
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed import raw_contract
+from backfill_assets.model.landed_values import parsed, raw_content_hash
+
+if TYPE_CHECKING:
+    import ibis.expr.datatypes as dt
+    import ibis.expr.types as ir
+    from duckdb import DuckDBPyConnection
+
+RECEIVED = "received"
+_READ, _OBJECT, _NAMES, _OTHERS, _EVENT, _PLAUSIBLE = "read", "object", "names", "others", "event day", "plausible"
+"""No landed field has a space in its name, and none is here beside them."""
+_ODD = "odd_line_as_plain_object"
+_BLANK = r"[ \t\r\n]*"
+_SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_SIGN_OF_PAIR})'
+_TEXT = rf'"(?:[^"\\\x00-\x1f]|{_ESCAPED})*"'
+_NUMBER = "-?(?:0|[1-9][0-9]{0,17}|(?:0|[1-9][0-9]{0,6})[.](?:0|[0-9]{0,2}[1-9][0-9]{0,5}))"
+_FIELD = rf"{_BLANK}{_TEXT}{_BLANK}:{_BLANK}(?:{_TEXT}|null|true|false|{_NUMBER}){_BLANK}"
+_PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
+"""A line that DuckDB reads as :func:`as_plain_object` does, in a fraction of the time: nearly all are such lines."""
+
+
+def register(connection: DuckDBPyConnection) -> None:
+    """Make known to DuckDB what :func:`raw_rows` asks of it."""
+    connection.create_function(
+        _ODD,
+        _as_plain_objects,
+        ["VARCHAR"],  # type: ignore[list-item]
+        "VARCHAR",  # type: ignore[arg-type]
+        type="arrow",  # type: ignore[arg-type]
+        null_handling="special",  # type: ignore[arg-type]
+    )
+
+
+def raw_rows(lines: ir.Table, source: Source, today: date | None = None) -> ir.Table:
+    """One row in the columns of ``raw_schema(source)`` for each of ``lines``, which are never null.
+
+    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``. With ``today``, an arrival day may be
+    null: it is the day of the event if that is possible today, or else today.
+
+    Values that the source did not write as text are kept as the JSON that stands for them, decimals as 64-bit floats.
+    If the source has personal fields, a line that is not one JSON object with distinct fields can have their values in
+    any form: its length and its token are kept. A token replaces each value that may hold a personal field under
+    another name or within a structure.
+    """
+    import ibis
+
+    read = _fields(lines, source)
+    landed = read.select(
+        **{column: _landed_field(read, source, name) for column, name in _fields_by_column(source).items()},
+        rescued=_rescued(read, source),
+        unparsed_line=_unparsed_line(read, source),
+        record_kind=ibis.literal(RECEIVED),
+        source_file=read.source_file,
+        source_line=read.source_line,
+        arrival_day=read.arrival_day,
+        superseded_by_day=ibis.null("date"),
+    )
+    placed = _placed(landed, source, today)
+    return placed.mutate(content_hash=raw_content_hash(source, placed)).select(*raw_columns(source))
+
+
+def raw_columns(source: Source) -> tuple[str, ...]:
+    """The columns of raw rows of ``source``, in order."""
+    return tuple(raw_contract(source).fields())
+
+
+def _fields_by_column(source: Source) -> Mapping[str, str]:
+    return dict(zip(source.columns, source.fields, strict=True))
+
+
+# ------------------------------------------------------------------ fields
+
+
+def _fields(lines: ir.Table, source: Source) -> ir.Table:
+    """``object``: the declared fields of a line, null if it is not one JSON object with distinct fields.
+
+    Beside it the other fields, null if there are none.
+    """
+    import ibis
+
+    plain = _call("regexp_full_match", "boolean", lines.value, _PLAIN_OBJECT)
+    read = lines.mutate(**{_READ: plain.ifelse(lines.value, _call(_ODD, "string", lines.value))})
+    parts = read.mutate(
+        **{
+            _OBJECT: _call("json_transform", _struct(source), read[_READ], _declared(source)),
+            _NAMES: _call("json_keys", "array<string>", read[_READ]),
+        }
+    )
+    count = parts[_NAMES].length()
+    only_declared = count == _present(parts[_OBJECT], source)
+    sound = (only_declared | (count == parts[_NAMES].unique().length())).fill_null(False)
+    return parts.mutate(
+        **{
+            _OBJECT: sound.ifelse(parts[_OBJECT], ibis.null(_struct(source))),
+            _OTHERS: (sound & ~only_declared).ifelse(_others(parts, source), ibis.null(_PAIRS)),
+        }
+    )
+
+
+def _declared(source: Source) -> str:
+    return json.dumps(dict.fromkeys(source.fields, "VARCHAR"), ensure_ascii=False)
+
+
+def _struct(source: Source) -> dt.DataType:
+    import ibis.expr.datatypes as dt
+
+    return dt.Struct(dict.fromkeys(source.fields, "string"))  # type: ignore[arg-type]
+
+
+def _present(fields: Any, source: Source) -> ir.IntegerValue:
+    return cast("ir.IntegerValue", reduce(add, (fields[name].notnull().cast("int64") for name in source.fields)))
+
+
+def _others(parts: ir.Table, source: Source) -> ir.Value:
+    """The fields that are not declared, in the order of the line."""
+    pairs = _call("map_entries", _PAIRS, _call("json_transform", "map<string, string>", parts[_READ], _MAP))
+    return cast("ir.ArrayValue", pairs).filter(lambda pair: pair.key.notin(source.fields))
+
+
+def _landed_field(read: ir.Table, source: Source, name: str) -> ir.Value:
+    value = read[_OBJECT][name]
+    if name in source.personal_fields:
+        return token(value)
+    if source.personal_fields:
+        hides = _is_structure(value) & _mentions_personal(value, source)
+        return hides.ifelse(token(value), value)
+    return cast("ir.Value", value)
+
+
+def _rescued(read: ir.Table, source: Source) -> ir.Value:
+    import ibis
+
+    others = cast("ir.ArrayValue", read[_OTHERS])
+    kept = others
+    if source.personal_fields:
+        kept = others.map(lambda pair: _without_personal_value(pair, source))
+    written = _call("to_json", "string", _call("map_from_entries", "map<string, string>", kept)).cast("string")
+    return (others.length() > 0).ifelse(written, ibis.null("string"))
+
+
+def _unparsed_line(read: ir.Table, source: Source) -> ir.Value:
+    import ibis
+
+    line = read.value
+    if source.personal_fields:
+        length = line.length().cast("string")
+        line = ibis.literal("withheld: ") + length + " characters, HMAC-SHA-256 " + token(line)
+    return read[_OBJECT].isnull().ifelse(line, ibis.null("string"))
+
+
+def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructValue:
+    """An unknown field; with the token of its value if it may be a personal one in another spelling, or have one in it.
+    """
+    import ibis
+
+    name, value = pair["key"], pair["value"]
+    named = _mentions_personal(name, source) | _mentions_personal(value, source)
+    return ibis.struct({"key": name, "value": (named | _is_structure(value)).ifelse(token(value), value)})
+
+
+def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
+    """Whether a value is, or has in it, an object or an array: there a field can have any name."""
+    return value.contains("{") | value.contains("[")
+
+
+def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
+    """Whether the name of a personal field is in ``text``, in upper or lower case, with any signs between its parts."""
+    letters = text.lower().re_replace("[^a-z0-9]", "")
+    names = [re.sub("[^a-z0-9]", "", name.lower()) for name in source.personal_fields]
+    return reduce(or_, (letters.contains(name) for name in names))
+
+
+# ------------------------------------------------------------------ days
+
+
+def _placed(landed: ir.Table, source: Source, today: date | None) -> ir.Table:
+    """With the day of the event, if it is possible, or else that of the arrival."""
+    import ibis
+
+    field = source.event_day_field
+    read = landed.mutate(**{_EVENT: parsed(landed[field], source.type_of(field)).cast("date")})
+    if today is not None:
+        possible = _is_plausible(source, read[_EVENT], ibis.literal(today))
+        own = possible.ifelse(read[_EVENT], ibis.null("date"))
+        read = read.mutate(arrival_day=ibis.coalesce(read.arrival_day, own, ibis.literal(today)))
+    judged = read.mutate(**{_PLAUSIBLE: _is_plausible(source, read[_EVENT], read.arrival_day).fill_null(False)})
+    return judged.mutate(
+        day_is_arrival=~judged[_PLAUSIBLE], day=judged[_PLAUSIBLE].ifelse(judged[_EVENT], judged.arrival_day)
+    )
+
+
+def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> ir.BooleanValue:
+    import ibis
+
+    placement = source.placement
+    in_time = day <= arrival + ibis.interval(days=placement.days_ahead)
+    return in_time if placement.earliest_day is None else in_time & (day >= ibis.literal(placement.earliest_day))
+
+
+# ------------------------------------------------------------------ tokens of personal values
+
+# HMAC-SHA256 with a key that only ever exists as a variable of DuckDB. A key in an expression would show up wherever
+# queries do.
+
+_INNER, _OUTER = "token_inner_pad", "token_outer_pad"
+_BLOCK = 64
+
+
+def register_token_pads(connection: DuckDBPyConnection, key_file: Path) -> None:
+    """Make known to DuckDB what tokens are made with: the key in ``key_file``. Without it no token can be made."""
+    key = read_token_key(key_file)
+    block = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+    for name, pad in ((_INNER, 0x36), (_OUTER, 0x5C)):
+        connection.execute(f"SET VARIABLE {name} = ?", [bytes(byte ^ pad for byte in block)])
+
+
+def token(value: ir.StringValue) -> ir.StringValue:
+    """The token of a text value as 64 hexadecimal digits; null for null and for no text at all."""
+    import ibis
+
+    inner = _keyed(_INNER, _call("encode", "binary", value))
+    outer = _keyed(_OUTER, _call("unhex", "binary", inner))
+    return cast("ir.StringValue", (value.length() > 0).ifelse(outer, ibis.null("string")))
+
+
+def _keyed(pad: str, content: ir.BinaryValue) -> ir.StringValue:
+    import ibis
+
+    missing = _call("error", "binary", "There is no key for tokens.")
+    known = ibis.coalesce(_call("getvariable", "binary", pad), missing)
+    return cast("ir.StringValue", _call("sha256", "string", _call("||", "binary", known, content)))
+
+
+# ------------------------------------------------------------------ functions of DuckDB
+
+_MAP = '"MAP(VARCHAR,VARCHAR)"'
+_PAIRS = "array<struct<key: string, value: string>>"
+
+
+def _call(name: str, kind: Any, *values: Any) -> Any:
+    """DuckDB's function ``name``, which gives a value of the type ``kind``."""
+    return _function(name, kind, len(values))(*values)
+
+
+@cache
+def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
+    import ibis
+
+    def of_duckdb(*_: object) -> object:
+        raise NotImplementedError
+
+    named = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
+    of_duckdb.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    of_duckdb.__annotations__ = {"return": ibis.dtype(kind)}
+    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(of_duckdb, name=name))
+
+
+def _as_plain_objects(lines: pa.ChunkedArray) -> pa.Array:
+    return pa.array(map(as_plain_object, lines.to_pylist()), pa.string())
