@@ -100,7 +100,11 @@ def _hashed(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
 
 
 def _as_binary(values: pa.Array) -> pa.Array:
-    if pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type) or pa.types.is_string_view(values.type):
+    if (
+        pa.types.is_large_string(values.type)
+        or pa.types.is_large_binary(values.type)
+        or pa.types.is_string_view(values.type)
+    ):
         return values.cast(pa.binary())
     raise InvalidRequest(f"No hash of a row is made of values of the type {values.type}.")
 
@@ -118,7 +122,9 @@ def _of_floats(seeds: Words, values: pa.Array) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
     numbers = _numbers(values, values.type.to_pandas_dtype())
     plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
-    return _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
+    return (
+        _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
+    )
 
 
 def _of_decimals(seeds: Words, values: pa.Array) -> Words:
