@@ -10,7 +10,7 @@ from backfill_assets.model.lone_rows import lone_and_alike
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-_ARRIVAL, _COPIES = "arrival_day", "rows left"
+_ARRIVAL, _CANCELS, _COPIES = "arrival_day", "cancels one", "rows left"
 _PLACE = ("source_file", "source_line", "content_hash", "day")
 
 
@@ -27,11 +27,12 @@ def standing(raw: ir.Table) -> ir.Table:
 def _left(raw: ir.Table) -> ir.Table:
     import ibis
 
-    counted = raw.mutate({_COPIES: _is_deletion(raw).ifelse(-1, 1), "record_kind": _kind(raw)})
+    kinds = raw.mutate({_CANCELS: _is_deletion(raw), "record_kind": _kind(raw)})
+    counts = kinds.count(where=~kinds[_CANCELS]) - kinds.count(where=kinds[_CANCELS])
     same = [name for name in raw.columns if name != _ARRIVAL]
-    left = counted.group_by(same).agg({_ARRIVAL: counted[_ARRIVAL].max(), _COPIES: counted[_COPIES].sum()})
+    left = kinds.group_by(same).agg({_ARRIVAL: kinds[_ARRIVAL].max(), _COPIES: counts})
     standing_rows = left.filter(left[_COPIES] > 0)
-    each = standing_rows.mutate({_COPIES: ibis.range(standing_rows[_COPIES].cast("int64")).unnest()})
+    each = standing_rows.mutate({_COPIES: ibis.range(standing_rows[_COPIES]).unnest()})
     return each.select(*raw.columns)
 
 

@@ -77,9 +77,7 @@ def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
 
     is_json, text_at = map(ibis.udf.scalar.builtin, (json_valid, json_extract_string))
     kept = is_json(raw.rescued).ifelse(raw.rescued, None)
-    return raw.mutate(
-        {name: ibis.coalesce(raw[name], text_at(kept, _pointer(name))) for name in source.rescued_fields}
-    )
+    return raw.mutate({name: ibis.coalesce(raw[name], text_at(kept, _pointer(name))) for name in source.rescued_fields})
 
 
 def _pointer(name: str) -> str:

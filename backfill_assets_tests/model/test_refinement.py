@@ -23,10 +23,9 @@ from backfill_assets.model.refinement import (
     SET_ASIDE,
     SET_ASIDE_PART,
     Refinement,
-    accepted,
     accepted_or_set_aside,
-    rejected,
 )
+from backfill_assets_tests.strategies.by_the_query import accepted, rejected
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import versions
 from backfill_assets_tests.strategies.raw_sales import DAY, SOURCE, marker, raw_sales

@@ -16,8 +16,8 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.measure import hashes_of
-from backfill_assets.model.refinement import accepted
 from backfill_assets.model.rules import ContentIntact
+from backfill_assets_tests.strategies.by_the_query import accepted
 
 DAY = date(2017, 3, 1)
 VISITS = LandedDataset(
