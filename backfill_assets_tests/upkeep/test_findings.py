@@ -96,7 +96,8 @@ def test_a_run_that_a_gate_has_ended_did_not_fail(
     for day in (D, E):
         del world.states[TableDay("fact", day)], world.newest["fact"][day], world.pinned["fact"][day]
     (step,) = (each for each in COMPARED if each.name == "fact")
-    key, seen = TableDay("fact", E), {"not_run": {TableDay("fact", D): "run-1", TableDay("fact", E): "run-1"}}
+    key = TableDay("fact", E)
+    seen: dict[str, object] = {"not_run": {TableDay("fact", D): "run-1", TableDay("fact", E): "run-1"}}
     if ended_by_a_gate:
         seen |= {"held_back_in": {"run-1"}}
     if made_of is not None:
