@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from backfill_assets.model.deletion import DELETION
-from backfill_assets.model.lone_rows import lone_and_alike
+from backfill_assets.model.lone_rows import hash_of, lone_and_alike
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 _ARRIVAL, _CANCELS, _COPIES = "arrival_day", "cancels one", "rows left"
-_PLACE = ("source_file", "source_line", "content_hash", "day")
+_PLACE, _OF_PLACE = "hash of place", ("source_file", "source_line", "content_hash", "day")
 
 
 def standing(raw: ir.Table) -> ir.Table:
@@ -20,8 +20,9 @@ def standing(raw: ir.Table) -> ir.Table:
     A deletion does not say when the row that it cancels arrived: the place of a row does. Rows that are at one place
     are compared as a whole; nearly all are alone there.
     """
-    lone, alike = lone_and_alike(raw, _PLACE)
-    return lone.filter(~_is_deletion(lone)).union(_left(alike))
+    placed = raw.mutate({_PLACE: hash_of([raw[name] for name in _OF_PLACE])})
+    lone, alike = lone_and_alike(placed, _PLACE)
+    return lone.filter(~_is_deletion(lone)).select(*raw.columns).union(_left(alike.select(*raw.columns)))
 
 
 def _left(raw: ir.Table) -> ir.Table:

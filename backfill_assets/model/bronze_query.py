@@ -23,7 +23,7 @@ from backfill_assets.model.landed_values import (
     joined_key,
     parsed,
 )
-from backfill_assets.model.lone_rows import lone_and_alike
+from backfill_assets.model.lone_rows import hash_of, lone_and_alike
 from backfill_assets.model.measure import ContentHash
 from backfill_assets.model.placement import IMPLAUSIBLE
 
@@ -35,34 +35,36 @@ if TYPE_CHECKING:
 _PROVENANCE = ("content_hash", "source_file", "source_line", "arrival_day")
 _KEPT = ("rescued", "unparsed_line")
 _DAY, _MOVED_TO = "day", "superseded_by_day"
-_RECEIVED, _UNSOUND, _REASONS, _LANDED = "is received", "is unsound", "why it is rejected", "as landed"
+_RECEIVED, _UNSOUND, _LANDED, _KEY = "is received", "is unsound", "as landed", "hash of key"
+_BEFORE, _IMPLAUSIBLE = "is hashed before", "is implausible"
 _PLACE, _VERSIONS, _HASHES = "place among versions", "versions", "sum of hashes"
-_SUM = "decimal(38, 0)"
 """No landed field has a space in its name."""
+_SUM = "decimal(38, 0)"
 
 
 # ------------------------------------------------------------------ what is judged
 
 
 def judged(raw: ir.Table, refinement: Refinement, part: tuple[int, int] = (0, 1)) -> ir.Table:
-    """The values of raw rows, and why they are rejected: what :func:`accepted` and :func:`rejected` are made of.
+    """The values of raw rows, and what is wrong with them: all that :func:`accepted` and :func:`rejected` need.
 
-    Of a ``part`` (i, n), only every n-th row by a hash of its key: all versions of a key are in one part. Rows that have
-    no key are parted by their line.
+    Of a ``part`` (i, n), only every n-th row by a hash of its key: all versions of a key are in one part. Rows that
+    have no key are parted by their line.
     """
     source = refinement.source
     landed = _of_part(_with_rescued(raw, source), refinement, *part)
     typed = landed.mutate({_typed(refinement, name): value for name, value in _values(landed, refinement)})
-    rows = typed.mutate({_RECEIVED: typed.record_kind == "received", _UNSOUND: _is_unsound(typed, refinement)})
+    before, implausible = _is_hashed_before(typed, refinement), _is_implausible(typed, refinement)
+    seen = typed.mutate({_RECEIVED: typed.record_kind == "received", _BEFORE: before, _IMPLAUSIBLE: implausible})
+    rows = seen.mutate({_UNSOUND: reduce(or_, _broken(seen, refinement))})
+    texts = (rows[_RECEIVED] & rows[_UNSOUND]).ifelse(_array([rows[name] for name in _kept(source)]), None)
+    values = {name: rows[_typed(refinement, name)] for name in refinement.columns if name != _DAY}
+    key = [rows[_DAY], *(values[name] for name in refinement.key if name != OCCURRENCE)]
     relevant = rows[_RECEIVED] | (rows.record_kind == "supersession") | ~rows[_UNSOUND]
-    is_rejected = rows[_RECEIVED] & rows[_UNSOUND]
     return rows.filter(relevant).select(
-        *(_DAY, *_PROVENANCE, _MOVED_TO, _RECEIVED),
-        **{name: rows[_typed(refinement, name)] for name in refinement.columns if name != _DAY},
-        **{
-            _REASONS: is_rejected.ifelse(_reasons(rows, refinement), None),
-            _LANDED: is_rejected.ifelse(_array([rows[name] for name in _kept(source)]), None),
-        },
+        *(_DAY, *_PROVENANCE, _MOVED_TO, _RECEIVED, _BEFORE, _IMPLAUSIBLE),
+        **values,
+        **{_LANDED: texts, _KEY: hash_of(key)},
     )
 
 
@@ -113,31 +115,32 @@ def _typed(refinement: Refinement, name: str) -> str:
 # ------------------------------------------------------------------ why a row is rejected
 
 
-def _is_unsound(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Whether a row is; never null."""
-    of_row = [_unparsed(rows), _is_implausible(rows, refinement), _is_hashed_before(rows, refinement)]
-    of_contract = [broken for broken, _ in _breaches(rows, refinement)]
-    return reduce(or_, [*of_row, *(late for late, _ in _lateness(rows, refinement)), *of_contract])
+def _broken(rows: ir.Table, refinement: Refinement) -> Iterator[ir.BooleanValue]:
+    """Whether a row breaks what is asked of it, for each thing that is; none of them is null."""
+    yield rows.unparsed_line.notnull()
+    yield from (broken for broken, _ in _asked(rows, refinement))
+    yield from (broken for broken, _ in _asked_of_row(rows, refinement))
 
 
 def _reasons(rows: ir.Table, refinement: Refinement) -> ir.ArrayValue:
     """Everything that is wrong with a row, in words."""
-    found = [*_breaches(rows, refinement), *_of_moment(rows, refinement), *_lateness(rows, refinement)]
+    found = [*_asked(rows, refinement), *_asked_of_row(rows, refinement)]
     texts = _array([broken.ifelse(words, None) for broken, words in found])
     line = _array([_text("line: is not one JSON object with distinct fields")])
-    return cast("ir.ArrayValue", _unparsed(rows).ifelse(line, texts.filter(lambda text: text.notnull())))
+    told = rows.unparsed_line.notnull().ifelse(line, texts.filter(lambda text: text.notnull()))
+    return cast("ir.ArrayValue", told)
 
 
-def _breaches(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
+def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
     """For each thing that the contract asks of a row: whether it breaks that, and in which words."""
     fields, types = refinement.contract.fields(), declared_types(refinement.contract)
     for name in refinement.columns:
         column = _typed(refinement, name)
-        value, text = rows[column], rows[name] if name in refinement.source.parsed_columns else None
-        absent = value.isnull()
-        if text is not None:
-            absent = absent & text.isnull()
+        value, absent = rows[column], rows[column].isnull()
+        if name in refinement.source.parsed_columns:
+            text = rows[name]
             yield value.isnull() & text.notnull(), _text(f"{name}: '") + text + f"' is not a {types[name]}"
+            absent = text.isnull()
         if not fields[name].nullable:
             yield absent, _text(f"{name}: is missing")
         for kind, asked in asked_of(fields[name]):
@@ -145,23 +148,16 @@ def _breaches(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.Boole
             yield ~kind.of(rows, column, asked).fill_null(True), shown
 
 
-def _of_moment(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
-    before, name = _is_hashed_before(rows, refinement), refinement.source.event_day_field
-    yield before, _text("line: has a form of a moment that was not read when it was landed; land it again")
+def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
+    """The same for what is asked of each row, whatever its contract is."""
+    name = refinement.source.event_day_field
+    yield rows[_BEFORE], _text("line: has a form of a moment that was not read when it was landed; land it again")
     absurd = _text(f"{name}: '") + rows[name].cast("string") + f"' {IMPLAUSIBLE}"
-    yield ~before & _is_implausible(rows, refinement), absurd
-
-
-def _lateness(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
-    if refinement.takes_days is None:
-        return
-    days = rows.arrival_day.delta(rows[_DAY], unit="day")
-    takes = f"late: {refinement.source.name} takes rows up to {refinement.takes_days} days after their day (was "
-    yield (days > refinement.takes_days).fill_null(False), _text(takes) + days.cast("string") + ")"
-
-
-def _unparsed(rows: ir.Table) -> ir.BooleanValue:
-    return cast("ir.BooleanValue", rows.unparsed_line.notnull())
+    yield rows[_IMPLAUSIBLE] & ~rows[_BEFORE], absurd
+    if refinement.takes_days is not None:
+        days = rows.arrival_day.delta(rows[_DAY], unit="day")
+        takes = f"late: {refinement.source.name} takes rows up to {refinement.takes_days} days after their day (was "
+        yield (days > refinement.takes_days).fill_null(False), _text(takes) + days.cast("string") + ")"
 
 
 def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
@@ -199,10 +195,12 @@ def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
 def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
     source = refinement.source
-    rows = judged.filter(judged[_REASONS].notnull())
-    landed = {name: rows[_LANDED][number] for number, name in enumerate(_kept(source))}
-    values = {**{name: rows[name] for name in rows.columns}, **landed, "reasons": rows[_REASONS]}
-    return rows.select(**{name: values[name] for name in quarantine_contract(source, refinement.contract).fields()})
+    rejects = judged.filter(judged[_LANDED].notnull())
+    typed = {_typed(refinement, name): rejects[name] for name in (*source.parsed_columns, *refinement.derived)}
+    landed = {name: rejects[_LANDED][number] for number, name in enumerate(_kept(source))}
+    rows = rejects.mutate({**typed, **landed})
+    columns = {**{name: rows[name] for name in rows.columns}, "reasons": _reasons(rows, refinement)}
+    return rows.select(**{name: columns[name] for name in quarantine_contract(source, refinement.contract).fields()})
 
 
 def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
@@ -212,42 +210,51 @@ def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
     same day stands for a still newer version, it says which day that one belongs to. With ``occurrence`` in the key,
     identical lines are numbered first, and each is a row.
     """
-    rows = judged.filter(judged[_REASONS].isnull()).drop(_REASONS, _LANDED)
-    if OCCURRENCE in refinement.key:
-        rows = _with_occurrence(rows)
-    winners = _winners(rows.filter(rows[_RECEIVED]), refinement)
-    marked = _with_markers(winners, _newest_markers(rows.filter(~rows[_RECEIVED]), refinement), refinement)
+    winners = _winners(judged, refinement)
+    marked = _with_markers(winners, _newest_markers(judged, refinement), refinement)
     return marked.select(*refinement.contract.fields())
+
+
+def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
+    """The newest of the sound rows of each day and key, and what it won over.
+
+    Lines of equal content have equal keys, so that one whose key is no other's is numbered 1.
+    """
+    import ibis
+
+    lone, alike = (_sound(rows) for rows in lone_and_alike(judged, _KEY))
+    if OCCURRENCE in refinement.key:
+        lone, alike = lone.mutate({OCCURRENCE: ibis.literal(1, "int64")}), _with_occurrence(alike)
+    both = _with_account(lone, ibis.literal(0), ibis.literal(0)), _newest(alike, refinement)
+    names = [name for name in refinement.contract.fields() if name != _MOVED_TO]
+    return both[0].select(*names).union(both[1].select(*names))
+
+
+def _sound(judged: ir.Table) -> ir.Table:
+    return judged.filter(judged[_RECEIVED], judged[_LANDED].isnull())
 
 
 def _with_occurrence(rows: ir.Table) -> ir.Table:
     """``rows`` with the number that each has among those of equal content on its day, by file and line."""
     import ibis
 
-    lone, alike = lone_and_alike(rows, (_DAY, "content_hash"))
-    place = [ibis.asc(rows[name], nulls_first=True) for name in ("source_file", "source_line")]
-    window = ibis.window(group_by=[_DAY, "content_hash"], order_by=place)
-    numbered = alike.mutate({OCCURRENCE: (ibis.row_number().over(window) + 1).cast("int64")})
-    return lone.mutate({OCCURRENCE: ibis.literal(1, "int64")}).union(numbered)
+    identical = {"group_by": [_DAY, "content_hash"], "order_by": ["source_file", "source_line"]}
+    return rows.mutate({OCCURRENCE: (ibis.row_number().over(**identical) + 1).cast("int64")})
 
 
-def _winners(rows: ir.Table, refinement: Refinement) -> ir.Table:
-    """The newest of ``rows`` of each day and key, and what it won over."""
+def _newest(rows: ir.Table, refinement: Refinement) -> ir.Table:
     import ibis
 
     key = [_DAY, *refinement.key]
-    lone, alike = lone_and_alike(rows, key)
-    versions = alike.mutate(
+    versions = rows.mutate(
         {
-            _PLACE: ibis.row_number().over(group_by=key, order_by=_newest_first(alike, refinement)),
-            _VERSIONS: alike.count().over(group_by=key),
-            _HASHES: alike.content_hash.sum().over(group_by=key),
+            _PLACE: ibis.row_number().over(group_by=key, order_by=_newest_first(rows, refinement)),
+            _VERSIONS: rows.count().over(group_by=key),
+            _HASHES: rows.content_hash.sum().over(group_by=key),
         }
     )
     newest = versions.filter(versions[_PLACE] == 0)
-    others = newest[_HASHES].cast(_SUM) - newest.content_hash.cast(_SUM)
-    first = _with_account(newest, newest[_VERSIONS] - 1, others).drop(_PLACE, _VERSIONS, _HASHES)
-    return _with_account(lone, ibis.literal(0), ibis.literal(0)).union(first)
+    return _with_account(newest, newest[_VERSIONS] - 1, newest[_HASHES].cast(_SUM) - newest.content_hash.cast(_SUM))
 
 
 def _with_account(rows: ir.Table, others: ir.IntegerValue, hashes: ir.Value) -> ir.Table:
@@ -269,10 +276,13 @@ def _newest_first(rows: ir.Table, refinement: Refinement) -> list[ir.Value]:
     ]
 
 
-def _newest_markers(markers: ir.Table, refinement: Refinement) -> ir.Table:
+def _newest_markers(judged: ir.Table, refinement: Refinement) -> ir.Table:
     """Of each day and key, the newest version that belongs to another day; its columns are :func:`_marked`."""
     import ibis
 
+    markers = judged.filter(~judged[_RECEIVED])
+    if OCCURRENCE in refinement.key:
+        markers = _with_occurrence(markers)
     key, version = [_DAY, *refinement.key], refinement.source.version_field
     order = [markers[name].desc() for name in (version, "content_hash", _MOVED_TO)]
     placed = markers.mutate({_PLACE: ibis.row_number().over(group_by=key, order_by=order)})
@@ -287,7 +297,7 @@ def _marked(name: str) -> str:
 def _with_markers(winners: ir.Table, markers: ir.Table, refinement: Refinement) -> ir.Table:
     """``winners`` with the day that a newer version of them belongs to."""
     same = [winners[name].identical_to(markers[_marked(name)]) for name in (_DAY, *refinement.key)]
-    rows = winners.drop(_MOVED_TO).left_join(markers, same)
+    rows = winners.left_join(markers, same)
     version, newer = rows[refinement.source.version_field], rows[_marked(refinement.source.version_field)]
     later = (newer > version) | (version.isnull() & newer.notnull())
     as_late = newer.identical_to(version) & (rows[_marked("content_hash")] > rows.content_hash)

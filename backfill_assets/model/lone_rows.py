@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-_HASH = "hash of what is compared"
-"""No column has a space in its name."""
-
 
 class LoneAndAlike(NamedTuple):
-    """Rows that differ from every other one in some columns, and all others."""
+    """Rows whose hash no other one has, and all others."""
 
     lone: ir.Table
     alike: ir.Table
 
 
-def lone_and_alike(rows: ir.Table, names: Iterable[str]) -> LoneAndAlike:
-    """``rows`` by whether another one may have the same values in the columns ``names``; nulls are the same.
+def lone_and_alike(rows: ir.Table, hashes: str) -> LoneAndAlike:
+    """``rows`` by whether another one has the same in the column ``hashes``, of :func:`hash_of` what is compared.
 
-    Rows are told from each other by a hash. So some that are alone may be among the others, and never the other way.
+    Some that are alone may be among the others, and never the other way.
     """
-    import ibis
+    counted = rows.group_by(hashes).agg(rows=rows.count())
+    repeated = counted.filter(counted.rows > 1).select(hashes)
+    return LoneAndAlike(rows.anti_join(repeated, hashes), rows.semi_join(repeated, hashes))
 
-    together = ibis.struct({name: rows[name] for name in names})
-    hashed = rows.mutate({_HASH: _hash_of(together.type())(together)})
-    counted = hashed.group_by(_HASH).agg(rows=hashed.count())
-    repeated = counted.filter(counted.rows > 1).select(_HASH)
-    return LoneAndAlike(hashed.anti_join(repeated, _HASH).drop(_HASH), hashed.semi_join(repeated, _HASH).drop(_HASH))
+
+def hash_of(values: Sequence[ir.Value]) -> ir.IntegerValue:
+    """DuckDB's own, of some values of any types; nulls are the same. It is compared within a query, and not kept."""
+    return cast("ir.IntegerValue", _hash(len(values))(*values))
 
 
 @cache
-def _hash_of(kind: Any) -> Callable[[ir.Value], ir.IntegerValue]:
-    """DuckDB's own, without the cast that Ibis puts around it."""
+def _hash(count: int) -> Callable[..., ir.Value]:
     import ibis
 
-    def hash_(_: object) -> object:
+    def hash_(*_: object) -> object:
         raise NotImplementedError
 
-    made = ibis.udf.scalar.builtin(hash_, name="hash", signature=((kind,), "uint64"))
-    return cast("Callable[[ir.Value], ir.IntegerValue]", made)
+    named = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
+    hash_.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    hash_.__annotations__ = {"return": ibis.dtype("uint64")}
+    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(hash_, name="hash"))
