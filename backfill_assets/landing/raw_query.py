@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 RECEIVED = "received"
-_READ, _OBJECT, _NAMES, _OTHERS, _EVENT, _PLAUSIBLE = "read", "object", "names", "others", "event day", "plausible"
-"""No landed field has a space in its name, and none is here beside them."""
+_READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
+_EVENT, _PLAUSIBLE = "event day", "is plausible"
+"""Only the last two are beside landed fields, and no field has a space in its name."""
 _ODD = "odd_line_as_plain_object"
-_TOKEN = "token_of_personal_value"
+_HMAC = "hmac_of_personal_value"
 _BLANK = r"[ \t\r\n]*"
 _SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_SIGN_OF_PAIR})'
@@ -90,9 +91,9 @@ def _columns(source: Source) -> dict[str, str]:
 
 
 def _fields(lines: ir.Table, source: Source) -> ir.Table:
-    """``object``: the declared fields of a line, null if it is not one JSON object with distinct fields.
+    """Whether a line is ``sound``, one JSON object with distinct fields; its declared ones as ``object``, and the others.
 
-    Beside it the other fields, null if there are none.
+    Without any others they are null.
     """
     import ibis
 
@@ -110,6 +111,7 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
     sound = only_declared.ifelse(True, (count == parts[_NAMES].unique().length()).fill_null(False))
     return parts.mutate(
         **{
+            _SOUND: sound,
             _OBJECT: sound.ifelse(parts[_OBJECT], ibis.null(_struct(source))),
             _OTHERS: (sound & ~only_declared).ifelse(_others(parts, source), ibis.null(_PAIRS)),
         }
@@ -178,7 +180,7 @@ def _unparsed_line(read: ir.Table, source: Source) -> ir.Value:
     if source.personal_fields:
         length = line.length().cast("string")
         line = ibis.literal("withheld: ") + length + " characters, HMAC-SHA-256 " + token(line)
-    return read[_OBJECT].isnull().ifelse(line, ibis.null("string"))
+    return cast("ir.Value", read[_SOUND].ifelse(ibis.null("string"), line))
 
 
 def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructValue:
@@ -238,12 +240,12 @@ def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> i
 def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
     """Make known to DuckDB how tokens are made with the key in ``key_file``; without it none can be made."""
     keyed = hmac.new(read_token_key(key_file), digestmod=sha256)
-    _register(connection, _TOKEN, lambda values: _tokens(keyed, values))
+    _register(connection, _HMAC, lambda values: _tokens(keyed, values))
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
     """The token of a text value as 64 hexadecimal digits; null for null and for no text at all."""
-    return cast("ir.StringValue", _call(_TOKEN, "string", value))
+    return cast("ir.StringValue", _call(_HMAC, "string", value))
 
 
 def _tokens(keyed: hmac.HMAC, values: pa.ChunkedArray) -> pa.Array:
