@@ -49,7 +49,7 @@ class _Reader:
 
     def __init__(self, line: str) -> None:
         self._line, self._at = line, 0
-        self._kind, self._token = "", ""
+        self._kind, self._sign = "", ""
         self._next()
 
     def fields(self) -> dict[str, str | None]:
@@ -68,7 +68,7 @@ class _Reader:
         return fields
 
     def _value(self) -> str | None:
-        if self._token == "null":
+        if self._sign == "null":
             self._next()
             return None
         return self._text() if self._kind == "text" else "".join(self._written())
@@ -96,13 +96,13 @@ class _Reader:
             found.append(",")
 
     def _scalar(self) -> str:
-        kind, token = self._kind, self._token
+        kind, sign = self._kind, self._sign
         if kind == "text":
             return _quoted(self._text())
         if kind not in _READ:
             raise _NoObjectError
         self._next()
-        return _READ[kind](token)
+        return _READ[kind](sign)
 
     def _name(self) -> str:
         if self._kind != "text":
@@ -112,12 +112,12 @@ class _Reader:
         return name
 
     def _text(self) -> str:
-        text = _unescaped(self._token[1:-1])
+        text = _unescaped(self._sign[1:-1])
         self._next()
         return text
 
     def _opens(self) -> str:
-        opened = self._token if self._token in _CLOSING else ""
+        opened = self._sign if self._sign in _CLOSING else ""
         if opened:
             self._next()
         return opened
@@ -127,7 +127,7 @@ class _Reader:
             raise _NoObjectError
 
     def _takes(self, sign: str) -> bool:
-        taken = self._token == sign
+        taken = self._sign == sign
         if taken:
             self._next()
         return taken
@@ -135,14 +135,14 @@ class _Reader:
     def _next(self) -> None:
         """The next token; one of no kind at the end of the line."""
         if self._at == len(self._line):
-            self._kind = self._token = ""
+            self._kind = self._sign = ""
             return
         found = _TOKEN.match(self._line, self._at)
         if found is None:
             raise _NoObjectError
         self._at = found.end()
         self._kind = str(found.lastgroup)
-        self._token = found[self._kind]
+        self._sign = found[self._kind]
 
 
 # ------------------------------------------------------------------ values
@@ -164,9 +164,9 @@ def _quoted_or_null(text: str | None) -> str:
     return "null" if text is None else _quoted(text)
 
 
-def _decimal(token: str) -> str:
-    """As Java writes the 64-bit float that ``token`` is read as."""
-    number = float(token)
+def _decimal(digits: str) -> str:
+    """As Java writes the 64-bit float that ``digits`` are read as."""
+    number = float(digits)
     if isinf(number):
         return _endless(f"{number:+}")
     if number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW:
@@ -190,15 +190,15 @@ def _digits(number: float) -> int:
     return next(count for count in range(1, 18) if float(f"{number:.{count - 1}e}") == number)
 
 
-def _endless(token: str) -> str:
-    if token == "NaN":
+def _endless(word: str) -> str:
+    if word == "NaN":
         return '"NaN"'
-    return '"-Infinity"' if token.startswith("-") else '"Infinity"'
+    return '"-Infinity"' if word.startswith("-") else '"Infinity"'
 
 
 _READ = {
     "decimal": _decimal,
-    "whole": lambda token: "0" if token == "-0" else token,
+    "whole": lambda digits: "0" if digits == "-0" else digits,
     "word": str,
     "endless": _endless,
 }

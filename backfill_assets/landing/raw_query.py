@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date
 from functools import cache, reduce
 from hashlib import sha256
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 RECEIVED = "received"
-_READ, _OBJECT, _NAMES, _OTHERS, _EVENT, _PLAUSIBLE = "read", "object", "names", "others", "event day", "plausible"
-"""No landed field has a space in its name, and none is here beside them."""
+_READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
+_EVENT, _PLAUSIBLE = "event day", "is plausible"
+"""Only the last two are beside landed fields, and no field has a space in its name."""
 _ODD = "odd_line_as_plain_object"
+_HMAC = "hmac_of_personal_value"
 _BLANK = r"[ \t\r\n]*"
 _SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_SIGN_OF_PAIR})'
@@ -42,14 +45,7 @@ _PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
 
 def register(connection: DuckDBPyConnection) -> None:
     """Make known to DuckDB what :func:`raw_rows` asks of it."""
-    connection.create_function(
-        _ODD,
-        _as_plain_objects,
-        ["VARCHAR"],  # type: ignore[list-item]
-        "VARCHAR",  # type: ignore[arg-type]
-        type="arrow",  # type: ignore[arg-type]
-        null_handling="special",  # type: ignore[arg-type]
-    )
+    _register(connection, _ODD, _as_plain_objects)
 
 
 def raw_rows(lines: ir.Table, source: Source, today: date | None = None) -> ir.Table:
@@ -66,8 +62,10 @@ def raw_rows(lines: ir.Table, source: Source, today: date | None = None) -> ir.T
     import ibis
 
     read = _fields(lines, source)
+    if source.personal_fields:
+        read = _without_structures(read, source)
     landed = read.select(
-        **{column: _landed_field(read, source, name) for column, name in _fields_by_column(source).items()},
+        **{column: _landed_field(read, source, name) for name, column in _columns(source).items()},
         rescued=_rescued(read, source),
         unparsed_line=_unparsed_line(read, source),
         record_kind=ibis.literal(RECEIVED),
@@ -85,17 +83,17 @@ def raw_columns(source: Source) -> tuple[str, ...]:
     return tuple(raw_contract(source).fields())
 
 
-def _fields_by_column(source: Source) -> Mapping[str, str]:
-    return dict(zip(source.columns, source.fields, strict=True))
+def _columns(source: Source) -> dict[str, str]:
+    return dict(zip(source.fields, source.columns, strict=True))
 
 
 # ------------------------------------------------------------------ fields
 
 
 def _fields(lines: ir.Table, source: Source) -> ir.Table:
-    """``object``: the declared fields of a line, null if it is not one JSON object with distinct fields.
+    """Whether a line is ``sound``, one JSON object with distinct fields; its declared ones as ``object``, and the others.
 
-    Beside it the other fields, null if there are none.
+    Without any others they are null.
     """
     import ibis
 
@@ -109,9 +107,11 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
     )
     count = parts[_NAMES].length()
     only_declared = count == _present(parts[_OBJECT], source)
-    sound = (only_declared | (count == parts[_NAMES].unique().length())).fill_null(False)
+    # By cases: DuckDB carries out both sides of an "or" for each line.
+    sound = only_declared.ifelse(True, (count == parts[_NAMES].unique().length()).fill_null(False))
     return parts.mutate(
         **{
+            _SOUND: sound,
             _OBJECT: sound.ifelse(parts[_OBJECT], ibis.null(_struct(source))),
             _OTHERS: (sound & ~only_declared).ifelse(_others(parts, source), ibis.null(_PAIRS)),
         }
@@ -140,12 +140,26 @@ def _others(parts: ir.Table, source: Source) -> ir.Value:
 
 def _landed_field(read: ir.Table, source: Source, name: str) -> ir.Value:
     value = read[_OBJECT][name]
-    if name in source.personal_fields:
-        return token(value)
-    if source.personal_fields:
-        hides = _is_structure(value) & _mentions_personal(value, source)
-        return hides.ifelse(token(value), value)
-    return cast("ir.Value", value)
+    return token(value) if name in source.personal_fields else cast("ir.Value", value)
+
+
+def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
+    """With the token of each value that may have a personal field in it, which hardly any line has."""
+    import ibis
+
+    kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
+    fields = {name: kept.get(name, parts[_OBJECT][name]) for name in source.fields}
+    return parts.mutate(**{_OBJECT: _may_nest(parts.value).ifelse(ibis.struct(fields), parts[_OBJECT])})
+
+
+def _hidden(value: ir.StringValue, source: Source) -> ir.Value:
+    return (_is_structure(value) & _mentions_personal(value, source)).ifelse(token(value), value)
+
+
+def _may_nest(line: ir.StringValue) -> ir.BooleanValue:
+    """Whether a line can have a structure in one of its fields."""
+    within = _call("ltrim", "string", line, "{").contains("{")
+    return cast("ir.BooleanValue", within | line.contains("[") | line.contains("\\"))
 
 
 def _rescued(read: ir.Table, source: Source) -> ir.Value:
@@ -166,12 +180,11 @@ def _unparsed_line(read: ir.Table, source: Source) -> ir.Value:
     if source.personal_fields:
         length = line.length().cast("string")
         line = ibis.literal("withheld: ") + length + " characters, HMAC-SHA-256 " + token(line)
-    return read[_OBJECT].isnull().ifelse(line, ibis.null("string"))
+    return cast("ir.Value", read[_SOUND].ifelse(ibis.null("string"), line))
 
 
 def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructValue:
-    """An unknown field; with the token of its value if it may be a personal one in another spelling, or have one in it.
-    """
+    """An unknown field; with the token of its value if it may be a personal one in another spelling, or have one in it."""
     import ibis
 
     name, value = pair["key"], pair["value"]
@@ -220,36 +233,34 @@ def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> i
 
 # ------------------------------------------------------------------ tokens of personal values
 
-# HMAC-SHA256 with a key that only ever exists as a variable of DuckDB. A key in an expression would show up wherever
-# queries do.
-
-_INNER, _OUTER = "token_inner_pad", "token_outer_pad"
-_BLOCK = 64
+# HMAC-SHA256 with a key that only ever exists in a function that this process has made known to DuckDB. A key in an
+# expression would show up wherever queries do.
 
 
-def register_token_pads(connection: DuckDBPyConnection, key_file: Path) -> None:
-    """Make known to DuckDB what tokens are made with: the key in ``key_file``. Without it no token can be made."""
-    key = read_token_key(key_file)
-    block = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
-    for name, pad in ((_INNER, 0x36), (_OUTER, 0x5C)):
-        connection.execute(f"SET VARIABLE {name} = ?", [bytes(byte ^ pad for byte in block)])
+def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
+    """Make known to DuckDB how tokens are made with the key in ``key_file``; without it none can be made."""
+    keyed = hmac.new(read_token_key(key_file), digestmod=sha256)
+    _register(connection, _HMAC, lambda values: _tokens(keyed, values))
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
     """The token of a text value as 64 hexadecimal digits; null for null and for no text at all."""
-    import ibis
-
-    inner = _keyed(_INNER, _call("encode", "binary", value))
-    outer = _keyed(_OUTER, _call("unhex", "binary", inner))
-    return cast("ir.StringValue", (value.length() > 0).ifelse(outer, ibis.null("string")))
+    return cast("ir.StringValue", _call(_HMAC, "string", value))
 
 
-def _keyed(pad: str, content: ir.BinaryValue) -> ir.StringValue:
-    import ibis
+def _tokens(keyed: hmac.HMAC, values: pa.ChunkedArray) -> pa.Array:
+    """Each value is looked at once, however often it is there."""
+    encoded = values.combine_chunks().dictionary_encode()
+    tokens = pa.array((_token(keyed, value) for value in encoded.dictionary.to_pylist()), pa.string())
+    return tokens.take(encoded.indices)
 
-    missing = _call("error", "binary", "There is no key for tokens.")
-    known = ibis.coalesce(_call("getvariable", "binary", pad), missing)
-    return cast("ir.StringValue", _call("sha256", "string", _call("||", "binary", known, content)))
+
+def _token(keyed: hmac.HMAC, value: str) -> str | None:
+    if not value:
+        return None
+    found = keyed.copy()
+    found.update(value.encode())
+    return found.hexdigest()
 
 
 # ------------------------------------------------------------------ functions of DuckDB
@@ -274,6 +285,17 @@ def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
     of_duckdb.__signature__ = Signature(named)  # type: ignore[attr-defined]
     of_duckdb.__annotations__ = {"return": ibis.dtype(kind)}
     return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(of_duckdb, name=name))
+
+
+def _register(connection: DuckDBPyConnection, name: str, function: Callable[[pa.ChunkedArray], pa.Array]) -> None:
+    connection.create_function(
+        name,
+        function,
+        ["VARCHAR"],  # type: ignore[list-item]
+        "VARCHAR",  # type: ignore[arg-type]
+        type="arrow",  # type: ignore[arg-type]
+        null_handling="special",  # type: ignore[arg-type]
+    )
 
 
 def _as_plain_objects(lines: pa.ChunkedArray) -> pa.Array:
