@@ -25,12 +25,13 @@ from backfill_assets.lakehouse.written_files import WRITE, write_folder, written
 from backfill_assets.model.checks import as_declared, struct_type
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.measure import hashes_written_of, is_hash
-from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_PART = "write-part"
+"""Folders of earlier writes look like partitions by this, too."""
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
@@ -160,9 +161,7 @@ def stage(
     return files
 
 
-def write(
-    rows: DataFrame, timeline: Timeline, table: Table | None = None, partitions: Sequence[str] = (PARTITION_COLUMN,)
-) -> list[AddedFile]:
+def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
     """The first half of :func:`stage`: write ``rows`` into files of ``timeline`` that no log names yet.
 
     Several writes may run side by side; :func:`take_in` then records the files of each.
@@ -172,38 +171,10 @@ def write(
     hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
     counted = hashed.observe(written, F.count(F.lit(1)).alias("rows"))
     writer = counted.write.options(**_COMPRESSED, **_without_dictionaries(hashed.schema, table.key if table else ()))
-    writer.partitionBy(*partitions).parquet(f"{timeline.spark_uri}/{folder}")
+    writer.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
     _require_rows(files, int(observed(written).get("rows", 0)), f"{timeline.path}/{folder}")
     return files
-
-
-def stage_accepted(
-    rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], table: Table
-) -> list[AddedFile]:
-    """Write both parts of ``rows`` in one job, and :func:`stage` those that are accepted.
-
-    Gives the files of the rows that are set aside, which no log names: :func:`rows_set_aside` reads them, and the
-    caller removes them. Accepted rows lie in their files beside a column that is null, and that Delta's schema lacks.
-    """
-    files = write(rows, timeline, table, (PART, PARTITION_COLUMN))
-    aside = [file for file in files if f"/{PART}={SET_ASIDE_PART}/" in file.path]
-    others = (PART, SET_ASIDE)
-    schema = StructType([field for field in rows.schema.fields if field.name not in others])
-    take_in([file for file in files if file not in aside], schema, timeline, staged)
-    return aside
-
-
-def rows_set_aside(
-    spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile], schema: StructType
-) -> DataFrame:
-    """The rows of ``schema`` that :func:`stage_accepted` has set aside in ``files``."""
-    if not files:
-        return spark.createDataFrame([], schema)
-    written = StructType([StructField(SET_ASIDE, schema)])
-    paths = _paths(timeline.storage, timeline.path, files)
-    found = spark.read.schema(written).option("recursiveFileLookup", "true").parquet(*paths)
-    return found.select(f"`{SET_ASIDE}`.*")
 
 
 def take_in(
@@ -306,7 +277,7 @@ def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
     """Where the folders of writes lie, and the names by which those on the way to a day look like partitions."""
     names: list[str] = []
     before, _, last = folder.rpartition("/")
-    while (name := last.partition("=")[0]) in (WRITE, PART):
+    while (name := last.partition("=")[0]) in (WRITE, _PART):
         names.append(name)
         folder = before
         before, _, last = folder.rpartition("/")

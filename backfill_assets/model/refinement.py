@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,6 @@ _SOUND = "is_sound"
 _HASHED_BEFORE = "is_hashed_before"
 _PARSED = "parsed"
 _NEWEST = "newest"
-SET_ASIDE = "set-aside"
-"""The column of :func:`accepted_or_set_aside` that has the raw row, where it is not sound."""
-PART, ACCEPTED_PART, SET_ASIDE_PART = "write-part", "accepted", "set-aside"
-"""The column there that says which of both a row is, and what it says. No contract can have one of this name."""
 
 
 @dataclass(frozen=True)
@@ -111,23 +107,6 @@ def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
     return winners.select(*struct_type(refinement.contract).names)
 
 
-def accepted_or_set_aside(raw: DataFrame, refinement: Refinement) -> DataFrame:
-    """The rows of :func:`accepted`, and each raw row that is not sound as it is, in :data:`SET_ASIDE`; in one pass.
-
-    :data:`PART` says which is which, and rows lie in its order. Those that are set aside are for :func:`rejected` to
-    judge: they are few, and raw is read and judged once instead of twice.
-    """
-    judged = _judged(raw, refinement)
-    received = F.col("record_kind") == "received"
-    whole = F.when(received & ~F.col(_SOUND), F.struct(*raw.columns))
-    kept = judged.where((F.col("record_kind") == "supersession") | F.col(_SOUND) | received)
-    rows = _by_day(kept.withColumn(SET_ASIDE, whole), refinement, SET_ASIDE)
-    part = F.when(F.col(SET_ASIDE).isNull(), ACCEPTED_PART).otherwise(SET_ASIDE_PART).alias(PART)
-    # Parts and days come first: rows are in the order in which they are written, and are not sorted once more.
-    winners = _winners(rows, refinement, [part], [SET_ASIDE])
-    return winners.select(*struct_type(refinement.contract).names, SET_ASIDE, PART)
-
-
 def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
     judged = _judged(raw.where(F.col("record_kind") == "received"), refinement)
@@ -136,27 +115,25 @@ def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     return broken.select(*(as_declared(F.col(field.name), field) for field in fields)).repartition("day")
 
 
-def with_occurrence(rows: DataFrame, *apart: str) -> DataFrame:
+def with_occurrence(rows: DataFrame) -> DataFrame:
     """``rows`` with the number that each has among those of equal content on its day, by file and line.
 
-    The number depends on what the day holds, and not on the order in which it arrived. Rows that have a value in a
-    column of ``apart`` are numbered for themselves.
+    The number depends on what the day holds, and not on the order in which it arrived.
     """
-    apart_from = [F.col(name).isNull() for name in apart]
-    identical = Window.partitionBy("day", "content_hash", *apart_from).orderBy("source_file", "source_line")
+    identical = Window.partitionBy("day", "content_hash").orderBy("source_file", "source_line")
     return rows.withColumn(OCCURRENCE, F.row_number().over(identical).cast("bigint"))
 
 
-def _by_day(judged: DataFrame, refinement: Refinement, *also: str) -> DataFrame:
-    """The typed values of judged rows, and ``also`` other columns; all rows of a day in one partition."""
+def _by_day(judged: DataFrame, refinement: Refinement) -> DataFrame:
+    """The typed values of judged rows; all rows of a day in one partition."""
     # Values keep their columns until they are aggregated: of a condition that names k columns, Spark's optimizer makes
     # 2^k conditions when all of them get new names.
     typed = judged.select(
-        *("day", "record_kind", *_PROVENANCE, "superseded_by_day", *also),
+        *("day", "record_kind", *_PROVENANCE, "superseded_by_day"),
         *(refinement.value(name) for name in refinement.columns if name != "day"),
     )
     rows = typed.repartition("day")
-    return with_occurrence(rows, *also) if OCCURRENCE in refinement.key else rows
+    return with_occurrence(rows) if OCCURRENCE in refinement.key else rows
 
 
 def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
@@ -241,14 +218,12 @@ def _implausible(refinement: Refinement) -> Column:
     return F.coalesce(F.col("day_is_arrival") & named, F.lit(False))
 
 
-def _winners(
-    rows: DataFrame, refinement: Refinement, before: Sequence[Column] = (), after: Sequence[str] = ()
-) -> DataFrame:
-    """The newest row of each day and key, and of the columns ``before`` and ``after`` them."""
+def _winners(rows: DataFrame, refinement: Refinement) -> DataFrame:
+    """The newest row of each day and key."""
     received = F.col("record_kind") == "received"
     hashes = F.when(received, F.col("content_hash"))
     key = [refinement.value(name).alias(name) for name in refinement.key]
-    groups = rows.groupBy(*before, "day", *key, *after)
+    groups = rows.groupBy("day", *key)
     newest = groups.agg(
         F.max(F.when(received, _candidate(refinement))).alias("winner"),
         F.max(F.when(~received, _marker(refinement))).alias(_NEWEST),
@@ -256,8 +231,8 @@ def _winners(
         F.sum(high_half(hashes)).alias("high"),
         F.sum(low_half(hashes)).alias("low"),
     )
-    grouped = newest.columns[: len(before) + 1 + len(key) + len(after)]
-    return newest.where(F.col("winner").isNotNull()).select(*grouped, *_winner_columns(refinement))
+    found = newest.where(F.col("winner").isNotNull())
+    return found.select("day", *refinement.key, *_winner_columns(refinement))
 
 
 def _candidate(refinement: Refinement) -> Column:

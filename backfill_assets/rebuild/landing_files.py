@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_d
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.line_reader import LINES, lines_of
-from backfill_assets.landing.raw_query import raw_rows, register, register_token_pads
+from backfill_assets.landing.raw_query import raw_rows, register, register_tokens
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.rebuild.worker_queries import columns_written, sql_of, streamed, with_hashes
 from backfill_assets.spark.workers import in_workers
@@ -56,7 +56,7 @@ class LandingJob:
             with database(threads=1) as connection:
                 register(connection)
                 if self.token_key_file:
-                    register_token_pads(connection, Path(self.token_key_file))
+                    register_tokens(connection, Path(self.token_key_file))
                 lines = pa.RecordBatchReader.from_batches(LINES, _lines(files, unreadable))
                 connection.register(_LINES, lines)
                 return write_days(streamed(connection, self.query), self.raw, f"part-{uuid4().hex[:12]}")

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -20,7 +19,6 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Metrics, Table
 from backfill_assets.model.measure import RowHash
-from backfill_assets.model.refinement import PART, SET_ASIDE_PART, Refinement, rejected
 from backfill_assets.rebuild import stage
 from backfill_assets.rebuild.stage import side_by_side
 from backfill_assets_tests.strategies.landed_sales import land, sale
@@ -59,9 +57,7 @@ def test_an_error_is_reported_when_the_other_has_come_to_an_end(spark: SparkSess
     assert ended.is_set(), other
 
 
-def test_raw_is_judged_once_and_what_is_set_aside_becomes_the_quarantine(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_accepted_becomes_the_quarantine(spark: SparkSession, tmp_path: Path) -> None:
     """One day has sound and broken rows, the next only sound ones, the last one only broken ones: at most 20."""
     quantities = {DAY: ("1", "many", "2", "few"), date(2017, 3, 2): ("3", "4"), date(2017, 3, 3): ("none", "")}
     workshop = Workshop(tmp_path, lambda: spark)
@@ -69,13 +65,6 @@ def test_raw_is_judged_once_and_what_is_set_aside_becomes_the_quarantine(
         lines = [sale(basket_id=text or "0", quantity=text, transaction_timestamp=f"{day}T11:53:26Z") for text in texts]
         land(workshop.settings.landing, "sales", str(day), "shop", lines)
     workshop.build("raw_sales", list(quantities))
-    looked_at: list[int] = []
-
-    def noted(rows: DataFrame, refinement: Refinement) -> DataFrame:
-        looked_at.append(rows.count())
-        return rejected(rows, refinement)
-
-    monkeypatch.setattr(stage, "rejected", noted)
     workshop.build("bronze_sales", list(quantities))
     bronze, quarantine = workshop.read("bronze_sales"), workshop.read("quarantine_sales")
     assert sorted(zip(bronze["day"], bronze["quantity"], strict=True)) == [
@@ -86,13 +75,9 @@ def test_raw_is_judged_once_and_what_is_set_aside_becomes_the_quarantine(
         *((DAY, quantity) for quantity in ("few", "many")),
         *((date(2017, 3, 3), quantity) for quantity in ("", "none")),
     ]
-    assert looked_at == [4]
-    lakehouse = workshop.settings.lakehouse
-    assert not list(lakehouse.rglob(f"{PART}={SET_ASIDE_PART}/*/*.parquet")), "what was set aside is removed"
-    assert [file.metadata.num_rows for file in map(pq.ParquetFile, lakehouse.rglob(f"{PART}=*/*/*.parquet"))] == [2, 2]
 
 
-def test_where_nothing_is_set_aside_the_quarantine_costs_no_job(
+def test_where_nothing_is_rejected_the_quarantine_costs_no_job(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And its day is published as an empty one."""

@@ -18,7 +18,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.rows import stage as write_rows
-from backfill_assets.lakehouse.rows import stage_accepted as write_accepted
+from backfill_assets.lakehouse.rows import take_in as take_in_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
@@ -57,18 +57,17 @@ def watch_staging(place: Place) -> None:
         place("staged", timeline.table)
         return written
 
-    def stage_accepted(rows: Any, timeline: Timeline, *how: Any) -> list[AddedFile]:
-        aside = write_accepted(rows, timeline, *how)
+    def take_in(files: Any, schema: Any, timeline: Timeline, staged: Any, **how: Any) -> None:
+        take_in_files(files, schema, timeline, staged, **how)
         place("staged", timeline.table)
-        return aside
 
     def judge(timeline: Timeline, *verdicts: Any) -> None:
         judged(timeline, *verdicts)
         place("judged", timeline.table)
 
     for module in (staging, ingest):
-        vars(module)["stage"] = stage
-    vars(staging)["stage_accepted"] = stage_accepted
+        vars(module)["take_in"] = take_in
+    vars(staging)["stage"] = stage
     Timeline.judge = judge  # type: ignore[assignment,method-assign]
 
 
