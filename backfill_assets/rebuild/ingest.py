@@ -22,12 +22,13 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.quality.measures import zero_metrics
-from backfill_assets.rebuild import decide
+from backfill_assets.rebuild import decide, landing_files
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.landing_files import LandingFile, land
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.rebuild.stage import content_of
+from backfill_assets.rebuild.worker_queries import made_meanwhile
 from backfill_assets.state.stream_positions import stream_topics
 from backfill_assets.text import format_count, format_range, format_ranges
 
@@ -139,11 +140,13 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
     days = sorted({file.arrival_day for file in files})
     per_day = sum(file.size for file in files) * _EXPANSION // max(1, len(days))
     started, done = time.monotonic(), 0
+    with made_meanwhile(partial(landing_files.prepare, writer.source, writer.table)):
+        spark = lake.spark()
     for part in decide.chunks(days, per_day) or [[]]:
         arrived = [file for file in files if file.arrival_day in part]
         with waiting(writer.progress, f"{name}: Spark reads {format_count(len(arrived), 'landed file')}"):
             read = [LandingFile(str(lake.landing.locate(f.path)), f.path, f.arrival_day, f.size) for f in arrived]
-            written = land(lake.spark(), writer.source, read, lake.token_key_file, (writer.table, timeline))
+            written = land(spark, writer.source, read, lake.token_key_file, (writer.table, timeline))
             take_in(written, raw_schema(writer.source), timeline, {}, other_days=True)
         for file in arrived:
             lake.landing.verify_unchanged(file)

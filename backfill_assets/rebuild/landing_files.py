@@ -104,6 +104,11 @@ def _arrival_day(file: LandingFile) -> date:
     return file.arrival_day
 
 
+def prepare(source: Source, table: Table) -> None:
+    """Make the query ahead of :func:`land`."""
+    _query(source, table)
+
+
 @cache
 def _query(source: Source, table: Table) -> str:
     import ibis

@@ -96,6 +96,11 @@ def refine(
     )
 
 
+def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:
+    """Make the queries that a whole day asks, ahead of :func:`refine`: about a second."""
+    _queries(refinement, raw, (tables[0], tables[1]), Cut())
+
+
 @cache
 def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cut: Cut) -> Queries:
     import ibis

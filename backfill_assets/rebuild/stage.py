@@ -32,7 +32,7 @@ from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.quality import gates, measures
-from backfill_assets.rebuild import decide
+from backfill_assets.rebuild import decide, refining
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
@@ -106,6 +106,13 @@ class Chunk:
         """What a day holds that was computed by the version of this chunk."""
         content = content_of(metrics, self.version.name, self.wanted[day].inputs, self.upstream(day))
         return replace(content, logic=logic_of(self.version).fingerprint)
+
+
+def prepare_chunk(chunk: Chunk) -> None:
+    """Make the queries that ``chunk`` asks of its tables and of raw ahead: it takes a second."""
+    prepare(chunk.step.tables)
+    if isinstance(transform := chunk.version.transform, Refinement):
+        refining.prepare(transform, chunk.catalog.table(transform.raw), chunk.step.tables)
 
 
 def stage_chunk(

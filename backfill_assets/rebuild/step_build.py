@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
@@ -33,9 +34,10 @@ from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import FLAGGED, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
-from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, write_chunk
+from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, prepare_chunk, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
 from backfill_assets.rebuild.verdicts import judged_now
+from backfill_assets.rebuild.worker_queries import made_meanwhile
 from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic, keep_logic_of, refuse_edited
 from backfill_assets.text import pluralize
 
@@ -236,7 +238,7 @@ class StepBuild:
             self.compute_in_parts(chunk)
 
     def compute_in_parts(self, whole: Chunk) -> None:
-        with waiting(self.progress, f"{self.step.name}: Spark starts"):
+        with waiting(self.progress, f"{self.step.name}: Spark starts"), made_meanwhile(partial(prepare_chunk, whole)):
             spark = self.lake.spark()
         timelines = self.lake.timelines(self.step, self.place.owner)
         self.use(timelines.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -35,6 +37,18 @@ def written_schema(contract: type[Contract]) -> StructType:
 def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
     """``rows`` of ``table`` with the hashes that are written beside them."""
     return rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
+
+
+@contextmanager
+def made_meanwhile(*queries: Callable[[], object]) -> Iterator[None]:
+    """Has ``queries`` made, which are kept, while the block waits for something else; Spark's start, say.
+
+    An error of theirs is raised where the query is asked for.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="queries") as beside:
+        for query in queries:
+            beside.submit(query)
+        yield
 
 
 def sql_of(expression: ir.Table) -> str:
