@@ -4,7 +4,8 @@ A figure is compared with its median on the same weekday. How far it may lie fro
 of all weekdays lay from theirs. A few bad days among the past hardly move a median and a median deviation.
 
 Rows are counted where they come in. Further down, a figure is a share of the rows that the day was made of: a quiet day
-is unusual once, and not again in each table below; and rows that are missing show in how many groups they make.
+is unusual once, and not again in each table below; and rows that are missing show in how many groups they make. A row
+of raw that its source took back is none, nor is the deletion that says so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal
 
 from backfill_assets.days import Cadence
 from backfill_assets.model.declaration import FROM, OWN, Metrics, RuleOutcome, Step, Table
+from backfill_assets.model.deletion import count_standing
 from backfill_assets.text import format_count
 
 RULE = "as_usual"
@@ -58,12 +60,12 @@ class Figure:
 
     def of(self, day: Metrics) -> float | None:
         """None if it was not measured, and for a day without rows."""
-        value = day.get(self.metric)
-        return float(value) / self.rows(day) if value is not None and day.get(self.per or "rows") else None
+        value = _standing(day, self.metric)
+        return value / self.rows(day) if value is not None and _standing(day, self.per or "rows") else None
 
     def rows(self, day: Metrics) -> float:
         """The rows that it is a share of; 1 for none."""
-        return float(day.get(self.per) or 1) if self.per else 1.0
+        return (_standing(day, self.per) or 1.0) if self.per else 1.0
 
     def least_deviation(self, centre: float, day: Metrics, past: Iterable[Metrics]) -> float:
         """The smallest deviation that is believed on a day like ``day``."""
@@ -150,7 +152,7 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
     if not found:
         # Without rows there is nothing to compare; a source that always had some on such a day is unusual.
         kind = _kind(day, step.cadence)
-        same = [days[each]["rows"] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
+        same = [_rows(days[each]) for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
         passed = step.source is None or len(same) < _LEAST_SAME or not all(same)
         words = [("no rows", "" if passed else f"rows, as on each of the {format_count(len(same), kind)} before")]
     observed, expected = ("; ".join(each) for each in zip(*words, strict=True))
@@ -171,7 +173,16 @@ def fewer_rows(step: Step, days: DaysMetrics, day: date, least: float = _WORTH_A
 
 
 def _rows(day: Metrics) -> float:
-    return float(day["rows"] or 0)
+    return _standing(day, "rows") or 0.0
+
+
+def _standing(day: Metrics, metric: str) -> float | None:
+    """A metric of ``day``; of rows those that stand: a deletion is a row of raw, and so is the row that it cancels."""
+    if (value := day.get(metric)) is None:
+        return None
+    of = metric.removesuffix("rows")
+    counts_rows = of != metric and (not of or of.endswith("."))
+    return float(count_standing(day, of) if counts_rows else value)
 
 
 def _band(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:

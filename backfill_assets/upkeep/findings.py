@@ -244,14 +244,19 @@ def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[WrongDay]:
 
 
 def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[str, ...]]]:
-    """Of each day of which checks fail that need no rows: the gravest cause, and what the other checks say."""
+    """Of each day of which checks fail that need no rows: the gravest cause, and what the other checks say.
+
+    What is said of rows that main does not hold any more opens nothing; what is open about them waits for what is said
+    of the present ones.
+    """
     found: dict[TableDay, tuple[Diagnosis, tuple[str, ...]]] = {}
     for key, said in sorted(seen.suspicions.items()):
         symptoms: dict[str, str] = {}
         for check in _CHECKS:
             if check in said:
                 symptoms.setdefault(_CHECKS[check], said[check])
-        if symptoms and key.table in seen.step_of:
+        open_ = any(incident.cause in SUSPECTED for incident in seen.incidents.get(key, ()))
+        if symptoms and key.table in seen.step_of and (open_ or key not in seen.judged_before):
             diagnosis = diagnose(Symptoms(**symptoms))  # type: ignore[arg-type]  # only its texts
             found[key] = (diagnosis, tuple(words for words in said.values() if words != diagnosis.words))
     return found

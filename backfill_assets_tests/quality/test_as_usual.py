@@ -48,6 +48,10 @@ def sold(ago: int, euros: int = 3000, **other: int) -> Metrics:
     return {**SOLD, "total_amount_eur": f"{euros + ago % 7}.50", "total_quantity": 1500 + ago % 5, **other}
 
 
+def refined(_: int) -> Metrics:
+    return {"rows": 1000, "from.raw_sales.rows": 1000}
+
+
 @pytest.mark.parametrize(
     ("table", "known", "today", "words"),
     [
@@ -63,6 +67,8 @@ def sold(ago: int, euros: int = 3000, **other: int) -> Metrics:
         ("raw_sales", past(rows), {"rows": 0}, "no rows, expected rows, as on each of the 8 Thursdays before"),
         ("raw_sales", past(rows), {"rows": 1000, "late_rows": 30}, "late_rows per row 0.03, expected 0 to 0.006"),
         ("raw_sales", past(rows), {"rows": 1000, "late_rows": 6}, "passed"),
+        ("raw_sales", past(rows), {"rows": 3000, "deleted": 900, "deleted_markers": 100}, "passed: rows 1,000"),
+        ("raw_sales", past(rows), {"rows": 2000, "deleted": 1000}, "no rows, expected rows, as on each"),
         ("raw_sales", past(rows, 21), {"rows": 1}, "passed: rows 1, expected nothing learned yet: 3 Thursdays"),
         ("raw_sales", {}, {"rows": 0}, "passed: no rows, expected "),
         ("raw_sales", past(lambda ago: {"rows": 900 * (ago % 2)}), {"rows": 0}, "passed: no rows, expected "),
@@ -73,6 +79,13 @@ def sold(ago: int, euros: int = 3000, **other: int) -> Metrics:
         ("fact_sales_transactions", past(sold), {"rows": 0, "from.bronze_sales.rows": 0}, "passed: no rows, expected "),
         ("quarantine_sales", past(lambda _: {"rows": 0, "from.raw_sales.rows": 4000}), {"rows": 6}, "passed"),
         ("quarantine_sales", past(lambda _: {"rows": 0, "from.raw_sales.rows": 4000}), {"rows": 7}, "rows per row"),
+        (
+            "bronze_sales",
+            past(refined),
+            {**refined(0), "from.raw_sales.rows": 3000, "from.raw_sales.deleted": 1000},
+            "passed",
+        ),
+        ("bronze_sales", past(refined), {**refined(0), "from.raw_sales.rows": 3000}, "rows per row of raw_sales 0.33"),
         ("quarantine_sales", past(lambda _: {"rows": 400, "from.raw_sales.rows": 4000}), {"rows": 430}, "passed"),
     ],
 )

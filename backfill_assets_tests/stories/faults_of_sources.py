@@ -1,4 +1,4 @@
-"""Sources that send lines again as they are after a change."""
+"""Sources that send less, more, later or other things than they should, and what they send then to put it right."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def sent(landing: Path, day: date) -> list[Row]:
     return [json.loads(line) for line in lines]
 
 
+def replace(landing: Path, day: date, rows: Sequence[Row]) -> None:
+    """The source writes that file anew."""
+    deliver(landing, day, _file(landing, day).name.removesuffix(".jsonl.gz"), _lines(rows))
+
+
 def add(landing: Path, day: date, name: str, rows: Sequence[Row]) -> None:
     """A further file of that arrival day."""
     deliver(landing, day, name, _lines(rows))
@@ -31,6 +36,11 @@ def changed(rows: Sequence[Row], **changes: Callable[[Row], str]) -> list[Row]:
 def newer(rows: Sequence[Row]) -> list[Row]:
     """The same as they are after a later change of the source."""
     return changed(rows, updated_at=lambda row: row["updated_at"].replace("T23:59:59Z", "T23:59:59.5Z"))
+
+
+def others(rows: Sequence[Row]) -> list[Row]:
+    """Of baskets that there were not."""
+    return changed(rows, basket_id=lambda row: f"9{row['basket_id']}")
 
 
 def _file(landing: Path, day: date) -> Path:

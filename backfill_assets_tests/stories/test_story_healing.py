@@ -143,6 +143,127 @@ def test_files_go_wrong(small: Path, play: Play) -> None:
         )
 
 
+def test_sources_send_too_little_and_too_much(large: Path, play: Play) -> None:
+    with play(sound=large) as healing:
+        landing, (half, empty, doubled, *_) = healing.landing, SOUND
+
+        def lands(day: date, rows: Callable[[list[source.Row]], list[source.Row]]) -> Callable[[], None]:
+            def arrives() -> None:
+                healing.land(day)
+                whole[day] = source.sent(landing, day)
+                source.replace(landing, day, rows(whole[day]))
+                healing.daily_job(day)
+
+            return arrives
+
+        def puts_right(day: date) -> Callable[[Incident], None]:
+            def sends(_: Incident) -> None:
+                source.replace(landing, day, whole[day])
+                healing.backfill("raw", "refresh", "raw_sales", day)
+
+            return sends
+
+        whole: dict[date, list[source.Row]] = {}
+        unusual = partial(Fault, table="raw_sales", cause=Cause.UNUSUAL)
+        healing.play(
+            unusual(
+                "half a day",
+                lands(half, lambda rows: rows[: len(rows) // 2]),
+                first=half,
+                person=lambda _: source.add(landing, half, "rest", whole[half][len(whole[half]) // 2 :]),
+            ),
+            unusual(
+                "an empty day",
+                lands(empty, lambda _: []),
+                first=empty,
+                person=lambda _: source.add(landing, empty, "rest", whole[empty]),
+            ),
+            Fault(
+                "a doubled day",
+                lands(doubled, lambda rows: rows * 2),
+                "bronze_sales",
+                Cause.HELD_BACK,
+                first=doubled,
+                person=puts_right(doubled),
+            ),
+        )
+
+
+def test_sources_send_something_else(large: Path, play: Play) -> None:
+    with play(sound=large) as healing:
+        landing, on_time, (storm, cents, typed, *_) = healing.landing, HISTORY.last, SOUND
+
+        def replaced() -> None:
+            rows = source.sent(landing, on_time)
+            wrong = source.changed(rows[:30], quantity=lambda _: "7")
+            source.replace(landing, on_time, [*wrong, *rows[30:]])
+            healing.backfill("raw", "refresh", "raw_sales", on_time)
+
+        healing.play(Fault("a corrected file", replaced, "bronze_sales", Cause.CORRECTED, 0))
+
+        tiers = [row | {"loyalty_tier": "gold"} for row in source.others(source.sent(landing, on_time)[:5])]
+        healing.play(
+            Fault(
+                "a new field",
+                lambda: source.add(landing, on_time, "tier", tiers),
+                "raw_sales",
+                Cause.DRIFT,
+                person=healing.closes("declared with the next version"),
+            )
+        )
+
+        right: dict[date, list[source.Row]] = {}
+
+        def lands(day: date, **changes: Callable[[source.Row], str]) -> Callable[[], None]:
+            def arrives() -> None:
+                healing.land(day)
+                right[day] = source.sent(landing, day)
+                source.replace(landing, day, source.changed(right[day], **changes))
+                healing.daily_job(day)
+
+            return arrives
+
+        def second_file(incident: Incident) -> None:
+            """The right lines come beside the wrong ones: these stay rejected, and a person lets the day through."""
+            source.add(landing, storm, "right", source.newer(right[storm]))
+            healing.settles("the second file")
+            healing.backfill("raw", "release", "bronze_sales", storm, "the source has sent the right lines")
+            healing.closes("the source has sent the right lines")(incident)
+
+        def sends_anew(day: date) -> Callable[[Incident], None]:
+            def sends(_: Incident) -> None:
+                source.replace(landing, day, right[day])
+                healing.backfill("raw", "refresh", "raw_sales", day)
+
+            return sends
+
+        healing.play(
+            Fault(
+                "EUR 1.59",
+                lands(storm, sales_value=lambda _: "EUR 1.59"),
+                "raw_sales",
+                Cause.DRIFT,
+                first=storm,
+                person=second_file,
+            ),
+            Fault(
+                "another unit",
+                lands(cents, sales_value=lambda row: row["sales_value"].replace(".", "")),
+                FACT,
+                Cause.UNUSUAL,
+                person=sends_anew(cents),
+            ),
+            Fault(
+                "another type",
+                lands(typed, quantity=lambda _: "many"),
+                "raw_sales",
+                Cause.DRIFT,
+                first=typed,
+                person=sends_anew(typed),
+            ),
+        )
+
+
 def test_work_is_killed(small: Path, play: Play, tmp_path: Path) -> None:
     with (
         connect_server(Settings.at(tmp_path / "spark"), options=SMALL_SPARK) as server,

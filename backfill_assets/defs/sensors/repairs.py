@@ -23,6 +23,7 @@ from backfill_assets.defs.checks import (
     BROKEN,
     DELIVERED,
     DELIVERED_AS_USUAL,
+    HELD,
     LOST,
     MADE_OF,
     NOT_RUN,
@@ -54,6 +55,7 @@ from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.letter import headline
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
@@ -227,7 +229,8 @@ def look(
         for day in days
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
-    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    gates, not_run, held_back = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    suspicions, judged_before = _suspicions(instance, names, observed.states)
     steps = observed.with_current(tables.catalog.steps)
     return RepairContext(
         steps,
@@ -239,9 +242,11 @@ def look(
         cores=os.cpu_count() or 1,
         core_hour_price=backfill.settings.core_hour_price,
         now=now,
-        suspicions=_suspicions(instance, names),
+        suspicions=suspicions,
+        judged_before=judged_before,
         closings=book.closings(),
         not_run=not_run,
+        held_back_in=held_back,
         busy=busy,
         failed_gates=gates,
         held_by_streams=held_by_streams(storage, observed.states, steps, now),
@@ -329,28 +334,35 @@ def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
             yield Disagreement(*(str(record.data[name]) for name in ("rule", "expected", "observed")))
 
 
-def _suspicions(instance: dg.DagsterInstance, tables: Iterable[str]) -> dict[TableDay, dict[str, str]]:
-    """What checks say that need no rows, where they fail."""
+def _suspicions(
+    instance: dg.DagsterInstance, tables: Iterable[str], states: Mapping[TableDay, DayState]
+) -> tuple[dict[TableDay, dict[str, str]], set[TableDay]]:
+    """What checks say that need no rows, where they fail; and the days that were published again since."""
     found: dict[TableDay, dict[str, str]] = {}
+    before: set[TableDay] = set()
     for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
-        name = said.verdict.check_name
+        name, judged = said.verdict.check_name, said.verdict.metadata.get(PUBLICATION)
         found.setdefault(key, {})[name] = said.verdict.description or name
-    return found
+        if judged and key in states and str(judged.value) != states[key].publication:
+            before.add(key)
+    return found, before
 
 
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
-) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str]]:
-    """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
+) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str], set[str]]:
+    """Days that a gate holds back; those whose run ended before their gates; the runs that gates of others ended."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: dict[TableDay, str] = {}
+    held_back: set[str] = set()
     for key, said in _said_of_failed(instance, gates):
         verdict = said.verdict
         if NOT_RUN in verdict.metadata:
-            not_run[key] = str(verdict.metadata[NOT_RUN].value)
+            run = not_run[key] = str(verdict.metadata[NOT_RUN].value)
+            held_back |= {run} if HELD in verdict.metadata else set()
         elif verdict.severity is dg.AssetCheckSeverity.ERROR:
             made_of = verdict.metadata.get(MADE_OF)
             before = [failed[key].words] if key in failed else []
             words = "; ".join([*before, verdict.description or verdict.check_name])
             failed[key] = HeldByGates(words, str(made_of.value) if made_of else "", said.run)
-    return failed, not_run
+    return failed, not_run, held_back

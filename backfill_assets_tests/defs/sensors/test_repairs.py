@@ -291,18 +291,19 @@ def test_a_rollback_that_was_undone_holds_no_repair_back(world: World) -> None:
 
 
 def _roll_back(world: World, *ids: str) -> None:
-    """A day of bronze with a late row, and each of these rollbacks by the next one; then it is compacted."""
+    """A day of bronze with a late row, and each of these rollbacks by the next one; then its tables are compacted."""
     world.late_row(DAY)
     publish_step(world.lakehouse, "new", SMALL.step_of("bronze_sales"), {DAY: 3})
     for before, id in pairwise(("new-bronze-sales", *ids)):
         roll_back(world.lakehouse.publisher, before, id=id, steps=SMALL.steps)
-    _compact_in_name(world.lakehouse, "bronze_sales")
+    for table in ("bronze_sales", "quarantine_sales"):
+        _compact_in_name(world.lakehouse, table)
 
 
 def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
     """A publication of the kind ``compact`` with the day's content; its rows are one file here already."""
     pin = lakehouse.publisher.pin({table: [DAY]}, {})
-    request = lakehouse.request("compaction", {table: {DAY: [1]}})
+    request = lakehouse.request(f"compaction-{table.replace('_', '-')}", {table: {DAY: [1]}})
     (change,) = request.tables
     days = tuple(each.model_copy(update={"content": pin.states[TableDay(table, DAY)].content}) for each in change.days)
     tables = (change.model_copy(update={"days": days}),)
