@@ -74,12 +74,13 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
     """The hashes of ``values``, which are texts if they have a ``prefix``."""
+    if values.null_count == len(values):
+        return seeds
     if not values.null_count:
         return _hashed(seeds, values, prefix)
     present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     hashes = seeds.copy()
-    if len(present):
-        hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
+    hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
     return hashes
 
 
@@ -113,10 +114,11 @@ def _of_integers(seeds: Words, values: pa.Array) -> Words:
 def _of_floats(seeds: Words, values: pa.Array) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
     numbers = _numbers(values, values.type.to_pandas_dtype())
-    plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
-    return (
-        _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
-    )
+    with np.errstate(invalid="ignore"):
+        plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
+    if plain.itemsize == _WORD:
+        return _of_words(seeds, plain.view(np.uint64))
+    return _of_halves(seeds, plain.view(np.uint32))
 
 
 def _of_decimals(seeds: Words, values: pa.Array) -> Words:
@@ -194,7 +196,7 @@ class _Texts:
         if places.min() >= len(self.prefix):
             return read
         known, mask = _known(self.prefix)
-        of_prefix = np.minimum(places[some], _STRIPE) >> 3
+        of_prefix: Numbers = np.minimum(places[some], _STRIPE) >> 3
         return (read & mask[of_prefix]) | known[of_prefix]
 
     def _words_at(self, place: int, some: Rows) -> Words:
@@ -218,11 +220,9 @@ class _Texts:
         """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
         at = self.starts + places
         if isinstance(at, int):
-            size, apart = (self.count,), (self.apart,)
-            if wide:
-                size, apart = (wide, *size), (_WORD, *apart)
-            return np.ndarray(size, "<u8", self.data, at, apart).copy()
-        window = np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))
+            size, apart = ((wide, self.count), (_WORD, self.apart)) if wide else ((self.count,), (self.apart,))
+            return np.ndarray(size, np.uint64, self.data, at, apart).copy()
+        window = np.ndarray((len(self.data) - _WORD + 1,), np.uint64, self.data, strides=(1,))
         return window[at[some] + _WORD * np.arange(wide)[:, np.newaxis] if wide else at[some]]
 
 
