@@ -91,9 +91,9 @@ def _columns(source: Source) -> dict[str, str]:
 
 
 def _fields(lines: ir.Table, source: Source) -> ir.Table:
-    """Whether a line is ``sound``, one JSON object with distinct fields; its declared ones as ``object``, and the others.
+    """Whether a line is ``sound``, one JSON object with distinct fields; the declared ones as ``object``; the others.
 
-    Without any others they are null.
+    Where there are no others they are null.
     """
     import ibis
 
@@ -184,7 +184,7 @@ def _unparsed_line(read: ir.Table, source: Source) -> ir.Value:
 
 
 def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructValue:
-    """An unknown field; with the token of its value if it may be a personal one in another spelling, or have one in it."""
+    """An unknown field; a token is its value if it may be a personal one in another spelling, or have one in it."""
     import ibis
 
     name, value = pair["key"], pair["value"]
