@@ -8,6 +8,7 @@ compared with the same lines read again, so all of this stays.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from math import isinf
 
 _ESCAPED = r"\\(?:[\"'\\/bfnrt]|u[0-9a-fA-F]{4})"
@@ -191,9 +192,13 @@ def _endless(word: str) -> str:
     return '"-Infinity"' if word.startswith("-") else '"Infinity"'
 
 
-_READ = {
+def _whole(digits: str) -> str:
+    return "0" if digits == "-0" else digits
+
+
+_READ: Mapping[str, Callable[[str], str]] = {
     "decimal": _decimal,
-    "whole": lambda digits: "0" if digits == "-0" else digits,
+    "whole": _whole,
     "word": str,
     "endless": _endless,
 }

@@ -39,7 +39,7 @@ _ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-
 _TEXT = rf'"(?:[^"\\\x00-\x1f]|{_ESCAPED})*"'
 _NUMBER = "-?(?:0|[1-9][0-9]{0,17}|(?:0|[1-9][0-9]{0,6})[.](?:0|[0-9]{0,2}[1-9][0-9]{0,5}))"
 _FIELD = rf"{_BLANK}{_TEXT}{_BLANK}:{_BLANK}(?:{_TEXT}|null|true|false|{_NUMBER}){_BLANK}"
-_PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
+PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
 """A line that DuckDB reads as :func:`as_plain_object` does, in a fraction of the time: nearly all are such lines."""
 
 
@@ -97,7 +97,7 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
     """
     import ibis
 
-    plain = _call("regexp_full_match", "boolean", lines.value, _PLAIN_OBJECT)
+    plain = _call("regexp_full_match", "boolean", lines.value, PLAIN_OBJECT)
     read = lines.mutate(**{_READ: plain.ifelse(lines.value, _call(_ODD, "string", lines.value))})
     parts = read.mutate(
         **{

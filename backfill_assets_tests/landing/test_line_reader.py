@@ -84,7 +84,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("bytes_, why", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize(("bytes_", "why"), DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_file_is_refused(tmp_path: Path, bytes_: bytes, why: str) -> None:
     """With its name: half a file must not pass for a whole one."""
     path = tmp_path / "a.jsonl.gz"

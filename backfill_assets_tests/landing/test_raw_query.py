@@ -317,14 +317,17 @@ values = st.recursive(
     plain, lambda some: st.lists(some, max_size=3) | st.dictionaries(texts, some, max_size=3), max_leaves=5
 )
 names = st.sampled_from([*RATES.fields, "rate", "RATE", "household-id"]) | texts
+
+
+def written(pairs: list[tuple[str, Any]], ascii_: bool, separators: tuple[str, str]) -> str:
+    between, behind = separators
+    names = (json.dumps(name, ensure_ascii=ascii_) for name, _ in pairs)
+    values = (json.dumps(value, ensure_ascii=ascii_) for _, value in pairs)
+    return "{" + between.join(f"{name}{behind}{value}" for name, value in zip(names, values, strict=True)) + "}"
+
+
 objects = st.builds(
-    lambda pairs, ascii_, separators: (
-        "{%s}"
-        % separators[0].join(
-            f"{json.dumps(name, ensure_ascii=ascii_)}{separators[1]}{json.dumps(value, ensure_ascii=ascii_)}"
-            for name, value in pairs
-        )
-    ),
+    written,
     st.lists(st.tuples(names, values), max_size=4),
     st.booleans(),
     st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", "\r: ")]),
@@ -351,7 +354,8 @@ def test_generated_lines_are_read_as_spark_reads_them(
 FILES = {
     "ends": b'{"currency":"a"}\n\r\n \t\r\n\n{"currency":"b"}\r\n{"currency":"c"}',
     "mark": b'\xef\xbb\xbf{"currency":"a"}\n\xef\xbb\xbf{"currency":"b"}\n',
-    "no text": b'{"currency":"a"}\n{"currency":"\xff"}\nM\xfcller\n\xed\xa0\x80\n\xff\n{"currency":"\xc3\xa9"}\n \xc2\xa0\n\x0b\n',
+    "no text": b'{"currency":"a"}\n{"currency":"\xff"}\nM\xfcller\n\xed\xa0\x80\n\xff\n{"currency":"\xc3\xa9"}\n',
+    "other blanks": b" \xc2\xa0\n\x0b\n\xff ",
     "of Windows": b'{"currency":"a"}\r{"currency":"b"}\n\xe2\x80\xa8{}\n\x00\n\x85\n',
     "empty": b"",
     "only a mark": b"\xef\xbb\xbf",
