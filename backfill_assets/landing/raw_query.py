@@ -125,7 +125,7 @@ def _declared(source: Source) -> str:
 def _struct(source: Source) -> dt.DataType:
     import ibis.expr.datatypes as dt
 
-    return dt.Struct(dict.fromkeys(source.fields, "string"))  # type: ignore[arg-type]
+    return dt.Struct(dict.fromkeys(source.fields, "string"))
 
 
 def _present(fields: Any, source: Source) -> ir.IntegerValue:
@@ -288,14 +288,8 @@ def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
 
 
 def _register(connection: DuckDBPyConnection, name: str, function: Callable[[pa.ChunkedArray], pa.Array]) -> None:
-    connection.create_function(
-        name,
-        function,
-        ["VARCHAR"],  # type: ignore[list-item]
-        "VARCHAR",  # type: ignore[arg-type]
-        type="arrow",  # type: ignore[arg-type]
-        null_handling="special",  # type: ignore[arg-type]
-    )
+    make = cast("Callable[..., object]", connection.create_function)
+    make(name, function, ["VARCHAR"], "VARCHAR", type="arrow", null_handling="special")
 
 
 def _as_plain_objects(lines: pa.ChunkedArray) -> pa.Array:
