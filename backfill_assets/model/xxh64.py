@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import pairwise
-from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,12 +74,13 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
     """The hashes of ``values``, which are texts if they have a ``prefix``."""
+    if values.null_count == len(values):
+        return seeds
     if not values.null_count:
         return _hashed(seeds, values, prefix)
     present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     hashes = seeds.copy()
-    if len(present):
-        hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
+    hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
     return hashes
 
 
@@ -114,10 +114,11 @@ def _of_integers(seeds: Words, values: pa.Array) -> Words:
 def _of_floats(seeds: Words, values: pa.Array) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
     numbers = _numbers(values, values.type.to_pandas_dtype())
-    plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
-    return (
-        _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
-    )
+    with np.errstate(invalid="ignore"):
+        plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
+    if plain.itemsize == _WORD:
+        return _of_words(seeds, plain.view(np.uint64))
+    return _of_halves(seeds, plain.view(np.uint32))
 
 
 def _of_decimals(seeds: Words, values: pa.Array) -> Words:
@@ -125,7 +126,21 @@ def _of_decimals(seeds: Words, values: pa.Array) -> Words:
     if values.type.precision <= _DIGITS_OF_WORD:
         halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 2 * _WORD * values.offset)
         return _of_words(seeds, halves[::2])
-    return _of_texts(seeds, _texts(pa.array(map(_bytes_of, values.to_pylist()), pa.binary()), b""))
+    return _of_texts(seeds, _shortest_bytes(values))
+
+
+def _shortest_bytes(values: pa.Array) -> _Texts:
+    """Of numbers of sixteen bytes those that are more than the sign, the most significant first."""
+    size = 2 * _WORD
+    first_last = np.frombuffer(values.buffers()[1], np.uint8, size * len(values), size * values.offset)
+    content = first_last.reshape(-1, size)[:, ::-1]
+    not_sign = content ^ (np.uint8(0xFF) * (content[:, :1] >> 7))
+    not_sign[:, -1] |= 1
+    rows, first = np.arange(len(values)), (not_sign != 0).argmax(axis=1)
+    # The first bit of the bytes is the sign's.
+    first = first - (not_sign[rows, first] >> 7)
+    data = np.concatenate([np.zeros(_STRIPE, np.uint8), content.ravel(), np.zeros(_STRIPE, np.uint8)])
+    return _at(data, _STRIPE + size * rows + first, size - first, b"", size)
 
 
 def _of_lists(seeds: Words, values: pa.Array) -> Words:
@@ -136,12 +151,6 @@ def _of_lists(seeds: Words, values: pa.Array) -> Words:
         some = np.flatnonzero(lengths > number)
         hashes[some] = _with_values(hashes[some], values.values.take(pa.array(ends[some] + number)), b"")
     return hashes
-
-
-def _bytes_of(number: Decimal) -> bytes:
-    sign, digits, _ = number.as_tuple()
-    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
-    return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
 
 
 _TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view())
@@ -158,7 +167,7 @@ _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProx
 # ------------------------------------------------------------------ texts
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Texts:
     """Texts behind a prefix that they have in common, which is shorter than a stripe."""
 
@@ -172,6 +181,8 @@ class _Texts:
     longest: int
     prefix: bytes
     count: int
+    apart: int
+    """How far one text is from the next, if all have one length."""
 
     def of_length(self, least: int) -> Rows | None:
         """The texts that are so long, or None if there are none."""
@@ -184,8 +195,9 @@ class _Texts:
         read = self._read(places, some)
         if places.min() >= len(self.prefix):
             return read
-        known, mask = (each[np.minimum(places[some], _STRIPE) >> 3] for each in self._known)
-        return cast("Words", (read & mask) | known)
+        known, mask = _known(self.prefix)
+        of_prefix: Numbers = np.minimum(places[some], _STRIPE) >> 3
+        return (read & mask[of_prefix]) | known[of_prefix]
 
     def _words_at(self, place: int, some: Rows) -> Words:
         if place + _WORD <= len(self.prefix):
@@ -193,34 +205,32 @@ class _Texts:
         read = self._read(place, some)
         if place >= len(self.prefix):
             return read
-        known, mask = (each[place >> 3, ...] for each in self._known)
-        return cast("Words", (read & mask) | known)
+        known, mask = _known(self.prefix)
+        return (read & mask[place >> 3, ...]) | known[place >> 3, ...]
 
     def stripes(self, place: int, some: Rows) -> Words:
         """The four words from ``place`` on of some texts, one row each."""
         read = self._read(place, some, _STRIPE // _WORD)
         if place >= len(self.prefix):
             return read
-        known, mask = (each[: len(read), np.newaxis] for each in self._known)
-        return cast("Words", (read & mask) | known)
+        known, mask = (each[: len(read), np.newaxis] for each in _known(self.prefix))
+        return (read & mask) | known
 
     def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
         """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
         at = self.starts + places
         if isinstance(at, int):
-            size, apart = (self.count,), (self.longest - len(self.prefix),)
-            if wide:
-                size, apart = (wide, *size), (_WORD, *apart)
-            return np.ndarray(size, "<u8", self.data, at, apart).copy()
-        window = np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))
+            size, apart = ((wide, self.count), (_WORD, self.apart)) if wide else ((self.count,), (self.apart,))
+            return np.ndarray(size, np.uint64, self.data, at, apart).copy()
+        window = np.ndarray((len(self.data) - _WORD + 1,), np.uint64, self.data, strides=(1,))
         return window[at[some] + _WORD * np.arange(wide)[:, np.newaxis] if wide else at[some]]
 
-    @cached_property
-    def _known(self) -> tuple[Words, Words]:
-        """Of the first words the bytes that are the prefix's, and which of their bits are not."""
-        own = bytes(2 * _STRIPE - len(self.prefix))
-        mask = ~np.frombuffer(b"\xff" * len(self.prefix) + own, np.uint64)
-        return np.frombuffer(self.prefix + own, np.uint64), mask
+
+@lru_cache
+def _known(prefix: bytes) -> tuple[Words, Words]:
+    """Of the first words the bytes that are the prefix's, and which of their bits are not."""
+    own = bytes(2 * _STRIPE - len(prefix))
+    return np.frombuffer(prefix + own, np.uint64), ~np.frombuffer(b"\xff" * len(prefix) + own, np.uint64)
 
 
 def _texts(values: pa.Array, prefix: bytes) -> _Texts:
@@ -233,12 +243,18 @@ def _texts(values: pa.Array, prefix: bytes) -> _Texts:
     data = np.empty(size + 3 * _STRIPE, np.uint8)
     if size:
         data[_STRIPE : _STRIPE + size] = np.frombuffer(content, np.uint8, size, first)
-    before, lengths = len(prefix), ends[1:] - ends[:-1]
+    lengths = ends[1:] - ends[:-1]
+    return _at(data, ends[:-1] + (_STRIPE - first), lengths, prefix, int(lengths[0]))
+
+
+def _at(data: npt.NDArray[np.uint8], starts: Any, lengths: Any, prefix: bytes, apart: int) -> _Texts:
+    """The texts behind ``prefix`` that are so long, and that lie ``apart`` in ``data`` if all have one length."""
+    before = len(prefix)
     shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
     if shortest == longest:
-        return _Texts(data, _STRIPE - before, longest, shortest, longest, prefix, len(values))
-    starts = ends[:-1].astype(np.int64) + (_STRIPE - first - before)
-    return _Texts(data, starts, lengths.astype(np.int64) + before, shortest, longest, prefix, len(values))
+        return _Texts(data, int(starts[0]) - before, longest, shortest, longest, prefix, len(starts), apart)
+    starts, lengths = (each.astype(np.int64) + more for each, more in ((starts, -before), (lengths, before)))
+    return _Texts(data, starts, lengths, shortest, longest, prefix, len(starts), apart)
 
 
 def _of_texts(seeds: Words, texts: _Texts) -> Words:

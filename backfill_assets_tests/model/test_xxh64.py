@@ -52,8 +52,8 @@ def test_values_of_any_length_have_the_hash_of_the_specification(most: int) -> N
     chance = random.Random(most)
 
     def values(nulls: float, least: int) -> list[Row]:
-        any_value = lambda: None if chance.random() < nulls else chance.randbytes(chance.randint(least, most))  # noqa: E731
-        return [[any_value() for _ in range(3)] for _ in range(300)]
+        sizes = [[chance.randint(least, most) for _ in range(3)] for _ in range(300)]
+        return [[None if chance.random() < nulls else chance.randbytes(size) for size in row] for row in sizes]
 
     rows = [*values(0, most), *values(0, 0)] * 2
     require_hashes([*rows, *values(0.5, 0), *rows, *values(0.5, most), *rows])
