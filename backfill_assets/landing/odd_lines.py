@@ -8,6 +8,7 @@ compared with the same lines read again, so all of this stays.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from math import isinf
 
 _ESCAPED = r"\\(?:[\"'\\/bfnrt]|u[0-9a-fA-F]{4})"
@@ -78,15 +79,15 @@ class _Reader:
         found: list[str] = []
         closing: list[str] = []
         while True:
-            if closing and found[-1] in _CLOSING and self._takes(closing[-1]):
+            if closing and closing[-1] == "}":
+                found += (_quoted(self._name()), ":")
+            if opened := self._opens():
+                found.append(opened)
+                closing.append(_CLOSING[opened])
+                if not self._takes(closing[-1]):
+                    continue
                 found.append(closing.pop())
             else:
-                if closing and closing[-1] == "}":
-                    found += (_quoted(self._name()), ":")
-                if opened := self._opens():
-                    found.append(opened)
-                    closing.append(_CLOSING[opened])
-                    continue
                 found.append(self._scalar())
             while closing and self._takes(closing[-1]):
                 found.append(closing.pop())
@@ -169,13 +170,8 @@ def _decimal(digits: str) -> str:
     number = float(digits)
     if isinf(number):
         return _endless(f"{number:+}")
-    if number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW:
-        return _positional(number)
-    return _with_exponent(number)
-
-
-def _positional(number: float) -> str:
-    return repr(number)
+    positional = number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW
+    return repr(number) if positional else _with_exponent(number)
 
 
 def _with_exponent(number: float) -> str:
@@ -196,9 +192,13 @@ def _endless(word: str) -> str:
     return '"-Infinity"' if word.startswith("-") else '"Infinity"'
 
 
-_READ = {
+def _whole(digits: str) -> str:
+    return "0" if digits == "-0" else digits
+
+
+_READ: Mapping[str, Callable[[str], str]] = {
     "decimal": _decimal,
-    "whole": lambda digits: "0" if digits == "-0" else digits,
+    "whole": _whole,
     "word": str,
     "endless": _endless,
 }

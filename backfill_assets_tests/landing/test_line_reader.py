@@ -1,0 +1,98 @@
+"""The lines of a gzipped file: none is lost, cut or numbered wrongly, in whatever parts the file is read."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.landing import line_reader
+from backfill_assets.landing.line_reader import LINES, lines_of
+
+DAY = date(2017, 3, 2)
+content = st.lists(
+    st.sampled_from(
+        [b"a", b"\n", b"\n\n", b"\r", b" ", b"\t", b"\x00", b"\xff", "é\u2028".encode(), b"b" * 30, b"\xef\xbb\xbf"]
+    ),
+    max_size=30,
+).map(b"".join)
+
+
+def read(path: Path) -> list[tuple[int, str]]:
+    rows = pa.Table.from_batches(lines_of(path, "sales/a", DAY), LINES).to_pylist()
+    assert {(row["source_file"], row["arrival_day"]) for row in rows} <= {("sales/a", DAY)}
+    return [(row["source_line"], row["value"]) for row in rows]
+
+
+def expected(text: bytes) -> list[tuple[int, str]]:
+    lines = enumerate(text.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
+    return [(number, _text(line)) for number, line in lines if line.strip(b" \t\r")]
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return f"base64: {base64.b64encode(line).decode()}"
+
+
+@given(content, st.integers(0, 60), st.integers(1, 40))
+def test_every_line_is_read_with_its_number(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, cut: int, at_once: int
+) -> None:
+    """Files of several members, and parts of few bytes; what is left of a part begins the next."""
+    path = tmp_path_factory.mktemp("landed") / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(text[:cut]) + gzip.compress(text[cut:]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(line_reader, "AT_ONCE", at_once)
+        patched.setattr(line_reader, "_COMPRESSED", at_once)
+        assert read(path) == expected(text)
+
+
+def test_a_part_is_as_large_as_allowed_and_a_longer_line_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"x\n" * 9_000_000 + b"y" * 20_000_000))
+    batches = list(lines_of(path, "sales/a", DAY))
+    sizes = [len("".join(batch["value"].to_pylist())) for batch in batches]
+    assert (sum(sizes), sizes[-1]) == (29_000_000, max(sizes))
+    assert max(sizes[:-1]) <= 2 * line_reader.AT_ONCE
+    assert batches[-1]["source_line"][-1].as_py() == 9_000_001
+
+
+@pytest.mark.parametrize("nothing", [b"", gzip.compress(b""), gzip.compress(b"\n \n\r\n")])
+def test_a_file_without_text_has_no_lines(tmp_path: Path, nothing: bytes) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(nothing)
+    assert read(path) == []
+
+
+WHOLE = gzip.compress(b"".join(b"%d\n" % number for number in range(100_000)))
+DAMAGED = {
+    "cut off": (WHOLE[:-9], "truncated gzip"),
+    "cut in its head": (WHOLE[:5], "truncated gzip"),
+    "of another sum": (WHOLE[:-8] + b"\0" * 8, "undecodable gzip"),
+    "no gzip": (b"plain\n", "undecodable gzip"),
+    "followed by other bytes": (WHOLE + b"x", "undecodable gzip|truncated gzip"),
+    "damaged within": (WHOLE[:1000] + b"\xff" * 50 + WHOLE[1050:], "undecodable gzip"),
+}
+
+
+@pytest.mark.parametrize(("bytes_", "why"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_is_refused(tmp_path: Path, bytes_: bytes, why: str) -> None:
+    """With its name: half a file must not pass for a whole one."""
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(bytes_)
+    with pytest.raises(SourceUnreadable, match=rf"a\.jsonl\.gz: ({why})"):
+        read(path)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnreadable, match=r"a\.jsonl\.gz cannot be read: No such file"):
+        read(tmp_path / "a.jsonl.gz")

@@ -1,0 +1,125 @@
+"""What is read of a line that is more than plain: known answers, and the same as DuckDB reads where both can."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.landing.odd_lines import as_plain_object
+from backfill_assets.landing.raw_query import PLAIN_OBJECT
+
+READ = {
+    "{}": {},
+    ' {"a" : "b\\n" , "c":null}\r': {"a": "b\n", "c": None},
+    "{'a':'b\"\\''}": {"a": "b\"'"},
+    '{"a":[1, 2.50, {"b":"\\u00e9\\/\\u001f"}], "c":{}}': {"a": '[1,2.5,{"b":"é/\\u001F"}]', "c": "{}"},
+    '{"a":{"b":1,"b":2}}': {"a": '{"b":1,"b":2}'},
+    '{"a":1e10,"b":12345678.90,"c":0.0001,"d":0.001,"e":-0.0,"f":-0}': {
+        "a": "1.0E10",
+        "b": "1.23456789E7",
+        "c": "1.0E-4",
+        "d": "0.001",
+        "e": "-0.0",
+        "f": "0",
+    },
+    '{"a":NaN,"b":-Infinity,"c":1e400,"d":[NaN]}': {
+        "a": '"NaN"',
+        "b": '"-Infinity"',
+        "c": '"Infinity"',
+        "d": '["NaN"]',
+    },
+    '{"a":"\\ud83d\\ude00","b":"\\ud800","c":"\\ude00\\ud83d"}': {"a": "\U0001f600", "b": "?", "c": "??"},
+}
+BROKEN = [
+    *(
+        "",
+        " ",
+        "null",
+        "7",
+        '"a"',
+        "[]",
+        '[{"a":1}]',
+        "{",
+        "}",
+        "{}}",
+        "{}{}",
+        "{},{}",
+        "{} x",
+        '{"a"}',
+        '{"a":}',
+        "{,}",
+    ),
+    *(
+        '{"a":1,}',
+        '{"a":[1,]}',
+        '{"a":[,1]}',
+        '{"a":{"b":1,}}',
+        '{"a":1,"a":2}',
+        '{"a":1,"\\u0061":2}',
+        '{"a" "b"}',
+        "{a:1}",
+    ),
+    *(
+        '{"a":nan}',
+        '{"a":inf}',
+        '{"a":INF}',
+        '{"a":-NaN}',
+        '{"a":01}',
+        '{"a":1.}',
+        '{"a":+1}',
+        '{"a":"\t"}',
+        '{"a":"\\x"}',
+    ),
+    *('\ufeff{"a":1}', '{"a":\xa01}', '{"a":[1}', '{"a":[1 2]}', '{"a":{1:2}}', '{"a":"b"//\n}', '{"a":[[]'),
+]
+
+
+@pytest.mark.parametrize("line", READ)
+def test_an_odd_object_has_only_texts_and_nulls(line: str) -> None:
+    """Raw rows of years were made like this."""
+    assert json.loads(as_plain_object(line) or "null") == READ[line]
+
+
+@pytest.mark.parametrize("line", BROKEN)
+def test_what_is_not_one_object_is_none(line: str) -> None:
+    assert as_plain_object(line) is None
+
+
+def test_a_value_may_nest_as_deep_as_its_line_is_long() -> None:
+    """It must neither end the process nor be slow."""
+    value = '{"b":[' * 100_000 + "]}" * 100_000
+    assert json.loads(as_plain_object(f'{{"a":{value}}}') or "") == {"a": value}
+    assert as_plain_object(f'{{"a":{value[:-1]}}}') is None
+    assert as_plain_object('{"a":"' + "x" * 1_000_000) is None
+
+
+plain_lines = st.from_regex(PLAIN_OBJECT, fullmatch=True, alphabet=st.characters(max_codepoint=0x2FFF))
+
+
+@given(plain_lines)
+def test_plain_lines_are_read_alike_by_duckdb(line: str) -> None:
+    """They are never looked at here: DuckDB reads them."""
+    asked = "SELECT json_keys($1), map_values(json_transform($1, '\"MAP(VARCHAR,VARCHAR)\"'))"
+    [names, texts] = duckdb.execute(asked, [line]).fetchone() or ()
+    here = as_plain_object(line)
+    assert (here is None) == (len(set(names)) < len(names))
+    if here is not None:
+        assert json.loads(here) == dict(zip(names, texts, strict=True))
+
+
+def test_a_line_of_a_source_is_plain() -> None:
+    """The whole way by Python takes ten times as long."""
+    for line in (
+        json.dumps({"a": "b", "c": "é\n\U0001f600", "d": None, "e": 1, "f": 1.5, "g": True}),
+        '{"a":"b","c":"9999999.99"}\r',
+        "{}",
+        '{"a":0.5,"b":-12.25,"c":1000000.0,"d":"\\u00e9"}',
+    ):
+        assert re.fullmatch(PLAIN_OBJECT, line)
+    for odd in ('{"a":[1]}', '{"a":1e5}', '{"a":NaN}', '{"a":"\\ud800"}', '{"a":0.0001}', '{"a":1,}'):
+        assert not re.fullmatch(PLAIN_OBJECT, odd)
