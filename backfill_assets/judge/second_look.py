@@ -26,7 +26,7 @@ from backfill_assets.model.declaration import (
 )
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.landed import quarantine_contract, raw_contract
-from backfill_assets.model.landed_values import typed_value
+from backfill_assets.model.landed_values import parsed
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.quality.measures import as_metrics
 
@@ -145,7 +145,7 @@ def _standing(raw: ir.Table, landed: Sequence[str]) -> ir.Table:
 
 
 def _typed(source: Source, rows: ir.Table, names: Sequence[str]) -> dict[str, ir.Value]:
-    return {_value(name): typed_value(rows[name].cast("string"), source.type_of(name)) for name in names}
+    return {_value(name): parsed(rows[name].cast("string"), source.type_of(name)) for name in names}
 
 
 def _value(name: str) -> str:

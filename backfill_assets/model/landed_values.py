@@ -20,9 +20,10 @@ from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_patt
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-_HOUR, _SECONDS = 11, 19
-"""Where the hour of a moment begins in its text, and where its seconds end."""
-_OFFSET = "([+-])([0-9]{2}):?([0-9]{2})?$"
+HASH_OF_VALUES, HASH_OF_NAMED_TEXTS = "spark_xxhash64", "spark_xxhash64_of_named"
+"""The functions of ``model/xxh64.py``: of any number of values, and of a struct of texts."""
+_HOUR = 11
+"""Where the hour of a moment begins in its text."""
 _LINE_END = r"(\r\n|[\r\n])?"
 """A pattern of Java's that ends in ``$`` allows one behind the text, and a cast of Spark's cuts it off."""
 _ANY_LINE_END = r"(\r\n|[\r\n\x{85}\x{2028}\x{2029}])?"
@@ -180,7 +181,7 @@ def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
 
 def hashed(*values: ir.Value) -> ir.IntegerValue:
     """What Spark's ``xxhash64`` is of some values, in this order; nulls are passed over, and it is never null."""
-    return cast("ir.IntegerValue", _hash_of(len(values))(*values))
+    return cast("ir.IntegerValue", _function(HASH_OF_VALUES, len(values))(*values))
 
 
 def _as_before(text: ir.StringValue) -> ir.BooleanValue:
@@ -203,23 +204,23 @@ def _content_hash(source: Source, text: Callable[[str], ir.StringValue]) -> ir.I
     import ibis
 
     texts = ibis.struct({name: text(name) for name in source.columns})
-    return cast("ir.IntegerValue", _builtin(spark_xxhash64_of_named)(texts))
+    return cast("ir.IntegerValue", _function(HASH_OF_NAMED_TEXTS, 1)(texts))
 
 
 # ------------------------------------------------------------------ DuckDB's own functions
 
 
 @cache
-def _hash_of(count: int) -> Callable[..., ir.Value]:
+def _function(name: str, count: int) -> Callable[..., ir.Value]:
+    """A function of ``model/xxh64.py``, of ``count`` values of any types."""
     import ibis
 
-    def spark_xxhash64(*_: object) -> int:
+    def call(*_: object) -> int:
         raise NotImplementedError
 
-    named = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
-    spark_xxhash64.__signature__ = Signature(named)  # type: ignore[attr-defined]
-    spark_xxhash64.__annotations__ = {"return": int}
-    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(spark_xxhash64))
+    given = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
+    call.__signature__, call.__annotations__ = Signature(given), {"return": int}  # type: ignore[attr-defined]
+    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(call, name=name))
 
 
 def _is_like(text: ir.StringValue, pattern: str) -> ir.BooleanValue:
@@ -231,11 +232,6 @@ def _builtin(function: Callable[..., object]) -> Callable[..., ir.Value]:
     import ibis
 
     return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(function))
-
-
-def spark_xxhash64_of_named(texts) -> int:  # type: ignore[no-untyped-def]
-    """That of ``model/xxh64.py``."""
-    raise NotImplementedError
 
 
 def epoch_us(moment: datetime) -> int:

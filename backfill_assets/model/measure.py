@@ -10,15 +10,18 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model import landed_values
 from backfill_assets.model.canonical import (
     content_hash_as_before,
     content_hash_of_values,
@@ -28,16 +31,15 @@ from backfill_assets.model.canonical import (
 from backfill_assets.model.checks import asked_of, regexp_full_match
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
+from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.drift import DriftKind
-from backfill_assets.model.landed_values import typed_value
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    from ibis.expr.datatypes import DataType
 
 _ROW_HASH, _CONTENT_HASH, _VERSION = "_row_hash", "_content_hash", "1"
 _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
-_OF_DAY = 10
-"""The characters of a moment that say its day."""
 
 # ------------------------------------------------------------------ aggregates
 
@@ -104,16 +106,16 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
-    """How many received rows have a field that is not declared, lack one, or have a text that is not of its type."""
+    """How many rows that stand have a field that is not declared, lack one, or have a text that is not of its type."""
     differing = _differing(source, typed, rows).values()
-    return rows.count(where=reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
+    return _standing(rows, reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
 
 def fields_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> dict[str, ir.Scalar]:
-    """By kind and field, in how many received rows it is not as declared; and, named with ``_example``, a value."""
+    """By kind and field, in how many rows that stand it is not as declared; and, named with ``_example``, a value."""
     differing = {f"{kind.name} {name}": (name, each) for (kind, name), each in _differing(source, typed, rows).items()}
     examples = {f"{of}{EXAMPLE}": least(each.ifelse(rows[name], None)) for of, (name, each) in differing.items()}
-    return {of: rows.count(where=each) for of, (_, each) in differing.items()} | examples
+    return {of: _standing(rows, each) for of, (_, each) in differing.items()} | examples
 
 
 def undeclared_fields(rows: ir.Table) -> ir.Table:
@@ -122,15 +124,26 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
 
     is_json, keys = map(ibis.udf.scalar.builtin, (json_valid, json_keys))
     kept = _read_lines(rows).ifelse(rows.rescued, None)
-    named = rows.select("day", kept=is_json(kept).ifelse(kept, None)).filter(lambda row: row.kept.notnull())
-    each = named.select("day", "kept", field=keys(named.kept).unnest())
-    counted = each.group_by("day", "field").agg(rows=each.count(), kept=each.kept.min())
+    named = rows.select("day", counts=_counts(rows), kept=is_json(kept).ifelse(kept, None))
+    each = named.filter(named.kept.notnull()).select("day", "counts", "kept", field=keys(named.kept).unnest())
+    counted = each.group_by("day", "field").agg(rows=each.counts.sum().cast("int64"), kept=each.kept.min())
     entry = ibis.struct({name: counted[name] for name in ("field", "rows", "kept")})
     return counted.group_by("day").agg(fields=entry.collect().cast("json").cast("string"))
 
 
+def _standing(rows: ir.Table, which: ir.BooleanValue) -> ir.IntegerScalar:
+    """How many rows of ``which`` stand: a deletion has all that the row has which it cancels, and takes one away."""
+    return cast("ir.IntegerScalar", exact_sum(_counts(rows), which))
+
+
+def _counts(rows: ir.Table) -> ir.IntegerValue:
+    return cast("ir.IntegerValue", (rows.record_kind == DELETION).ifelse(-1, 1).cast("int64"))
+
+
 def _read_lines(rows: ir.Table) -> ir.BooleanValue:
-    return (rows.record_kind == "received") & rows.unparsed_line.isnull()
+    """Rows of lines that could be read, and the deletions of such rows; markers have no file."""
+    is_line = (rows.record_kind == "received") | ((rows.record_kind == DELETION) & rows.source_file.notnull())
+    return is_line & rows.unparsed_line.isnull()
 
 
 def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tuple[DriftKind, str], ir.BooleanValue]:
@@ -165,7 +178,7 @@ def json_keys(text: str) -> list[str]:
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
     """The day that a received row names, if it can be read and the row is on its arrival day all the same."""
     text = rows[source.event_day_field].cast("string")
-    named = typed_value(text, source.type_of(source.event_day_field)).left(_OF_DAY).try_cast("date")
+    named = landed_values.parsed(text, source.type_of(source.event_day_field)).try_cast("date")
     return (rows.day_is_arrival & rows.arrival_day.notnull()).ifelse(named, None)
 
 
@@ -187,6 +200,10 @@ class WrittenHash(ABC):
     @abstractmethod
     def column(self) -> Column:
         """As Spark computes it."""
+
+    @abstractmethod
+    def value(self, rows: ir.Table) -> ir.IntegerValue:
+        """The same, as DuckDB computes it."""
 
     def __call__(self, rows: ir.Table) -> ir.Scalar:
         return exact_sum(rows[self.name])
@@ -224,6 +241,20 @@ class RowHash(WrittenHash):
         nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name, kind in types.items() if is_nested(kind)]
         return F.xxhash64(*map(F.col, fields), *nullable, *shapes, *nested)
 
+    def value(self, rows: ir.Table) -> ir.IntegerValue:
+        """Raises :class:`InvalidRequest` for what is nested deeper than a list: its JSON is Spark's."""
+        types = {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
+        if nested := [name for name, kind in types.items() if is_nested(kind)]:
+            raise InvalidRequest(f"DuckDB has no hash of rows with what is nested in {', '.join(nested)}.")
+        values = {name: rows[name].cast(_as_read(kind)) for name, kind in types.items()}
+        nullable = [values[name].isnull() for name in types if self.contract.fields()[name].nullable]
+        lists = [values[name] for name, kind in types.items() if is_list(kind)]
+        several = lists if len(lists) > 1 else []
+        lengths = (each.length().cast("int32") for each in several)
+        return landed_values.hashed(
+            *values.values(), *nullable, *map(_nulls_of, lists), *lengths, *map(_has_nulls, several)
+        )
+
 
 def _has_null(name: str) -> Column:
     return F.exists(name, lambda item: item.isNull())
@@ -232,6 +263,22 @@ def _has_null(name: str) -> Column:
 def _nulls_of_list(name: str) -> Column:
     """Which items are null; null for a list without a null."""
     return F.when(_has_null(name), F.transform(name, lambda item: item.isNull()))
+
+
+def _as_read(kind: Any) -> DataType:
+    """The type of a column as rows of files have it."""
+    from ibis.expr.datatypes import DataType
+
+    return DataType.from_pyarrow(to_arrow_type(kind, timezone="UTC"))
+
+
+def _has_nulls(items: ir.ArrayValue) -> ir.BooleanValue:
+    return items.filter(lambda item: item.isnull()).length() > 0
+
+
+def _nulls_of(items: ir.ArrayValue) -> ir.ArrayValue:
+    """As :func:`_nulls_of_list`."""
+    return _has_nulls(items).ifelse(items.map(lambda item: item.isnull()), None)
 
 
 @dataclass(frozen=True)
@@ -266,6 +313,19 @@ class ContentHash(WrittenHash):
             known = F.when(in_newer_form(self.source), F.coalesce(*map(_if_carried, before), known)).otherwise(known)
         return F.when(F.col("arrival_day").isNotNull(), known)
 
+    def value(self, rows: ir.Table) -> ir.IntegerValue:
+        import ibis
+
+        sources = [each.source for each in self.by_fields_known()]
+        if self.form == "values":
+            return _carried_or_first(rows, [landed_values.content_hash_of_values(each, rows) for each in sources])
+        known = _carried_or_first(rows, [landed_values.raw_content_hash(each, rows) for each in sources])
+        if "timestamp" in map(self.source.type_of, self.source.columns):
+            before = [landed_values.content_hash_as_before(each, rows) for each in sources]
+            in_newer_form = landed_values.in_newer_form(self.source, rows)
+            known = in_newer_form.ifelse(ibis.coalesce(*_those_carried(rows, before), known), known)
+        return cast("ir.IntegerValue", rows["arrival_day"].notnull().ifelse(known, None))
+
     def over_all_fields(self) -> Column:
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
@@ -277,6 +337,18 @@ class ContentHash(WrittenHash):
 
 def _if_carried(computed: Column) -> Column:
     return F.when(computed == F.col("content_hash"), computed)
+
+
+def _carried_or_first(rows: ir.Table, computed: Sequence[ir.IntegerValue]) -> ir.IntegerValue:
+    import ibis
+
+    first, *others = computed
+    return cast("ir.IntegerValue", ibis.coalesce(*_those_carried(rows, computed), first)) if others else first
+
+
+def _those_carried(rows: ir.Table, computed: Sequence[ir.IntegerValue]) -> list[ir.Value]:
+    # A condition and what follows from it would each compute a hash.
+    return [(each == rows.content_hash).ifelse(rows.content_hash, None) for each in computed]
 
 
 def _without(source: Source, fields: Collection[str]) -> Source:

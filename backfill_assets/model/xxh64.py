@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.landed_values import HASH_OF_NAMED_TEXTS, HASH_OF_VALUES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -26,14 +28,12 @@ Numbers = npt.NDArray[np.int64]
 Rows = Numbers | slice
 Places = int | Numbers
 """Of each text, or of all of them."""
-OF_VALUES, OF_NAMED_TEXTS = "spark_xxhash64", "spark_xxhash64_of_named"
-"""The functions, as DuckDB knows them."""
 _SEED = 42
 # Without a dimension: numpy takes a third longer to compute with a number of its own.
 _P1, _P2, _P3 = (np.array(each, np.uint64) for each in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 _P4, _P5 = (np.array(each, np.uint64) for each in (0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5))
-_P1_P2 = np.array(0x60EA27EEADC0B5D6, np.uint64)
-"""The sum of both."""
+_LANES = np.array([[0x60EA27EEADC0B5D6], [0xC2B2AE3D27D4EB4F], [0], [0x61C8864E7A143579]], np.uint64)
+"""What the seeds of lanes are more: the sum of the first two primes, the second, nothing, and less the first."""
 _BITS = [np.array(bits, np.uint64) for bits in range(64)]
 _LOW_BYTE, _LOW_HALF = np.array(0xFF, np.uint64), np.array(0xFFFFFFFF, np.uint64)
 _STRIPE, _WORD, _HALF = 32, 8, 4
@@ -43,7 +43,7 @@ _DIGITS_OF_WORD = 18
 
 def register(connection: DuckDBPyConnection) -> None:
     """Make both functions known to ``connection``: of any number of values of any types, and of one struct of texts."""
-    for name, function in {OF_VALUES: hashes_of_values, OF_NAMED_TEXTS: hashes_of_named_texts}.items():
+    for name, function in {HASH_OF_VALUES: hashes_of_values, HASH_OF_NAMED_TEXTS: hashes_of_named_texts}.items():
         make = cast("Callable[..., object]", connection.create_function)
         make(name, function, None, "BIGINT", type="arrow", null_handling="special")
 
@@ -74,12 +74,13 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
     """The hashes of ``values``, which are texts if they have a ``prefix``."""
+    if values.null_count == len(values):
+        return seeds
     if not values.null_count:
         return _hashed(seeds, values, prefix)
     present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     hashes = seeds.copy()
-    if len(present):
-        hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
+    hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
     return hashes
 
 
@@ -92,21 +93,13 @@ def _hashed(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
         return _of_decimals(seeds, values)
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return _of_words(seeds, _numbers(values, np.uint64))
+    if pa.types.is_list(kind):
+        return _of_lists(seeds, values)
     if kind in _BY_TYPE:
         return _BY_TYPE[kind](seeds, values)
-    if kind not in (pa.string(), pa.binary()):
-        values = _as_binary(values)
-    return _of_texts(seeds, _texts(values, prefix))
-
-
-def _as_binary(values: pa.Array) -> pa.Array:
-    if (
-        pa.types.is_large_string(values.type)
-        or pa.types.is_large_binary(values.type)
-        or pa.types.is_string_view(values.type)
-    ):
-        return values.cast(pa.binary())
-    raise InvalidRequest(f"No hash of a row is made of values of the type {values.type}.")
+    if kind not in _TEXTS:
+        raise InvalidRequest(f"A hash of a row takes no values of the type {kind}.")
+    return _of_texts(seeds, _texts(values.cast(pa.binary()), prefix))
 
 
 def _numbers(values: pa.Array, kind: Any) -> Any:
@@ -121,10 +114,11 @@ def _of_integers(seeds: Words, values: pa.Array) -> Words:
 def _of_floats(seeds: Words, values: pa.Array) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
     numbers = _numbers(values, values.type.to_pandas_dtype())
-    plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
-    return (
-        _of_words(seeds, plain.view(np.uint64)) if plain.itemsize == _WORD else _of_halves(seeds, plain.view(np.uint32))
-    )
+    with np.errstate(invalid="ignore"):
+        plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
+    if plain.itemsize == _WORD:
+        return _of_words(seeds, plain.view(np.uint64))
+    return _of_halves(seeds, plain.view(np.uint32))
 
 
 def _of_decimals(seeds: Words, values: pa.Array) -> Words:
@@ -132,15 +126,34 @@ def _of_decimals(seeds: Words, values: pa.Array) -> Words:
     if values.type.precision <= _DIGITS_OF_WORD:
         halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 2 * _WORD * values.offset)
         return _of_words(seeds, halves[::2])
-    return _of_texts(seeds, _texts(pa.array(map(_bytes_of, values.to_pylist()), pa.binary()), b""))
+    return _of_texts(seeds, _shortest_bytes(values))
 
 
-def _bytes_of(number: Decimal) -> bytes:
-    sign, digits, _ = number.as_tuple()
-    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
-    return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
+def _shortest_bytes(values: pa.Array) -> _Texts:
+    """Of numbers of sixteen bytes those that are more than the sign, the most significant first."""
+    size = 2 * _WORD
+    first_last = np.frombuffer(values.buffers()[1], np.uint8, size * len(values), size * values.offset)
+    content = first_last.reshape(-1, size)[:, ::-1]
+    not_sign = content ^ (np.uint8(0xFF) * (content[:, :1] >> 7))
+    not_sign[:, -1] |= 1
+    rows, first = np.arange(len(values)), (not_sign != 0).argmax(axis=1)
+    # The first bit of the bytes is the sign's.
+    first = first - (not_sign[rows, first] >> 7)
+    data = np.concatenate([np.zeros(_STRIPE, np.uint8), content.ravel(), np.zeros(_STRIPE, np.uint8)])
+    return _at(data, _STRIPE + size * rows + first, size - first, b"", size)
 
 
+def _of_lists(seeds: Words, values: pa.Array) -> Words:
+    """Of item after item; nothing tells where a list ends."""
+    ends, hashes = values.offsets.to_numpy().astype(np.int64), seeds.copy()
+    lengths = ends[1:] - ends[:-1]
+    for number in range(int(lengths.max())):
+        some = np.flatnonzero(lengths > number)
+        hashes[some] = _with_values(hashes[some], values.values.take(pa.array(ends[some] + number)), b"")
+    return hashes
+
+
+_TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view())
 _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProxyType(
     {
         pa.int64(): lambda seeds, values: _of_words(seeds, _numbers(values, np.uint64)),
@@ -168,6 +181,8 @@ class _Texts:
     longest: int
     prefix: bytes
     count: int
+    apart: int
+    """How far one text is from the next, if all have one length."""
 
     def of_length(self, least: int) -> Rows | None:
         """The texts that are so long, or None if there are none."""
@@ -175,29 +190,47 @@ class _Texts:
 
     def words(self, places: Places, some: Rows = _ALL) -> Words:
         """The word at ``places`` of some texts, multiples of its size. What is behind a text is anything."""
-        first = places if isinstance(places, int) else int(places.min())
-        if isinstance(places, int) and places + _WORD <= len(self.prefix):
-            return np.frombuffer(self.prefix, np.uint64, 1, places)
+        if isinstance(places, int):
+            return self._words_at(places, some)
         read = self._read(places, some)
-        if first >= len(self.prefix):
+        if places.min() >= len(self.prefix):
             return read
-        known, mask = self._known(places)
-        return (read & mask) | known if isinstance(places, int) else (read & mask[some]) | known[some]
+        known, mask = _known(self.prefix)
+        of_prefix: Numbers = np.minimum(places[some], _STRIPE) >> 3
+        return (read & mask[of_prefix]) | known[of_prefix]
 
-    def _read(self, places: Places, some: Rows) -> Words:
+    def _words_at(self, place: int, some: Rows) -> Words:
+        if place + _WORD <= len(self.prefix):
+            return np.frombuffer(self.prefix, np.uint64, 1, place)
+        read = self._read(place, some)
+        if place >= len(self.prefix):
+            return read
+        known, mask = _known(self.prefix)
+        return (read & mask[place >> 3, ...]) | known[place >> 3, ...]
+
+    def stripes(self, place: int, some: Rows) -> Words:
+        """The four words from ``place`` on of some texts, one row each."""
+        read = self._read(place, some, _STRIPE // _WORD)
+        if place >= len(self.prefix):
+            return read
+        known, mask = (each[: len(read), np.newaxis] for each in _known(self.prefix))
+        return (read & mask) | known
+
+    def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
         """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
         at = self.starts + places
         if isinstance(at, int):
-            return np.ndarray((self.count,), "<u8", self.data, at, (self.longest - len(self.prefix),)).copy()
-        return np.ndarray((len(self.data) - _WORD + 1,), "<u8", self.data, strides=(1,))[at[some]]
+            size, apart = ((wide, self.count), (_WORD, self.apart)) if wide else ((self.count,), (self.apart,))
+            return np.ndarray(size, np.uint64, self.data, at, apart).copy()
+        window = np.ndarray((len(self.data) - _WORD + 1,), np.uint64, self.data, strides=(1,))
+        return window[at[some] + _WORD * np.arange(wide)[:, np.newaxis] if wide else at[some]]
 
-    def _known(self, places: Places) -> tuple[Any, Any]:
-        """The bytes of a word that are the prefix's, and which of its bits are not."""
-        own = bytes(2 * _STRIPE - len(self.prefix))
-        known = np.frombuffer(self.prefix + own, np.uint64)
-        mask = ~np.frombuffer(b"\xff" * len(self.prefix) + own, np.uint64)
-        at = min(places, _STRIPE) >> 3 if isinstance(places, int) else np.minimum(places, _STRIPE) >> 3
-        return known[at], mask[at]
+
+@lru_cache
+def _known(prefix: bytes) -> tuple[Words, Words]:
+    """Of the first words the bytes that are the prefix's, and which of their bits are not."""
+    own = bytes(2 * _STRIPE - len(prefix))
+    return np.frombuffer(prefix + own, np.uint64), ~np.frombuffer(b"\xff" * len(prefix) + own, np.uint64)
 
 
 def _texts(values: pa.Array, prefix: bytes) -> _Texts:
@@ -210,12 +243,18 @@ def _texts(values: pa.Array, prefix: bytes) -> _Texts:
     data = np.empty(size + 3 * _STRIPE, np.uint8)
     if size:
         data[_STRIPE : _STRIPE + size] = np.frombuffer(content, np.uint8, size, first)
-    before, lengths = len(prefix), ends[1:] - ends[:-1]
+    lengths = ends[1:] - ends[:-1]
+    return _at(data, ends[:-1] + (_STRIPE - first), lengths, prefix, int(lengths[0]))
+
+
+def _at(data: npt.NDArray[np.uint8], starts: Any, lengths: Any, prefix: bytes, apart: int) -> _Texts:
+    """The texts behind ``prefix`` that are so long, and that lie ``apart`` in ``data`` if all have one length."""
+    before = len(prefix)
     shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
     if shortest == longest:
-        return _Texts(data, _STRIPE - before, longest, shortest, longest, prefix, len(values))
-    starts = ends[:-1].astype(np.int64) + (_STRIPE - first - before)
-    return _Texts(data, starts, lengths.astype(np.int64) + before, shortest, longest, prefix, len(values))
+        return _Texts(data, int(starts[0]) - before, longest, shortest, longest, prefix, len(starts), apart)
+    starts, lengths = (each.astype(np.int64) + more for each, more in ((starts, -before), (lengths, before)))
+    return _Texts(data, starts, lengths, shortest, longest, prefix, len(starts), apart)
 
 
 def _of_texts(seeds: Words, texts: _Texts) -> Words:
@@ -231,12 +270,15 @@ def _of_texts(seeds: Words, texts: _Texts) -> Words:
 
 
 def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
-    lanes, rows = [seeds + _P1_P2, seeds + _P2, seeds.copy(), seeds - _P1], np.arange(texts.count)[long]
-    for at in range(0, texts.longest - _STRIPE + 1, _STRIPE):
-        longer = cast("Rows", texts.of_length(at + _STRIPE))
-        some = longer if isinstance(longer, slice) else np.searchsorted(rows, longer)
-        for number, lane in enumerate(lanes):
-            lanes[number] = _put(lane, some, _round(lane[some], texts.words(at + number * _WORD, longer)))
+    """Each word of a stripe has a lane of its own; texts of one number of stripes leave together."""
+    lanes, rows = seeds + _LANES, np.arange(texts.count)[long]
+    stripes = texts.lengths >> 5 if isinstance(texts.lengths, int) else texts.lengths[long] >> 5
+    for first, last in pairwise([0, *np.unique(stripes).tolist()]):
+        some = _those(stripes > first)
+        part = lanes[:, some]
+        for number in range(first, last):
+            part = _round(part, texts.stripes(number * _STRIPE, long if isinstance(some, slice) else rows[some]))
+        lanes[:, some] = part
     hashes = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
     for lane in lanes:
         hashes = (hashes ^ _rounded(lane)) * _P1 + _P4

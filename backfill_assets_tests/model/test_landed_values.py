@@ -6,23 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.compare import value_text
 from backfill_assets.judge.engine import engine
 from backfill_assets.landing.landed_lines import comparable
-from backfill_assets.model.canonical import key_value, landed_text, parsed
-from backfill_assets.model.declaration import landed_pattern
-from backfill_assets.model.landed_values import key_value as key_here
-from backfill_assets.model.landed_values import typed_value
+from backfill_assets.model import canonical, landed_values
+from backfill_assets.model.declaration import Source, landed_pattern
 from backfill_assets_tests.strategies.how_many import drawn
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 NUMBERS = [
     *("0", "-0", "+0", "7", "07", "+7", "-7", "--7", "+-7", "007", "7.", ".7", "7.0", "7.5", "7.50", "7.501", "-0.00"),
@@ -100,33 +102,71 @@ TEXTS: Sequence[str | None] = [
 ]
 BESIDE = [" ", "\n", "\r", "\r\n", "\n\r", "\n\n", "\t", "\v", "\f", "\x00", "\x1f", "\x7f", "\x85", "\xa0", "\u2028"]
 """What may stand before or behind a text."""
+NAME = "a\\b-c"
 KINDS = ("string", "bigint", "decimal(6,2)", "decimal(18,9)", "decimal(38,0)", "decimal(38,6)", "date", "timestamp")
 
-Values = Mapping[str, Sequence[tuple[str | None, str | None]]]
-"""By type, of each text the landed text of its value, and that of a key."""
+Values = Mapping[str, Sequence[tuple[object, ...]]]
+"""By type, all that is made of each text: first the landed text of its value."""
+
+
+def source_of(kind: str) -> Source:
+    """A source of texts of one type, each beside a name that says where the parts of a key end."""
+    return replace(SALES.source, fields=("text", "name"), types={"text": kind}, personal_fields={})
 
 
 def by_spark(spark: SparkSession, texts: Sequence[str | None]) -> Values:
-    rows = spark.createDataFrame(list(enumerate(texts)), "n int, text string")
-    columns = []
-    for number, kind in enumerate(KINDS):
-        source = replace(SALES.source, types={"text": kind})
-        value = landed_text(parsed(F.col("text"), kind), kind)
-        columns.append(F.struct(value, key_value(source, "text")).alias(str(number)))
-    found = rows.select("n", *columns).orderBy("n").collect()
+    rows = spark.createDataFrame([(n, text, None) for n, text in enumerate(texts)], "n int, text string, name string")
+    named = rows.withColumn("name", F.lit(NAME)).withColumn("unparsed_line", F.lit(None).cast("string"))
+    columns = [F.struct(*spark_values(source_of(kind), kind)).alias(str(n)) for n, kind in enumerate(KINDS)]
+    found = named.select("n", *columns).orderBy("n").collect()
     return {kind: [tuple(row[str(number)]) for row in found] for number, kind in enumerate(KINDS)}
+
+
+def spark_values(source: Source, kind: str) -> list[Column]:
+    value = canonical.parsed(F.col("text"), kind)
+    values = [
+        canonical.landed_text(value, kind),
+        canonical.canonical_text(F.col("text"), kind),
+        canonical.key_value(source, "text"),
+        canonical.key_text(source, "text"),
+        canonical.joined_key(source, ["text", "name", "text"]),
+        canonical.raw_content_hash(source),
+        canonical.content_hash_of_read(source, lambda _: value),
+        canonical.content_hash_as_before(source),
+        canonical.in_newer_form(source),
+        F.xxhash64(value, value.isNull(), F.col("text")),
+    ]
+    return [each.alias(str(number)) for number, each in enumerate(values)]
 
 
 def by_duckdb(texts: Sequence[str | None]) -> Values:
     import ibis
 
-    rows = ibis.memtable(pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())}))
-    found: dict[str, list[tuple[str | None, str | None]]] = {}
+    columns = {"n": range(len(texts)), "text": pa.array(texts, pa.string()), "name": [NAME] * len(texts)}
+    rows = ibis.memtable(pa.table(columns)).mutate(unparsed_line=ibis.null("string"))
+    found: dict[str, Sequence[tuple[object, ...]]] = {}
     with engine() as connection:
         for kind in KINDS:
-            values = rows.select("n", at=typed_value(rows.text, kind), key=key_here(rows.text, kind)).order_by("n")
-            found[kind] = [(value_text(row["at"]), row["key"]) for row in connection.to_pyarrow(values).to_pylist()]
+            values = rows.select("n", **ibis_values(source_of(kind), rows, kind)).order_by("n")
+            found[kind] = [tuple(row.values())[1:] for row in connection.to_pyarrow(values).to_pylist()]
     return found
+
+
+def ibis_values(source: Source, rows: ir.Table, kind: str) -> dict[str, ir.Value]:
+    value = landed_values.parsed(rows.text, kind)
+    values = [
+        landed_values.landed_text(value, kind),
+        landed_values.canonical_text(rows.text, kind),
+        landed_values.key_value(rows.text, kind),
+        landed_values.key_text(source, rows, "text"),
+        landed_values.joined_key(source, rows, ["text", "name", "text"]),
+        landed_values.raw_content_hash(source, rows),
+        landed_values.content_hash_of_read(source, rows, lambda _: value),
+        landed_values.content_hash_as_before(source, rows),
+        landed_values.in_newer_form(source, rows),
+        landed_values.hashed(value, value.isnull(), rows.text),
+    ]
+    return {f"value {number}": each for number, each in enumerate(values)}
 
 
 def by_python(texts: Sequence[str | None], kind: str) -> Sequence[str | None]:
@@ -144,12 +184,12 @@ def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
     for kind in KINDS:
         of_kind = zip(texts, here[kind], there[kind], strict=True)
         assert [(text, ours) for text, ours, theirs in of_kind if ours != theirs] == [], kind
-        by_value = zip(texts, by_python(texts, kind), (value for value, _ in there[kind]), strict=True)
+        by_value = zip(texts, by_python(texts, kind), (value for value, *_ in there[kind]), strict=True)
         differ = [(text, ours, theirs) for text, ours, theirs in by_value if not _are_equal(ours, theirs, kind)]
         assert [each for each in differ if not (each[0] or "").startswith("0000")] == [], kind
 
 
-def _are_equal(ours: str | None, theirs: str | None, kind: str) -> bool:
+def _are_equal(ours: object, theirs: object, kind: str) -> bool:
     is_number = kind.startswith("decimal") and ours is not None and theirs is not None
     return Decimal(str(ours)) == Decimal(str(theirs)) if is_number else ours == theirs
 
@@ -196,7 +236,7 @@ def test_moments_and_numbers_are_in_the_order_of_their_values(kind: str, texts: 
 
     rows = ibis.memtable({"text": texts, "n": range(len(texts))})
     with engine() as connection:
-        ordered = rows.select("n", at=typed_value(rows.text, kind)).order_by("n")
+        ordered = rows.select("n", at=landed_values.typed_value(rows.text, kind)).order_by("n")
         found = connection.to_pyarrow(ordered).column("at").to_pylist()
     assert None not in found and found == sorted(found)
     assert kind != "timestamp" or len({len(text) for text in found}) == 1

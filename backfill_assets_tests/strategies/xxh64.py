@@ -27,9 +27,14 @@ def xxh64(data: bytes, seed: int) -> int:
 
 def chained(values: Iterable[str], seed: int = 42) -> int:
     """The signed hash of several texts, each seeded by the one before, as Spark does it."""
+    return chained_bytes((value.encode() for value in values), seed)
+
+
+def chained_bytes(values: Iterable[bytes | None], seed: int = 42) -> int:
+    """The same of bytes; nulls are passed over."""
     hashed = seed
     for value in values:
-        hashed = xxh64(value.encode(), hashed)
+        hashed = hashed if value is None else xxh64(value, hashed)
     return hashed - (1 << 64) if hashed >> 63 else hashed
 
 
