@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from backfill_assets.model.declaration import landed_pattern
@@ -20,6 +23,16 @@ def key_value(text: ir.StringColumn, spark_type: str) -> ir.StringValue:
     """As ``key_value`` of ``model/canonical.py`` writes it: moments have no zeros at their end."""
     value = typed_value(text, spark_type)
     return value.re_replace("[.]?0*Z$", "Z") if spark_type == "timestamp" else value.cast("string")
+
+
+def joined_key(parts: Sequence[tuple[ir.StringColumn, str]]) -> ir.StringValue:
+    """The key that landed texts, each of a type, are joined to: as ``joined_key`` of ``model/canonical.py``."""
+    import ibis
+
+    texts = [text if kind == "string" else key_value(text, kind).fill_null(text) for text, kind in parts]
+    escaped = [text.replace("\\", "\\\\").replace("-", "\\-") for text in texts[:-1]]
+    lacking = reduce(or_, (text.fill_null("") == "" for text, _ in parts))
+    return lacking.ifelse(ibis.null("string"), ibis.literal("-").join([*escaped, texts[-1]]))
 
 
 def typed_value(text: ir.StringColumn, spark_type: str) -> ir.Value:

@@ -18,8 +18,9 @@ from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.compare import value_text
 from backfill_assets.judge.engine import engine
 from backfill_assets.landing.landed_lines import comparable
-from backfill_assets.model.canonical import key_value, landed_text, parsed
+from backfill_assets.model.canonical import joined_key, key_value, landed_text, parsed
 from backfill_assets.model.declaration import landed_pattern
+from backfill_assets.model.landed_values import joined_key as joined_here
 from backfill_assets.model.landed_values import key_value as key_here
 from backfill_assets.model.landed_values import typed_value
 from backfill_assets_tests.strategies.how_many import drawn
@@ -102,8 +103,8 @@ BESIDE = [" ", "\n", "\r", "\r\n", "\n\r", "\n\n", "\t", "\v", "\f", "\x00", "\x
 """What may stand before or behind a text."""
 KINDS = ("string", "bigint", "decimal(6,2)", "decimal(18,9)", "decimal(38,0)", "decimal(38,6)", "date", "timestamp")
 
-Values = Mapping[str, Sequence[tuple[str | None, str | None]]]
-"""By type, of each text the landed text of its value, and that of a key."""
+Values = Mapping[str, Sequence[tuple[str | None, ...]]]
+"""By type, of each text the landed text of its value, that of a key, and the key that two of it are joined to."""
 
 
 def by_spark(spark: SparkSession, texts: Sequence[str | None]) -> Values:
@@ -112,7 +113,9 @@ def by_spark(spark: SparkSession, texts: Sequence[str | None]) -> Values:
     for number, kind in enumerate(KINDS):
         source = replace(SALES.source, types={"text": kind})
         value = landed_text(parsed(F.col("text"), kind), kind)
-        columns.append(F.struct(value, key_value(source, "text")).alias(str(number)))
+        columns.append(
+            F.struct(value, key_value(source, "text"), joined_key(source, ("text", "text"))).alias(str(number))
+        )
     found = rows.select("n", *columns).orderBy("n").collect()
     return {kind: [tuple(row[str(number)]) for row in found] for number, kind in enumerate(KINDS)}
 
@@ -121,11 +124,13 @@ def by_duckdb(texts: Sequence[str | None]) -> Values:
     import ibis
 
     rows = ibis.memtable(pa.table({"n": range(len(texts)), "text": pa.array(texts, pa.string())}))
-    found: dict[str, list[tuple[str | None, str | None]]] = {}
+    found: dict[str, list[tuple[str | None, ...]]] = {}
     with engine() as connection:
         for kind in KINDS:
-            values = rows.select("n", at=typed_value(rows.text, kind), key=key_here(rows.text, kind)).order_by("n")
-            found[kind] = [(value_text(row["at"]), row["key"]) for row in connection.to_pyarrow(values).to_pylist()]
+            key, joined = key_here(rows.text, kind), joined_here([(rows.text, kind)] * 2)
+            values = rows.select("n", at=typed_value(rows.text, kind), key=key, joined=joined).order_by("n")
+            rows_here = connection.to_pyarrow(values).to_pylist()
+            found[kind] = [(value_text(row["at"]), row["key"], row["joined"]) for row in rows_here]
     return found
 
 
@@ -144,7 +149,7 @@ def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
     for kind in KINDS:
         of_kind = zip(texts, here[kind], there[kind], strict=True)
         assert [(text, ours) for text, ours, theirs in of_kind if ours != theirs] == [], kind
-        by_value = zip(texts, by_python(texts, kind), (value for value, _ in there[kind]), strict=True)
+        by_value = zip(texts, by_python(texts, kind), (value for value, *_ in there[kind]), strict=True)
         differ = [(text, ours, theirs) for text, ours, theirs in by_value if not _are_equal(ours, theirs, kind)]
         assert [each for each in differ if not (each[0] or "").startswith("0000")] == [], kind
 
