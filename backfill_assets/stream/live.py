@@ -33,6 +33,10 @@ STREAM_SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.streaming.metricsEnabled": "false",
+    # Hadoop's usual class for local files starts two processes for each file that it makes, to set its mode and that of
+    # a file with its checksum: a batch makes a file for each day of each table. Parquet's pages have checksums, too.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 """Settings of Spark for the process of a stream."""
 _MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
