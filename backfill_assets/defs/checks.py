@@ -39,7 +39,7 @@ BESIDE = "beside"
 """In it, too: a digest of what its sums were compared with."""
 MADE_OF = "made_of"
 """In the metadata of a gate that held a day back: the input fingerprint of what was built."""
-NOT_RUN = "not_run"
+NOT_RUN, HELD = "not_run", "held_back_in_it"
 """In the metadata of a check that was not run: the run that ended before it."""
 
 
@@ -155,10 +155,11 @@ def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluatio
     return verdict_of(table, FRESH, str(day), words, {PUBLICATION: publication}, passed=False)
 
 
-def not_run(table: str, check: str, day: str, run: str) -> dg.AssetCheckEvaluation:
-    """A warning, since nothing was found wrong."""
-    words = f"Not run: the run {run[:8]} ended before it. Launch the day again."
-    about = {NOT_RUN: dg.MetadataValue.dagster_run(run)}
+def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:
+    """A warning, since nothing was found wrong. ``held_back``: a gate of another day or table has ended ``run``."""
+    why = "in which a gate held days back, published none" if held_back else "ended before it"
+    words = f"Not run: the run {run[:8]}{',' * held_back} {why}. Launch the day again."
+    about = {NOT_RUN: dg.MetadataValue.dagster_run(run), **({HELD: True} if held_back else {})}
     return verdict_of(table, check, day, words, about, passed=False, is_warning=True)
 
 

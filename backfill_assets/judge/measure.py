@@ -29,6 +29,7 @@ from backfill_assets.model.canonical import sum_of_hashes
 from backfill_assets.model.checks import KINDS, CheckKind
 from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Metrics, Table
+from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.drift import FIELDS, NOT_AS_DECLARED, DriftKind, FieldRows, as_text
 from backfill_assets.model.measure import RowHash, WrittenHash, fields_not_as_declared, hashes_of, undeclared_fields
 from backfill_assets.quality import measures
@@ -81,7 +82,7 @@ def measure_files(
     if shown:
         texts = _measured(storage, columns, of_days(files, shown), query(table.contract, measures.examples(table)))
         found |= {day: {**found[day], **texts[day]} for day in shown}
-    if drifting := [day for day, has in found.items() if has.get(NOT_AS_DECLARED)]:
+    if drifting := [day for day, has in found.items() if has.get(NOT_AS_DECLARED) or has.get(DELETED)]:
         fields = _fields_not_as_declared(storage, table, of_days(files, drifting))
         found |= {day: {**found[day], FIELDS: fields[day]} for day in drifting}
     return {day: measures.complete(has, table) for day, has in found.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 DELETION = "deletion"
 """The kind of a raw row that cancels one other row: in all its columns but these, it is equal to that one."""
 DELETED = "deleted"
@@ -14,3 +16,9 @@ OF_DELETIONS = (DELETED, DELETED_HASHES, DELETED_MARKERS)
 """Only days with deletions have these metrics: a day without them is recorded as it was before there were any."""
 REFRESH = "source-side refresh"
 """How the reason of a publication that brings deletions begins, in the publication log."""
+
+
+def count_standing(metrics: Mapping[str, object], of: str = "") -> int:
+    """The rows that stand, of metrics whose names begin with ``of``: a deletion is a row, and so is what it cancels."""
+    taken = sum(int(str(metrics.get(f"{of}{each}") or 0)) for each in (DELETED, DELETED_MARKERS))
+    return int(str(metrics.get(f"{of}rows") or 0)) - 2 * taken

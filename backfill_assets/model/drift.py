@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import groupby, islice
 
 from backfill_assets.model.declaration import EXAMPLE, Metrics, RuleOutcome, Source
+from backfill_assets.model.deletion import DELETED
 from backfill_assets.text import escape_controls, format_count, percent
 
 RULE = "as_declared"
@@ -101,7 +102,7 @@ class Drift:
     days: int
     rows: int
     of: int
-    """The rows received on these days."""
+    """The rows of these days that were received, and not taken back."""
     example: str
 
     @property
@@ -161,9 +162,9 @@ def _of_day(source: Source, metrics: Metrics) -> list[FieldRows]:
         each
         for each in from_text(metrics.get(FIELDS))
         if (each.field not in source.fields if each.kind is DriftKind.UNDECLARED else each.field in source.columns)
-        and (each.kind is DriftKind.UNDECLARED or each.rows > least)
+        and each.rows > (0 if each.kind is DriftKind.UNDECLARED else least)
     ]
 
 
 def _received(metrics: Metrics) -> int:
-    return int(metrics.get("received") or 0)
+    return int(metrics.get("received") or 0) - int(metrics.get(DELETED) or 0)

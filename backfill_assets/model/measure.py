@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -28,6 +28,7 @@ from backfill_assets.model.canonical import (
 from backfill_assets.model.checks import asked_of, regexp_full_match
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
+from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.drift import DriftKind
 from backfill_assets.model.landed_values import typed_value
 
@@ -104,16 +105,16 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
-    """How many received rows have a field that is not declared, lack one, or have a text that is not of its type."""
+    """How many rows that stand have a field that is not declared, lack one, or have a text that is not of its type."""
     differing = _differing(source, typed, rows).values()
-    return rows.count(where=reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
+    return _standing(rows, reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
 
 def fields_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> dict[str, ir.Scalar]:
-    """By kind and field, in how many received rows it is not as declared; and, named with ``_example``, a value."""
+    """By kind and field, in how many rows that stand it is not as declared; and, named with ``_example``, a value."""
     differing = {f"{kind.name} {name}": (name, each) for (kind, name), each in _differing(source, typed, rows).items()}
     examples = {f"{of}{EXAMPLE}": least(each.ifelse(rows[name], None)) for of, (name, each) in differing.items()}
-    return {of: rows.count(where=each) for of, (_, each) in differing.items()} | examples
+    return {of: _standing(rows, each) for of, (_, each) in differing.items()} | examples
 
 
 def undeclared_fields(rows: ir.Table) -> ir.Table:
@@ -122,15 +123,26 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
 
     is_json, keys = map(ibis.udf.scalar.builtin, (json_valid, json_keys))
     kept = _read_lines(rows).ifelse(rows.rescued, None)
-    named = rows.select("day", kept=is_json(kept).ifelse(kept, None)).filter(lambda row: row.kept.notnull())
-    each = named.select("day", "kept", field=keys(named.kept).unnest())
-    counted = each.group_by("day", "field").agg(rows=each.count(), kept=each.kept.min())
+    named = rows.select("day", counts=_counts(rows), kept=is_json(kept).ifelse(kept, None))
+    each = named.filter(named.kept.notnull()).select("day", "counts", "kept", field=keys(named.kept).unnest())
+    counted = each.group_by("day", "field").agg(rows=each.counts.sum().cast("int64"), kept=each.kept.min())
     entry = ibis.struct({name: counted[name] for name in ("field", "rows", "kept")})
     return counted.group_by("day").agg(fields=entry.collect().cast("json").cast("string"))
 
 
+def _standing(rows: ir.Table, which: ir.BooleanValue) -> ir.IntegerScalar:
+    """How many rows of ``which`` stand: a deletion has all that the row has which it cancels, and takes one away."""
+    return cast("ir.IntegerScalar", exact_sum(_counts(rows), which))
+
+
+def _counts(rows: ir.Table) -> ir.IntegerValue:
+    return cast("ir.IntegerValue", (rows.record_kind == DELETION).ifelse(-1, 1).cast("int64"))
+
+
 def _read_lines(rows: ir.Table) -> ir.BooleanValue:
-    return (rows.record_kind == "received") & rows.unparsed_line.isnull()
+    """Rows of lines that could be read, and the deletions of such rows; markers have no file."""
+    is_line = (rows.record_kind == "received") | ((rows.record_kind == DELETION) & rows.source_file.notnull())
+    return is_line & rows.unparsed_line.isnull()
 
 
 def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tuple[DriftKind, str], ir.BooleanValue]:

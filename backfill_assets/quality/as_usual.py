@@ -19,7 +19,7 @@ from typing import Literal
 
 from backfill_assets.days import Cadence
 from backfill_assets.model.declaration import FROM, OWN, Metrics, RuleOutcome, Step, Table
-from backfill_assets.model.deletion import DELETED, DELETED_MARKERS
+from backfill_assets.model.deletion import count_standing
 from backfill_assets.text import format_count
 
 RULE = "as_usual"
@@ -180,10 +180,9 @@ def _standing(day: Metrics, metric: str) -> float | None:
     """A metric of ``day``; of rows those that stand: a deletion is a row of raw, and so is the row that it cancels."""
     if (value := day.get(metric)) is None:
         return None
-    table = metric.removesuffix("rows")
-    if table == metric or (table and not table.endswith(".")):
-        return float(value)
-    return float(value) - sum(2 * float(day.get(f"{table}{taken}") or 0) for taken in (DELETED, DELETED_MARKERS))
+    of = metric.removesuffix("rows")
+    counts_rows = of != metric and (not of or of.endswith("."))
+    return float(count_standing(day, of) if counts_rows else value)
 
 
 def _band(figure: Figure, days: DaysMetrics, day: date, cadence: Cadence, beyond: float) -> tuple[Band | None, str]:

@@ -160,6 +160,8 @@ class RepairContext:
     """Days that were published again since such a check judged them: it is about to do so anew."""
     not_run: Mapping[TableDay, str] = field(default_factory=dict)
     """Days whose last run ended before their gates were judged, with that run."""
+    held_back_in: Collection[str] = ()
+    """Those of these runs that published nothing since a gate of another day or table held it back."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
     """What people have closed, by the id of the incident."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
@@ -345,7 +347,7 @@ class RepairContext:
             reference=bool(moved) and looks_back.issuperset(key.table for key in moved),
             changed=stale.reason is StaleReason.INPUT_CHANGED,
             missing=stale.reason is StaleReason.MISSING,
-            run_failed=any(key in self.not_run for key in keys),
+            run_failed=any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run),
             gates=gate.words if gate else "",
             asks=next(filter(None, map(self._asks, from_raw)), ""),
             rolled_back=undo is not None and undo.state is UndoIs.HELD,
@@ -353,6 +355,16 @@ class RepairContext:
             version_gone=gone and step.source is None,
             edited=edited.why if edited else "",
         )
+
+    def _run_failed(self, run: str) -> bool:
+        """A run that a gate ended did what it ought to; while the gate holds its day back, the others follow that."""
+        return run not in self.held_back_in or run in self._runs_held_back
+
+    @cached_property
+    def _runs_held_back(self) -> set[str]:
+        """The runs of gates that a repair would fail again."""
+        held = (self.fails_again(StaleDay(*key, StaleReason.MISSING, "")) for key in self.failed_gates)
+        return {gate.run for gate in held if gate}
 
     def _asks(self, key: TableDay) -> str:
         """Why the source leaves the late rows of a day of raw to a person; empty if it does not."""

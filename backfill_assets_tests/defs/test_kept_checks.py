@@ -13,9 +13,10 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
 )
 
+from backfill_assets.days import TableDay
 from backfill_assets.defs import watchdogs
-from backfill_assets.defs.checks import NOT_RUN, WATCHDOG, check_key, gate_keys
-from backfill_assets.defs.dagster_internals import newest_evaluations
+from backfill_assets.defs.checks import HELD, NOT_RUN, WATCHDOG, check_key, gate_keys, verdict_of
+from backfill_assets.defs.dagster_internals import newest_evaluations, report_checks
 from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
@@ -125,9 +126,23 @@ def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: P
     assert str(gates[DAYS[0]].description).startswith(f"not run in {run.run_id[:8]}, which ended before it: ")
     assert "publication p1" in str(gates[DAYS[0]].description)
     assert place.was_not_run(KEYS, third) and gates[third].severity == dg.AssetCheckSeverity.WARN
-    assert str(gates[third].description).startswith("Not run: ")
+    assert str(gates[third].description) == f"Not run: the run {run.run_id[:8]} ended before it. Launch the day again."
+    assert HELD not in gates[third].metadata
     assert place.newest(WATCHDOG, DAYS[0]).passed
     assert place.failed_gates() == set()
+
+
+def test_a_run_that_a_gate_has_ended_is_told_from_one_that_was_killed(place: Place) -> None:
+    third = "2017-03-03"
+    run = place.planned(third)
+    report_checks(place.instance, run.run_id, [verdict_of(TABLE, KEYS, DAYS[0], "one key twice", {}, passed=False)])
+    place.instance.report_run_failed(run)
+    place.put_right()
+    said = place.newest(KEYS, third)
+    assert "in which a gate held days back, published none. Launch the day again." in str(said.description)
+    _, not_run, held_back = _failed_gates(place.instance, gate_keys(steps_of(SMALL.steps, [TABLE])))
+    assert not_run[TableDay(TABLE, date.fromisoformat(third))] == run.run_id
+    assert held_back == {run.run_id}
 
 
 def test_checks_of_a_day_that_never_had_data_are_not_failed(place: Place) -> None:

@@ -36,6 +36,8 @@ LINE: dict[str, Any] = {
     "content_hash": 0,
 }
 
+DELETED: dict[str, Any] = {"record_kind": "deletion", "arrival_day": None}
+
 
 def measured(folder: Path, days: Mapping[date, Sequence[Mapping[str, Any]]]) -> Mapping[date, Mapping[str, Any]]:
     """The metrics of lines that are as :data:`LINE` but for what is said of each, with hashes that nobody asks for."""
@@ -69,7 +71,14 @@ def measured(folder: Path, days: Mapping[date, Sequence[Mapping[str, Any]]]) -> 
         ([{"rescued": "no JSON"}, {"rescued": '["a"]'}], 2, []),
         # Of a line that is no object, and of a marker, there are no fields.
         ([{**dict.fromkeys(LINE.keys() - {"record_kind", "content_hash"}), "unparsed_line": "{"}], 0, []),
-        ([{"record_kind": "supersession", "arrival_day": None, "store_id": None}], 0, []),
+        ([{"record_kind": "supersession", "source_file": None, "arrival_day": None, "store_id": None}], 0, []),
+        # What its source took back does not count, nor does the deletion.
+        ([{"quantity": "one"}, {"quantity": "one", **DELETED}, {}], 0, []),
+        ([{"rescued": '{"x":"1"}'}, {"rescued": '{"x":"1"}', **DELETED}, {"store_id": None}], 1,
+         [("MISSING", "store_id", 1, "")]),
+        # Of the publication that brings the deletion alone, to be added to what the day had.
+        ([{"quantity": "one", **DELETED}, {"rescued": '{"x":"1"}'}], 0,
+         [("RETYPED", "quantity", -1, "one"), ("UNDECLARED", "x", 1, "1")]),
     ],
 )  # fmt: skip
 def test_fields_of_a_day(tmp_path: Path, lines: Sequence[dict[str, Any]], count: int, fields: list[Any]) -> None:

@@ -13,7 +13,7 @@ from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.findings import WrongDay, fault_evidence, saying
 from backfill_assets.upkeep.incidents import Closing, Incident
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, digest_beside
+from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, digest_beside
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.healing import AGREES, COMPARED
 from backfill_assets_tests.upkeep.weeks import DAYS, MONDAY, D, E, late, one_version_world, overwritten
@@ -78,6 +78,34 @@ def test_checks_that_fail_on_one_day_are_one_finding_with_the_graver_cause(world
         said["as_declared"],
         (said["as_usual"],),
     )
+
+
+@pytest.mark.parametrize(
+    ("ended_by_a_gate", "made_of", "cause"),
+    [
+        (False, None, Cause.FAILED_RUN),
+        (True, None, Cause.NEVER_BUILT),
+        (True, "what is no more", Cause.NEVER_BUILT),
+        (True, "what there is", Cause.FAILED_RUN),
+    ],
+)
+def test_a_run_that_a_gate_has_ended_did_not_fail(
+    world: World, ended_by_a_gate: bool, made_of: str | None, cause: Cause
+) -> None:
+    """While the gate would fail again, the days beside it follow from that; when it would not, they wait as any do."""
+    for day in (D, E):
+        del world.states[TableDay("fact", day)], world.newest["fact"][day], world.pinned["fact"][day]
+    (step,) = (each for each in COMPARED if each.name == "fact")
+    key = TableDay("fact", E)
+    seen: dict[str, object] = {"not_run": {TableDay("fact", D): "run-1", TableDay("fact", E): "run-1"}}
+    if ended_by_a_gate:
+        seen |= {"held_back_in": {"run-1"}}
+    if made_of is not None:
+        wanted = RepairContext(COMPARED, world.observed())._wanted(step, E)
+        gate = HeldByGates("broken", wanted if made_of == "what there is" else made_of, "run-1")
+        seen |= {"failed_gates": {key: gate}}
+    found = {each.key: each.cause for each in _decide(world, **seen).findings}
+    assert found[TableDay("fact", D)] is cause
 
 
 def test_what_is_said_of_rows_that_are_gone_opens_nothing_and_closes_nothing(world: World) -> None:

@@ -23,6 +23,7 @@ from backfill_assets.defs.checks import (
     BROKEN,
     DELIVERED,
     DELIVERED_AS_USUAL,
+    HELD,
     LOST,
     MADE_OF,
     NOT_RUN,
@@ -228,7 +229,7 @@ def look(
         for day in days
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
-    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    gates, not_run, held_back = _failed_gates(instance, gate_keys(tables.catalog.steps))
     suspicions, judged_before = _suspicions(instance, names, observed.states)
     steps = observed.with_current(tables.catalog.steps)
     return RepairContext(
@@ -245,6 +246,7 @@ def look(
         judged_before=judged_before,
         closings=book.closings(),
         not_run=not_run,
+        held_back_in=held_back,
         busy=busy,
         failed_gates=gates,
         held_by_streams=held_by_streams(storage, observed.states, steps, now),
@@ -348,17 +350,19 @@ def _suspicions(
 
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
-) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str]]:
-    """Days that a gate holds back; and those whose run was killed before: nothing was found wrong with them."""
+) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str], set[str]]:
+    """Days that a gate holds back; those whose run ended before their gates; the runs that gates of others ended."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: dict[TableDay, str] = {}
+    held_back: set[str] = set()
     for key, said in _said_of_failed(instance, gates):
         verdict = said.verdict
         if NOT_RUN in verdict.metadata:
-            not_run[key] = str(verdict.metadata[NOT_RUN].value)
+            run = not_run[key] = str(verdict.metadata[NOT_RUN].value)
+            held_back |= {run} if HELD in verdict.metadata else set()
         elif verdict.severity is dg.AssetCheckSeverity.ERROR:
             made_of = verdict.metadata.get(MADE_OF)
             before = [failed[key].words] if key in failed else []
             words = "; ".join([*before, verdict.description or verdict.check_name])
             failed[key] = HeldByGates(words, str(made_of.value) if made_of else "", said.run)
-    return failed, not_run
+    return failed, not_run, held_back

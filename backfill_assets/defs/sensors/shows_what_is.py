@@ -371,17 +371,25 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
         publications = {str(state.day): state.publication for state in of_table}
         for day, verdict in newest_verdicts(shown.instance, table, publications).items():
             said[table, day, WATCHDOG] = verdict
-    nothing = _days_without_data(shown, planned)
+    nothing, held_back = _days_without_data(shown, planned), _held_back_in(shown.instance, run)
     for each in planned:
         before = said.get((each.table, each.day, each.check))
         if before is None:
             if TableDay(each.table, parse_day(each.day)) in nothing:
                 yield without_data(each.table, each.check, each.day)
             else:
-                yield not_run(each.table, each.check, each.day, run)
+                yield not_run(each.table, each.check, each.day, run, held_back=held_back)
             continue
         target = targets(shown.instance, each.table, [each.day]).get(each.day)
         yield again(before, target, f"not run in {run[:8]}, which ended before it")
+
+
+def _held_back_in(instance: dg.DagsterInstance, run: str) -> bool:
+    """Did a gate fail in this run? Then it did what it ought to: nothing ended it."""
+    events = instance.get_records_for_run(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
+    logged = (each.event_log_entry.dagster_event for each in events)
+    said = [each.asset_check_evaluation_data for each in logged if each is not None]
+    return any(not each.passed and each.severity is dg.AssetCheckSeverity.ERROR for each in said)
 
 
 def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[TableDay]:
