@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial, reduce
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -14,14 +16,22 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.judge.changed_keys import (
+    KeyedFiles,
+    copied_columns,
+    count_rows_of_keys,
+    keys_of_raw,
+    rows_of_other_keys,
+)
 from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.lakehouse.rows import FILE, path_in, rows_and_files, stage, take_in, write
+from backfill_assets.lakehouse.rows import rows_and_files, stage, take_in, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.model.canonical import joined_key, parsed
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DUPLICATES, DayFacts, Metrics, RuleOutcome, Step, Table
@@ -120,17 +130,15 @@ def _without_duplicates(
 def _find_keys(
     growth: Growth, raw: Table, refinement: Refinement, new_rows: DataFrame, gains: Mapping[date, Gain]
 ) -> ChangedKeys:
-    """One job: where raw had the new keys before, and where the refined table and those that follow have them now."""
-    days, growing = growth.chunk.days, growth.growing
-    changed = changed_keys(new_rows, refinement)
-    old = tuple(file for day in days for file in gains[day].old)
-    columns = tuple(F.col(name) for name in refinement.key)
-    places = [KeyedFiles(raw.name, old, key_of_landed(refinement), growth.rows(raw, old))]
+    """Where raw had the new keys before, and where the refined table and those that follow have them now."""
+    days, growing, storage = growth.chunk.days, growth.growing, growth.storage
+    new, old = (tuple(chain.from_iterable(getattr(gains[day], part) for day in days)) for part in ("new", "old"))
+    values = keys_of_raw(storage, KeyedFiles(raw, new), refinement)
     bronze = growth.chunk.step.tables[0]
-    for table in (bronze, *_followers(growing.steps, bronze.name, refinement.key)):
-        found = growing.files_of(table.name, days)
-        places.append(KeyedFiles(table.name, found, columns, growth.rows(table, found)))
-    return ChangedKeys(changed, count_rows_of_keys(places, changed), refinement.key)
+    tables = (bronze, *_followers(growing.steps, bronze.name, refinement.key))
+    places = [KeyedFiles(table, growing.files_of(table.name, days)) for table in tables]
+    counts = count_rows_of_keys(storage, refinement, values, KeyedFiles(raw, old), places)
+    return ChangedKeys(changed_keys(new_rows, refinement), values, counts, refinement.key)
 
 
 def _followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Table]:
@@ -249,14 +257,13 @@ class Growth:
         published = self.growing.files[table.name]
         choices = {day: grown_content.choose_files(published[day], counts) for day in self.chunk.days}
         went = [file for choice in choices.values() for file in choice.rewritten]
-        parts = {"came": rows.select(*names)}
+        came = rows.select(*names)
+        parts: dict[str, Callable[[], list[AddedFile]]] = {"came": partial(write, came, timeline, table)}
         if went:
-            columns = [F.col(name) for name in keys.key]
-            staying = of_keys(self.rows(table, went), columns, keys.changed, others=True)
-            parts["stayed"] = staying.select(*names).repartition("day")
-        files = side_by_side(self.spark, {part: partial(write, own, timeline, table) for part, own in parts.items()})
-        for part, own in files.items():
-            take_in(own, parts[part].schema, timeline, self.staged_as)
+            parts["stayed"] = partial(_copy_others, self.storage, KeyedFiles(table, went), keys, timeline)
+        files = side_by_side(self.spark, parts)
+        for own in files.values():
+            take_in(own, came.schema, timeline, self.staged_as)
         measured = {part: measured_files(self.spark, table, timeline, own) for part, own in files.items()}
         gone = measure_files(self.storage, table, files_by_day(table.name, went), partial(self.rows, table, went))
         grown = {}
@@ -264,9 +271,9 @@ class Growth:
             new, old = (_of_day(timeline, files.get(part, ()), day) for part in ("came", "stayed"))
             self.growing.grown[TableDay(table.name, day)] = Gain(new, keys=keys)
             _require_all_that_stays(table, day, choices[day], counts, sum(file.rows for file in old))
-            came, stayed = (measured.get(part, {}).get(day, {}) for part in ("came", "stayed"))
+            added, stayed = (measured.get(part, {}).get(day, {}) for part in ("came", "stayed"))
             removed = grown_content.without(gone.get(day, {}), stayed, metric_names(table))
-            grown[day] = self.grown(table, day, (*choices[day].kept, *new, *old), removed, came)
+            grown[day] = self.grown(table, day, (*choices[day].kept, *new, *old), removed, added)
         return grown
 
     def add_rows(self, table: Table, rows: DataFrame) -> dict[date, GrownTable]:
@@ -320,6 +327,17 @@ class Growth:
         return replace(with_verdict(content, rules), staged_ms=before.staged_ms)
 
 
+def _copy_others(storage: Storage, went: KeyedFiles, keys: ChangedKeys, timeline: Timeline) -> list[AddedFile]:
+    """The rows of the files that go whose keys have not changed, in a new file a day: copied as they are."""
+    folder, columns = write_folder(), copied_columns(went.table)
+    copied = rows_of_other_keys(storage, went, keys.key, keys.values)
+    for day, parts in groupby(copied, key=itemgetter(0)):
+        with storage.parquet_writer(f"{timeline.path}/{folder}/day={day}/part-0.zstd.parquet", columns) as writer:
+            for _, rows in parts:
+                writer.write_table(rows)
+    return written_files(storage, timeline.path, folder)
+
+
 def _of_day(timeline: Timeline, files: Sequence[AddedFile], day: date) -> tuple[AddedFile, ...]:
     return tuple(file.below(timeline.folder) for file in files if file.day == str(day))
 
@@ -354,16 +372,6 @@ def _why_whole(table: Table, facts: DayFacts) -> str:
 # ------------------------------------------------------------------ which keys raw brought, and where they are now
 
 
-@dataclass(frozen=True)
-class KeyedFiles:
-    """Files of a table, and the columns of its rows that hold a key."""
-
-    table: str
-    files: tuple[AddedFile, ...]
-    key: tuple[Column, ...]
-    rows: DataFrame
-
-
 def key_of_landed(refinement: Refinement) -> tuple[Column, ...]:
     """The typed key of a raw row, made of its landed texts alone; null where a part of it cannot be read."""
     return tuple(_typed(refinement, name) for name in refinement.key)
@@ -381,34 +389,17 @@ def changed_keys(new: DataFrame, refinement: Refinement) -> DataFrame:
     return new.select(F.col("day").alias(_CHANGED_DAY), *key)
 
 
-def of_keys(rows: DataFrame, key: Sequence[Column], changed: DataFrame, *, others: bool = False) -> DataFrame:
-    """The ``rows`` whose day and key are among ``changed``, or with ``others`` all others. They keep their columns."""
+def of_keys(rows: DataFrame, key: Sequence[Column], changed: DataFrame) -> DataFrame:
+    """The ``rows`` whose day and key are among ``changed``. They keep their columns."""
     same = [F.col(_changed(number)).eqNullSafe(column) for number, column in enumerate(key)]
     condition = reduce(Column.__and__, same, F.col("day") == F.col(_CHANGED_DAY))
-    return rows.join(F.broadcast(changed), condition, "left_anti" if others else "left_semi")
-
-
-def count_rows_of_keys(places: Sequence[KeyedFiles], changed: DataFrame) -> dict[str, dict[str, int]]:
-    """How many rows of ``changed`` keys each file has, by table and path: one job over the columns of the keys."""
-    found: dict[str, dict[str, int]] = {place.table: {} for place in places}
-    counted = [_count(place, changed) for place in places if place.files]
-    if not counted:
-        return found
-    for row in reduce(DataFrame.unionByName, counted).collect():
-        found[row["table"]][path_in(row["table"], row[FILE])] = row["rows"]
-    return found
+    return rows.join(F.broadcast(changed), condition, "left_semi")
 
 
 def keys_in(storage: Storage, table: str, files: Sequence[AddedFile], key: Sequence[str]) -> set[tuple[object, ...]]:
     """The keys of the rows in a few ``files`` of ``table``, read without Spark."""
     batches = (batch for file in files for batch in storage.parquet_batches(f"{table}/{file.path}", _ROWS_AT_ONCE, key))
     return {row for batch in batches for row in zip(*(batch.column(name).to_pylist() for name in key), strict=True)}
-
-
-def _count(place: KeyedFiles, changed: DataFrame) -> DataFrame:
-    keyed = place.rows.select("day", FILE, *(each.alias(f"key {n}") for n, each in enumerate(place.key)))
-    matching = of_keys(keyed, [F.col(f"key {n}") for n in range(len(place.key))], changed)
-    return matching.groupBy(FILE).agg(F.count("*").alias("rows")).withColumn("table", F.lit(place.table))
 
 
 def _changed(number: int) -> str:

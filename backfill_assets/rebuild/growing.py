@@ -67,6 +67,8 @@ class ChangedKeys:
     """The keys that raw brought, and how many of their rows each file has, by table and path."""
 
     changed: DataFrame
+    values: pa.Table
+    """The same for DuckDB: each once."""
     counts: Mapping[str, Mapping[str, int]]
     key: tuple[str, ...]
     """The columns of the key in the refined table and in those that follow it by rows."""

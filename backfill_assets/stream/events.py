@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -106,6 +105,15 @@ def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
 
 
+def by_day(rows: DataFrame, tasks: int) -> DataFrame:
+    """Raw ``rows`` as so many ``tasks`` write them best: late ones are few, and have a file for each of their days.
+
+    Otherwise each partition of a topic would leave a file on each day that it names, with every batch.
+    """
+    shared = F.when(F.col("day") == F.col("arrival_day"), F.col("source_line")).otherwise(F.unix_date("day"))
+    return rows.repartitionById(tasks, F.pmod(shared, F.lit(tasks)).cast("int"))
+
+
 def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:
     return events.select(
         value.alias("value"),
@@ -120,10 +128,19 @@ def _file(topic: str) -> Column:
 
 
 def within(ranges: Sequence[OffsetRange]) -> Column:
-    """Whether an event is in one of ``ranges``."""
-    partition, offset = F.col("partition"), F.col("offset")
-    parts = ((partition == each.partition) & offset.between(each.first, each.end - 1) for each in ranges)
-    return reduce(or_, parts, F.lit(False))
+    """Whether an event is in one of ``ranges``.
+
+    The offsets are data, and no part of the code that Spark generates: each batch would compile code of its own, and
+    Java would begin again to see what is worth its second compiler.
+    """
+    of = {each.partition: each for each in ranges}
+    all_parts = [of.get(number, OffsetRange(number, 0, 0)) for number in range(max(of, default=0) + 1)]
+    first, end = (_of_partition(part) for part in ([e.first for e in all_parts], [e.end for e in all_parts]))
+    return (F.col("offset") >= first) & (F.col("offset") < end)
+
+
+def _of_partition(offsets: Sequence[int]) -> Column:
+    return F.get(F.array(*(F.lit(offset).cast("bigint") for offset in offsets)), F.col("partition"))
 
 
 def _text(value: Column) -> Column:

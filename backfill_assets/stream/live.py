@@ -35,6 +35,14 @@ STREAM_SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 """Settings of Spark for the process of a stream."""
+_ON_A_DISK = {
+    # Hadoop's usual class for local files starts two processes for each file that it makes, to set its mode and that of
+    # a file with its checksum: a batch makes a file for each day of each table. Parquet's pages have checksums, too.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+}
+"""Settings where the lakehouse is a folder. What writes to a bucket keeps its parts in local files, and asks for the
+usual class."""
 _MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
 _HEAP = "2g"
 """A micro-batch is small, and Java would take what it may have: a quarter of the machine for hours, for nothing."""
@@ -52,14 +60,14 @@ _FOLLOW_AGAIN = timedelta(seconds=60)
 OnBatch = Callable[["DataFrame", int], None]
 
 
-def stream_settings(profile: Mapping[str, str], usual_memory: str) -> dict[str, str]:
+def stream_settings(profile: Mapping[str, str], usual_memory: str, *, on_s3: bool) -> dict[str, str]:
     """Settings of Spark for the process of a stream, over those of ``profile``: what that says of memory stays.
 
     ``usual_memory`` is what a run would get on this machine, which may be less.
     """
     java = profile.get(_JAVA, "").replace("-XX:+UseParallelGC", _GIVES_BACK)
     heap = profile.get(_MEMORY) or min(_HEAP, usual_memory, key=lambda size: int(size.removesuffix("g")))
-    return {**STREAM_SETTINGS, _JAVA: java, _MEMORY: heap}
+    return {**STREAM_SETTINGS, **({} if on_s3 else _ON_A_DISK), _JAVA: java, _MEMORY: heap}
 
 
 @dataclass(frozen=True)

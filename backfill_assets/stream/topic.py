@@ -31,6 +31,7 @@ from backfill_assets.stream.broker import Broker, broker_away, is_about_an_event
 from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
+    by_day,
     deleted_keys,
     event_rows,
     is_tombstone,
@@ -239,7 +240,9 @@ class TopicReading(Reading):
     def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
         seen = Observation()
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
-        stage(self._rows(self.lake.spark(), watched), timeline, {}, table=self.table, other_days=True)
+        spark = self.lake.spark()
+        rows = by_day(self._rows(spark, watched), spark.sparkContext.defaultParallelism)
+        stage(rows, timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:

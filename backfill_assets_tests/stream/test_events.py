@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from backfill_assets.stream.broker import BrokerAway, broker_away, is_about_an_event, reason_of
-from backfill_assets.stream.events import around, event_time, set_apart
+from backfill_assets.stream.events import around, by_day, event_time, set_apart, within
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 
 MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -116,3 +119,38 @@ def test_a_broker_that_does_not_answer_is_named(said: str) -> None:
 def test_a_timeout_of_spark_is_not_the_brokers(said: str) -> None:
     """To wait for the broker would hide what is slow."""
     assert broker_away(TOPIC, RuntimeError(said)) is None
+
+
+def test_the_offsets_of_a_batch_choose_its_events_and_are_no_part_of_the_code_that_reads_them(
+    spark: SparkSession,
+) -> None:
+    """Code of its own for each batch would be compiled with each batch, and never for long enough to be fast."""
+    events = spark.range(60).select((F.col("id") % 4).cast("int").alias("partition"), F.col("id").alias("offset"))
+    ranges = [[OffsetRange(0, 8, 40), OffsetRange(2, 0, 11)], [OffsetRange(2, 6, 2**40), OffsetRange(0, 0, 1)]]
+    chosen = [events.where(within(each)) for each in ranges]
+    for rows, asked in zip(chosen, ranges, strict=True):
+        wanted = {n for n in range(60) for each in asked if n % 4 == each.partition and each.first <= n < each.end}
+        assert {row.offset for row in rows.collect()} == wanted
+    generated = spark.newSession()
+    for name, value in (("wholeStage", "true"), ("factoryMode", "CODEGEN_ONLY")):
+        generated.conf.set(f"spark.sql.codegen.{name}", value)
+    read = generated.createDataFrame([(0, 1)], "partition int, offset bigint")
+    one, other = (code_of(read.where(within(each))) for each in ranges)
+    assert one and one == other
+
+
+def code_of(rows: DataFrame) -> list[str]:
+    parts = rows._jdf.queryExecution().debug().codegenToSeq()
+    return [parts.apply(number)._2() for number in range(parts.size())]
+
+
+def test_late_events_of_a_day_are_one_file_and_those_of_today_are_written_side_by_side(spark: SparkSession) -> None:
+    """Whichever of the four partitions of a topic they came by."""
+    today = date(2026, 3, 2)
+    day = F.when(F.col("id") < 40, F.lit(today)).otherwise(F.date_sub(F.lit(today), (1 + F.col("id") % 5).cast("int")))
+    rows = spark.range(0, 80, 1, 4).select(
+        F.col("id").alias("source_line"), day.alias("day"), F.lit(today).alias("arrival_day")
+    )
+    placed = by_day(rows, 2).select("day", F.spark_partition_id().alias("task")).distinct().collect()
+    tasks = Counter(row.day for row in placed)
+    assert tasks == {today: 2, **{today - timedelta(days=back): 1 for back in range(1, 6)}}

@@ -19,7 +19,7 @@ from backfill_assets.stream import live
 from backfill_assets.stream.batches import BatchRead, Checkpoint
 from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
-from backfill_assets.stream.live import LiveStream, Trigger
+from backfill_assets.stream.live import LiveStream, Trigger, stream_settings
 from backfill_assets.stream.throttle import ReadLimit, Throttle
 from backfill_assets_tests.clock import NOON, Clock
 
@@ -379,3 +379,10 @@ def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(
     stream, _ = quiet_stream(monkeypatch, full)
     with pytest.raises(LakehouseUnusable, match="The stream stopped between batches: the disk is full"):
         stream.run()
+
+
+def test_local_files_are_written_without_a_process_for_each_unless_the_lakehouse_is_a_bucket() -> None:
+    """Hadoop's client of a bucket keeps what it sends in local files, and fails with another class for these."""
+    name, profile = "spark.hadoop.fs.file.impl", {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+    assert stream_settings(profile, "6g", on_s3=False)[name].endswith("RawLocalFileSystem")
+    assert name not in stream_settings(profile, "6g", on_s3=True)

@@ -109,7 +109,8 @@ def stream(
         follow=not no_follow,
         properties=_kafka_properties(),
     )
-    with foreground_builder(stream_settings(profile(settings), driver_memory())) as builder:
+    spark_settings = stream_settings(profile(settings), driver_memory(), on_s3=settings.lakehouse_on_s3)
+    with foreground_builder(spark_settings) as builder:
         report = _json_report if wants_json() else lambda event: report_step(event.text)
         try:
             run_stream(builder.lake, request, _run_info(table), report_progress, report)

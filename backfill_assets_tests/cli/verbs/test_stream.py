@@ -31,7 +31,7 @@ EVENTS = 600
 @pytest.fixture(autouse=True)
 def settings_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stream's own settings would stay in the session that all tests share."""
-    monkeypatch.setattr(live, "stream_settings", lambda *_: {})
+    monkeypatch.setattr(live, "stream_settings", lambda *_, **__: {})
 
 
 def batches(stdout: str) -> list[dict[str, Any]]:
