@@ -196,8 +196,10 @@ AROUND = [
         "{{,}}",
     ),
 ]
+TWICE = ['"rate":"1"', '"rate":null', '"r\\u0061te":"2"', '"other":"3"', '"Rate":4', '"day":[5]']
 RATE = '{"currency":"USD","rate":"1.5","rate_day":"2017-03-01","updated_at":"2017-03-01T15:00:00Z"}'
 LINES_OF_RATES = [
+    *(f"{{{','.join(some)}}}" for some in product(TWICE, repeat=3)),
     *(f'{{"currency":"USD","rate":{value}}}' for value in VALUES),
     *(f'{{"unknown" : {value} , "currency":"USD"}}' for value in VALUES),
     *(f'{{{name}:"1","rate_day":"2017-03-01"}}' for name in NAMES),
