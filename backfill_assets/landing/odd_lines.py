@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\\ud800-\udfff]')
+_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\\ud800-\udfff\U00010000-\U0010ffff]')
 _WRITTEN = {**{sign: f"\\{letter}" for letter, sign in _MEANT.items()}, '"': '\\"', "\\": "\\\\"}
 _HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 _CLOSING = {"{": "}", "[": "]"}
@@ -157,12 +157,18 @@ def _unescaped(text: str) -> str:
 
 
 def _whole_signs(text: str) -> str:
-    """Half of a surrogate pair is no sign of a text; within a structure it stays escaped."""
+    """Half of a surrogate pair is no sign of a text; within a structure it is escaped."""
     return _HALF_OF_PAIR.sub("?", text)
 
 
 def _quoted(text: str) -> str:
-    return '"' + _TO_ESCAPE.sub(lambda found: _WRITTEN.get(found[0], f"\\u{ord(found[0]):04X}"), text) + '"'
+    return '"' + _TO_ESCAPE.sub(lambda found: _WRITTEN.get(found[0]) or _escaped(found[0]), text) + '"'
+
+
+def _escaped(sign: str) -> str:
+    """A sign of four bytes is escaped as a pair of surrogates."""
+    halves = sign.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 def _quoted_or_null(text: str | None) -> str:

@@ -352,7 +352,7 @@ def test_generated_lines_are_read_as_spark_reads_them(
 ) -> None:
     require_equal(spark, RATES, some)
     key_file = Path(land_key(tmp_path_factory.mktemp("key"), KEY))
-    require_equal(spark, replace(RATES, personal_fields={"rate": "rate_token"}, types={}), some, key_file)
+    require_equal(spark, replace(RATES, personal_fields={"rate": "rate_token"}), some, key_file)
 
 
 FILES = {
