@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
+_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\\ud800-\udfff\U00010000-\U0010ffff]')
 _WRITTEN = {**{sign: f"\\{letter}" for letter, sign in _MEANT.items()}, '"': '\\"', "\\": "\\\\"}
 _HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 _CLOSING = {"{": "}", "[": "]"}
@@ -60,7 +60,7 @@ class _Reader:
         while not self._takes("}"):
             if fields:
                 self._take(",")
-            name = self._name()
+            name = _whole_signs(self._name())
             if name in fields:
                 raise _NoObjectError
             fields[name] = self._value()
@@ -72,7 +72,7 @@ class _Reader:
         if self._sign == "null":
             self._next()
             return None
-        return self._text() if self._kind == "text" else "".join(self._written())
+        return _whole_signs(self._text()) if self._kind == "text" else "".join(self._written())
 
     def _written(self) -> list[str]:
         """A value as JSON without white space. Not by recursion: values may nest as deep as a line is long."""
@@ -153,12 +153,22 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     halves = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _MEANT.get(found[2], found[2]), text)
-    pairs = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return _HALF_OF_PAIR.sub("?", pairs)
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _whole_signs(text: str) -> str:
+    """Half of a surrogate pair is no sign of a text; within a structure it is escaped."""
+    return _HALF_OF_PAIR.sub("?", text)
 
 
 def _quoted(text: str) -> str:
-    return '"' + _TO_ESCAPE.sub(lambda found: _WRITTEN.get(found[0], f"\\u{ord(found[0]):04X}"), text) + '"'
+    return '"' + _TO_ESCAPE.sub(lambda found: _WRITTEN.get(found[0]) or _escaped(found[0]), text) + '"'
+
+
+def _escaped(sign: str) -> str:
+    """A sign of four bytes is escaped as a pair of surrogates."""
+    halves = sign.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 def _quoted_or_null(text: str | None) -> str:

@@ -33,6 +33,7 @@ READ = {
         "c": '"Infinity"',
         "d": '["NaN"]',
     },
+    '{"a":["\\ud83d\\ude00","\\ud800", "\U0001f600"]}': {"a": '["\\uD83D\\uDE00","\\uD800","\\uD83D\\uDE00"]'},
     '{"a":"\\ud83d\\ude00","b":"\\ud800","c":"\\ude00\\ud83d"}': {"a": "\U0001f600", "b": "?", "c": "??"},
 }
 BROKEN = [
@@ -98,7 +99,21 @@ def test_a_value_may_nest_as_deep_as_its_line_is_long() -> None:
     assert as_plain_object('{"a":"' + "x" * 1_000_000) is None
 
 
-plain_lines = st.from_regex(PLAIN_OBJECT, fullmatch=True, alphabet=st.characters(max_codepoint=0x2FFF))
+decimals = st.builds(lambda digits, scale: digits / 10**scale, st.integers(-(10**8), 10**8), st.integers(0, 8))
+texts = st.text(max_size=5) | st.sampled_from(["a", "A", '"', "\\", "\x00", "\x1f", "\U0001f600"])
+pairs = st.lists(st.tuples(texts, st.none() | st.booleans() | st.integers() | decimals | texts), max_size=4)
+plain_lines = st.builds(
+    lambda some, ascii_, between: between.join(
+        [
+            "{",
+            ",".join(f"{json.dumps(name, ensure_ascii=ascii_)}{between}:{json.dumps(value)}" for name, value in some),
+            "}",
+        ]
+    ),
+    pairs,
+    st.booleans(),
+    st.sampled_from(["", " ", "\t\r\n"]),
+).filter(lambda line: re.fullmatch(PLAIN_OBJECT, line))
 
 
 @given(plain_lines)
