@@ -94,4 +94,4 @@ def _rows(table: pa.Table) -> Iterable[tuple[object, ...]]:
 def _plain(column: pa.ChunkedArray) -> list[Any]:
     """Python has no year 0."""
     numbers = {pa.date32(): pa.int32(), pa.timestamp("us", "UTC"): pa.int64()}
-    return column.cast(numbers.get(column.type, column.type)).to_pylist()
+    return list(column.cast(numbers.get(column.type, column.type)).to_pylist())
