@@ -228,7 +228,8 @@ class Storage:
         filesystem, full = self._open(path)
         if not self._on_s3:
             filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
-        with pq.ParquetWriter(full, schema, filesystem=filesystem, compression="snappy") as writer:
+        options = {"compression": "snappy", "write_page_checksum": True}
+        with pq.ParquetWriter(full, schema, filesystem=filesystem, **options) as writer:
             yield writer
 
     def delete_empty_folder(self, path: str) -> None:

@@ -9,7 +9,8 @@ that Spark cannot read is read by the client, event by event.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,17 @@ def by_day(rows: DataFrame, tasks: int) -> DataFrame:
     """
     shared = F.when(F.col("day") == F.col("arrival_day"), F.col("source_line")).otherwise(F.unix_date("day"))
     return rows.repartitionById(tasks, F.pmod(shared, F.lit(tasks)).cast("int"))
+
+
+@contextmanager
+def all_observed(spark: SparkSession) -> Iterator[None]:
+    """Adaptive execution leaves out a stage that gave no rows, and with it what was observed there: tombstones, say."""
+    before = str(spark.conf.get(_ADAPTIVE))
+    spark.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ADAPTIVE, before)
 
 
 def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:

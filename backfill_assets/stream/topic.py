@@ -31,6 +31,7 @@ from backfill_assets.stream.broker import Broker, broker_away, is_about_an_event
 from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
+    all_observed,
     by_day,
     deleted_keys,
     event_rows,
@@ -242,7 +243,8 @@ class TopicReading(Reading):
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
         spark = self.lake.spark()
         rows = by_day(self._rows(spark, watched), spark.sparkContext.defaultParallelism)
-        stage(rows, timeline, {}, table=self.table, other_days=True)
+        with all_observed(rows.sparkSession):
+            stage(rows, timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
