@@ -32,7 +32,6 @@ from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
     all_observed,
-    by_day,
     deleted_keys,
     event_rows,
     is_tombstone,
@@ -242,7 +241,8 @@ class TopicReading(Reading):
         seen = Observation()
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
         spark = self.lake.spark()
-        rows = by_day(self._rows(spark, watched), spark.sparkContext.defaultParallelism)
+        # Each task leaves a file on each day that its events name: no more tasks than run at once.
+        rows = self._rows(spark, watched).coalesce(spark.sparkContext.defaultParallelism)
         with all_observed(rows.sparkSession):
             stage(rows, timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
