@@ -9,7 +9,8 @@ that Spark cannot read is read by the client, event by event.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 @dataclass(frozen=True)
@@ -103,15 +105,6 @@ def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
     """The tombstones among ``events`` that, by ``tombs``, name no key: their lines are kept, to be looked at."""
     unknown = tombs.where(unreadable(tombs))
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
-
-
-def by_day(rows: DataFrame, tasks: int) -> DataFrame:
-    """Raw ``rows`` as so many ``tasks`` write them best: late ones are few, and have a file for each of their days.
-
-    Otherwise each partition of a topic would leave a file on each day that it names, with every batch.
-    """
-    shared = F.when(F.col("day") == F.col("arrival_day"), F.col("source_line")).otherwise(F.unix_date("day"))
-    return rows.repartitionById(tasks, F.pmod(shared, F.lit(tasks)).cast("int"))
 
 
 def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:

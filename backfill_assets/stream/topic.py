@@ -31,7 +31,7 @@ from backfill_assets.stream.broker import Broker, broker_away, is_about_an_event
 from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
-    by_day,
+    all_observed,
     deleted_keys,
     event_rows,
     is_tombstone,
@@ -241,8 +241,10 @@ class TopicReading(Reading):
         seen = Observation()
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
         spark = self.lake.spark()
-        rows = by_day(self._rows(spark, watched), spark.sparkContext.defaultParallelism)
-        stage(rows, timeline, {}, table=self.table, other_days=True)
+        # Each task leaves a file on each day that its events name: no more tasks than run at once.
+        rows = self._rows(spark, watched).coalesce(spark.sparkContext.defaultParallelism)
+        with all_observed(rows.sparkSession):
+            stage(rows, timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
 
     def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
