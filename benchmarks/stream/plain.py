@@ -46,7 +46,8 @@ def main() -> None:
     servers, topic, target, in_flight = sys.argv[1:]
     settings, source = Settings.from_environment(), CATALOG.step("raw_sales").source
     assert source is not None
-    with spark_session(settings, "plain", None, stream_settings(profile(settings), driver_memory())) as spark:
+    options = stream_settings(profile(settings), driver_memory(), on_s3=settings.lakehouse_on_s3)
+    with spark_session(settings, "plain", None, options) as spark:
         beginning = dict.fromkeys(PARTITIONS, 0)
         events = Broker(spark, KafkaTopic(servers, topic), {}).stream(beginning, int(in_flight))
         rows = event_rows(spark, source, topic, events, str(settings.token_key_file), datetime.now(UTC).date())
