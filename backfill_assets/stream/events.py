@@ -107,6 +107,26 @@ def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
 
 
+def by_day(rows: DataFrame, tasks: int) -> DataFrame:
+    """Raw ``rows`` as so many ``tasks`` write them best: late ones are few, and have a file for each of their days.
+
+    Otherwise each partition of a topic would leave a file on each day that it names, with every batch.
+    """
+    shared = F.when(F.col("day") == F.col("arrival_day"), F.col("source_line")).otherwise(F.unix_date("day"))
+    return rows.repartitionById(tasks, F.pmod(shared, F.lit(tasks)).cast("int"))
+
+
+@contextmanager
+def all_observed(spark: SparkSession) -> Iterator[None]:
+    """Adaptive execution leaves out a stage that gave no rows, and with it what was observed there: tombstones, say."""
+    before = str(spark.conf.get(_ADAPTIVE))
+    spark.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ADAPTIVE, before)
+
+
 def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:
     return events.select(
         value.alias("value"),

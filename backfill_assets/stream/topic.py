@@ -32,6 +32,7 @@ from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
     all_observed,
+    by_day,
     deleted_keys,
     event_rows,
     is_tombstone,
@@ -241,8 +242,7 @@ class TopicReading(Reading):
         seen = Observation()
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
         spark = self.lake.spark()
-        # Each task leaves a file on each day that its events name: no more tasks than run at once.
-        rows = self._rows(spark, watched).coalesce(spark.sparkContext.defaultParallelism)
+        rows = by_day(self._rows(spark, watched), spark.sparkContext.defaultParallelism)
         with all_observed(rows.sparkSession):
             stage(rows, timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
