@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import duckdb
 import pytest
@@ -125,6 +126,21 @@ def test_plain_lines_are_read_alike_by_duckdb(line: str) -> None:
     assert (here is None) == (len(set(names)) < len(names))
     if here is not None:
         assert json.loads(here) == dict(zip(names, texts, strict=True))
+
+
+nested = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(texts, some, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(texts, nested, min_size=1, max_size=4), st.booleans())
+def test_json_is_read_alike_in_both_ways(fields: dict[str, Any], ascii_: bool) -> None:
+    """A field between single quotes is no JSON: all of its line is read in the slow way."""
+    line = json.dumps(fields, ensure_ascii=ascii_)
+    fast, slow = as_plain_object(line), as_plain_object(f"{line[:-1]},'beside':''}}")
+    assert {**json.loads(fast or ""), "beside": ""} == json.loads(slow or "")
 
 
 def test_a_line_of_a_source_is_plain() -> None:
