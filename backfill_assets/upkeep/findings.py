@@ -69,6 +69,8 @@ class WrongDay:
     """What other checks say of the day."""
     accepted: bool = False
     """A person has closed an incident of just this."""
+    outdated: bool = False
+    """It is said of rows that main does not hold any more: the check is about to judge the day anew."""
     growing: bool = False
     """It is built for the first time, and was never anything else."""
     run: str = ""
@@ -88,8 +90,8 @@ class WrongDay:
 
     @property
     def silent(self) -> bool:
-        """A person has decided it, or it is no fault: it opens nothing."""
-        return self.accepted or self.growing or self.cause is Cause.ROLLED_BACK
+        """A person has decided it, or it is no fault, or not known to be one: it opens nothing."""
+        return self.accepted or self.outdated or self.growing or self.cause is Cause.ROLLED_BACK
 
     @property
     def fault(self) -> tuple[str, Cause, str]:
@@ -240,23 +242,23 @@ def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[WrongDay]:
         said, checks = saying(found.words), sorted(seen.suspicions[key])
         evidence = evidence_of(lineage, key, found.cause, checks)
         accepted = is_accepted(seen.closings.values(), key, found, said, evidence)
-        yield WrongDay(*key, found, evidence, said, content_of(lineage, key), further, accepted=accepted)
+        open_ = any(incident.cause in SUSPECTED for incident in seen.incidents.get(key, ()))
+        yield WrongDay(
+            *(*key, found, evidence, said, content_of(lineage, key), further),
+            accepted=accepted,
+            outdated=key in seen.judged_before and not open_,
+        )
 
 
 def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[str, ...]]]:
-    """Of each day of which checks fail that need no rows: the gravest cause, and what the other checks say.
-
-    What is said of rows that main does not hold any more opens nothing; what is open about them waits for what is said
-    of the present ones.
-    """
+    """Of each day of which checks fail that need no rows: the gravest cause, and what the other checks say."""
     found: dict[TableDay, tuple[Diagnosis, tuple[str, ...]]] = {}
     for key, said in sorted(seen.suspicions.items()):
         symptoms: dict[str, str] = {}
         for check in _CHECKS:
             if check in said:
                 symptoms.setdefault(_CHECKS[check], said[check])
-        open_ = any(incident.cause in SUSPECTED for incident in seen.incidents.get(key, ()))
-        if symptoms and key.table in seen.step_of and (open_ or key not in seen.judged_before):
+        if symptoms and key.table in seen.step_of:
             diagnosis = diagnose(Symptoms(**symptoms))  # type: ignore[arg-type]  # only its texts
             found[key] = (diagnosis, tuple(words for words in said.values() if words != diagnosis.words))
     return found

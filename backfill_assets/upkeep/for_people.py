@@ -154,7 +154,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
         above = {TableDay(read.table, day) for read in step.reads for day in read.days(period)}
         if each.cause not in SUSPECTED:
             stale.add(each.key)
-        elif wrong.isdisjoint(above) and each.key not in stale and not each.accepted:
+        elif wrong.isdisjoint(above) and each.key not in stale and not each.silent:
             groups.setdefault(each.fault, []).append(each)
         wrong.add(each.key)
     for (table, cause, _), days in groups.items():

@@ -58,6 +58,11 @@ class Fault:
         day = f"{self.first:%Y%m%d}-" if self.first else ""
         return f"{self.cause.value}-{self.table}-{day}".replace(" ", "-").replace("_", "-")
 
+    def is_told_by(self, incident: Incident) -> bool:
+        """By what it was opened for, or by what it turned out to be: the checks of a sensor come in any order."""
+        found = (incident.cause, incident.table) == (self.cause, self.table)
+        return incident.id.startswith(self.start_of_id) or (found and (not self.first or self.first in incident.days))
+
 
 @dataclass
 class _Course:
@@ -182,7 +187,7 @@ class Healing:
         return all(over)
 
     def _is_over(self, course: _Course, since: datetime) -> bool:
-        mine = [each for each in self.incidents(since) if each.id.startswith(course.fault.start_of_id)]
+        mine = [each for each in self.incidents(since) if course.fault.is_told_by(each)]
         if not mine:
             return False
         (incident,) = mine

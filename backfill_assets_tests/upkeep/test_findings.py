@@ -109,10 +109,13 @@ def test_a_run_that_a_gate_has_ended_did_not_fail(
 
 
 def test_what_is_said_of_rows_that_are_gone_opens_nothing_and_closes_nothing(world: World) -> None:
+    """Nor does what follows from it further down: it is judged anew within a minute."""
     key = TableDay("raw", D)
     seen = {"suspicions": {key: {"as_usual": "rows 10, usual 90 to 110"}}, "judged_before": {key}}
-    assert _decide(world, **seen).findings == ()
-    for cause, stays in ((Cause.UNUSUAL, 1), (Cause.DRIFT, 1), (Cause.CONTENT, 0)):
+    decision = _decide(world, **seen)
+    assert _only(decision).silent
+    assert decision.for_people == ()
+    for cause, is_silent in ((Cause.UNUSUAL, False), (Cause.DRIFT, False), (Cause.CONTENT, True)):
         known = Incident(
             id="i-1",
             table="raw",
@@ -123,7 +126,8 @@ def test_what_is_said_of_rows_that_are_gone_opens_nothing_and_closes_nothing(wor
             confidence="0.6",
             words="",
         )
-        assert len(_decide(world, **seen, incidents={key: [known]}).findings) == stays
+        (found,) = _decide(world, **seen, incidents={key: [known]}).findings
+        assert found.silent is is_silent
 
 
 def test_a_compaction_is_no_other_evidence_and_other_rows_are(world: World) -> None:
