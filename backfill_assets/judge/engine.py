@@ -96,7 +96,8 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
             "enable_external_file_cache": False,
         }
         with duckdb.connect(config=settings) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+            # A process without a main file, such as Dagster's, is an interactive one to DuckDB.
+            connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
             register(connection)
             try:
                 yield connection

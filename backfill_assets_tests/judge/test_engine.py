@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -133,3 +135,10 @@ def test_moments_are_counted_in_utc_and_no_extension_is_looked_for(duckdb: Any, 
     with engine() as other:
         folder = Path(other.raw_sql("SELECT current_setting('temp_directory')").fetchone()[0])
     assert folder != Path(spill) and not folder.exists()
+
+
+def test_a_process_that_no_file_started_prints_no_progress_among_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB takes it for an interactive one."""
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    with database() as connection:
+        assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
