@@ -22,7 +22,7 @@ def standing(raw: ir.Table) -> ir.Table:
     """
     placed = raw.mutate({_PLACE: hash_of([raw[name] for name in _OF_PLACE])})
     lone, alike = lone_and_alike(placed, _PLACE)
-    return lone.filter(~_is_deletion(lone)).select(*raw.columns).union(_left(alike.select(*raw.columns)))
+    return _left(alike.select(*raw.columns)).union(lone.filter(~_is_deletion(lone)).select(*raw.columns))
 
 
 def _left(raw: ir.Table) -> ir.Table:

@@ -225,9 +225,10 @@ def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
     lone, alike = (_sound(rows) for rows in lone_and_alike(judged, _KEY))
     if OCCURRENCE in refinement.key:
         lone, alike = lone.mutate({OCCURRENCE: ibis.literal(1, "int64")}), _with_occurrence(alike)
-    both = _with_account(lone, ibis.literal(0), ibis.literal(0)), _newest(alike, refinement)
     names = [name for name in refinement.contract.fields() if name != _MOVED_TO]
-    return both[0].select(*names).union(both[1].select(*names))
+    # In the other order DuckDB waits for ever with one thread, once there are some ten thousand rows of each.
+    newest = _newest(alike, refinement).select(*names)
+    return newest.union(_with_account(lone, ibis.literal(0), ibis.literal(0)).select(*names))
 
 
 def _sound(judged: ir.Table) -> ir.Table:
