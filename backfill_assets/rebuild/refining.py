@@ -21,14 +21,14 @@ from backfill_assets.model.bronze_query import accepted, judged, rejected
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.rebuild.refine_tasks import Cut, RefineTask, refine_tasks
-from backfill_assets.rebuild.worker_queries import columns_written, sql_of, streamed, with_hashes
+from backfill_assets.rebuild.worker_queries import columns_written, sql_of, stored, with_hashes
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_RAW, _JUDGED = "raw", "judged"
+_RAW, _JUDGED, _ACCEPTED, _REJECTED = "raw", "judged", "accepted", "rejected"
 
 
 class Refined(NamedTuple):
@@ -63,8 +63,8 @@ class RefineJob:
         with database(threads=1) as connection:
             raw = select_rows(connection, storage, self.columns, DAY, task.files)
             connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(raw, asked.judged)}")
-            accepted_files = write_days(streamed(connection, asked.accepted), self.bronze, name)
-            rejected_files = write_days(streamed(connection, asked.rejected), self.quarantine, name)
+            accepted_files = write_days(stored(connection, _ACCEPTED, asked.accepted), self.bronze, name)
+            rejected_files = write_days(stored(connection, _REJECTED, asked.rejected), self.quarantine, name)
         return Refined(tuple(accepted_files), tuple(rejected_files))
 
 

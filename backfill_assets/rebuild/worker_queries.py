@@ -61,3 +61,13 @@ def sql_of(expression: ir.Table) -> str:
 def streamed(connection: DuckDBPyConnection, asked: str) -> Iterator[pa.RecordBatch]:
     """The rows that ``asked`` gives, some at a time."""
     return cast("Iterator[pa.RecordBatch]", iter(connection.execute(asked).to_arrow_reader(_ROWS_AT_ONCE)))
+
+
+def stored(connection: DuckDBPyConnection, name: str, asked: str) -> Iterator[pa.RecordBatch]:
+    """The rows that ``asked`` gives, computed before the first is taken, in the temporary table ``name``.
+
+    :func:`streamed` is for queries of one part: of two that give rows which nobody has taken yet, DuckDB waits for ever
+    if it has one thread.
+    """
+    connection.execute(f"CREATE TEMP TABLE {name} AS {asked}")
+    return streamed(connection, f"FROM {name}")
