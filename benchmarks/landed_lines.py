@@ -1,40 +1,52 @@
 """What a landed line costs on its way to raw: ``python -m benchmarks.landed_lines [--files 6] [--rounds 8]``.
 
-Reads files of 50,000 lines of the sample's shape, one a day, and writes them as ``stage`` does. Each round takes other
-files, in one embedded session; prints CPU microseconds of the JVM for a line, of each round: the first one has a cold
-JVM, and its second compiler is done after several hundred thousand lines.
+Reads files of 50,000 lines of the sample's shape, one a day, and writes them as a run does. Each round takes other
+files, in one embedded session; prints CPU microseconds of Spark and its workers for a line, of each round: in the first
+one they are cold.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import SALES
-from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_rows import raw_rows
+from backfill_assets.rebuild.landing_files import LandingFile, land
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from benchmarks.backfill.data import generated
-from benchmarks.difference import cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAYS, LINES = 90, 50_000
+TABLE = CATALOG.table("raw_sales")
 
 
 def cpu_of(spark: SparkSession, files: list[Path], token_key: Path) -> float:
-    """CPU seconds of the JVM while the lines of ``files`` are read and written."""
-    rows = raw_rows(spark, SALES.source, [str(file) for file in files], str(token_key))
+    """CPU seconds of Spark and its workers while the lines of ``files`` are read and written."""
+    read = [
+        LandingFile(str(file), "/".join(file.parts[-3:]), date.fromisoformat(file.parts[-2]), file.stat().st_size)
+        for file in files
+    ]
     with tempfile.TemporaryDirectory(prefix="landed-lines-") as root:
-        before = cpu_seconds(spark)
-        stage(rows, Timeline(Storage(root), "raw_sales", "run"), {}, other_days=True)
-        return cpu_seconds(spark) - before
+        before = cpu_seconds()
+        land(spark, SALES.source, read, str(token_key), (TABLE, Timeline(Storage(root), TABLE.name, "run")))
+        return cpu_seconds() - before
+
+
+def cpu_seconds() -> float:
+    """Of all processes that this one has started, and that they have started."""
+    children = psutil.Process().children(recursive=True)
+    return sum(sum(each.cpu_times()[:4]) for each in children)
 
 
 def main() -> None:
