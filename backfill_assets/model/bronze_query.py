@@ -226,7 +226,7 @@ def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
     if OCCURRENCE in refinement.key:
         lone, alike = lone.mutate({OCCURRENCE: ibis.literal(1, "int64")}), _with_occurrence(alike)
     names = [name for name in refinement.contract.fields() if name != _MOVED_TO]
-    # In the other order DuckDB waits for ever with one thread, once there are some ten thousand rows of each.
+    # In the other order one thread of DuckDB waits for ever, once many rows wait to be taken of those that are alone.
     newest = _newest(alike, refinement).select(*names)
     return newest.union(_with_account(lone, ibis.literal(0), ibis.literal(0)).select(*names))
 

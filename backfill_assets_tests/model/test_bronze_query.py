@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Annotated, Any
 
 import pytest
+from ibis import Schema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.examples.datasets.sales import SALES
+from backfill_assets.judge.engine import columns_of, engine, stored, streamed
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.model import bronze_query
 from backfill_assets.model.canonical import content_hash_as_before, raw_content_hash
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import OCCURRENCE
+from backfill_assets.model.landed import raw_contract
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.measure import ContentHash
 from backfill_assets.model.refinement import Refinement
@@ -241,3 +246,32 @@ def test_the_rows_that_stand_are_those_that_spark_leaves(spark: SparkSession, ca
     gone = as_deletions(raw.sample(0.4, seed=3).union(again.sample(0.5, seed=4)))
     assert standing_rows(raw.union(again).union(gone), refinement.source).count()
     raw.unpersist()
+
+
+_MANY, _AGAIN = 2_400_000, 60_000
+
+
+@pytest.mark.long
+def test_a_large_day_with_many_lines_again_is_streamed_by_one_thread() -> None:
+    """DuckDB would wait for itself if the rows of a window came after those of which many wait to be taken."""
+    refinement, _ = CASES["numbered"]
+    said = {
+        "lane": f"(i % {_MANY})::varchar",
+        "toll": "'1'",
+        "passed_at": "'2017-03-01T10:00:00Z'",
+        "record_kind": "'received'",
+        "source_file": "'a'",
+        "source_line": "i",
+        "arrival_day": "DATE '2017-03-01'",
+        "day_is_arrival": "false",
+        "content_hash": f"i % {_MANY}",
+        "day": "DATE '2017-03-01'",
+    }
+    columns = columns_of(raw_contract(refinement.source))
+    listed = ", ".join(f"{said.get(name, 'NULL')} AS {name}" for name in columns.names)
+    asked = f"SELECT {listed} FROM range({_MANY + _AGAIN}) AS t(i)"  # noqa: S608 - written above
+    with engine(threads=1) as connection:
+        known = stored(bronze_query.judged(connection.sql(asked, schema=Schema.from_pyarrow(columns)), refinement))
+        batches = streamed(bronze_query.accepted(known, refinement), 100_000)
+        found = sum((Counter(batch["occurrence"].to_pylist()) for batch in batches), Counter())
+    assert found == {1: _MANY, 2: _AGAIN}
