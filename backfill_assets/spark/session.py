@@ -84,12 +84,17 @@ def explain_lost_server(what: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if type(error).__name__ not in _SERVER_GONE and not any(each in str(error) for each in _ANOTHER_SERVER):
+        if not is_lost_server(error):
             raise
         raise SparkLost(
             f"The Spark server went away while {what}: nothing of it was published.",
             hint=f"{how_to_start()}, then run the same days again: what was staged is used.",
         ) from error
+
+
+def is_lost_server(error: Exception) -> bool:
+    """Whether an error of PySpark's says that the Connect server went away."""
+    return type(error).__name__ in _SERVER_GONE or any(each in str(error) for each in _ANOTHER_SERVER)
 
 
 def keeper() -> str:

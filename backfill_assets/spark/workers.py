@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import pyarrow as pa
 
 from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.spark.session import is_lost_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +85,8 @@ def require_workers(spark: SparkSession) -> Mapping[str, str]:
     try:
         rows = spark.range(0, 1, 1, 1).mapInArrow(_look, "package string, version string").collect()
     except (PySparkException, Py4JError) as error:
+        if is_lost_server(error):
+            raise
         said = str(error).strip().splitlines()
         why = next((line for line in reversed(said) if "Error" in line), said[0] if said else "")
         raise LakehouseUnusable(f"Spark's workers cannot do this work: {why.strip()}", hint=_NEEDED) from error

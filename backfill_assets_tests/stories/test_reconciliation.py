@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,15 @@ from pyspark.sql import functions as F
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
-from backfill_assets.landing.raw_rows import raw_rows
+from backfill_assets.landing.raw_query import raw_rows
 from backfill_assets.model.declaration import Step
-from backfill_assets.rebuild import ingest
+from backfill_assets.rebuild import landing_files
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2017-03-02..2017-03-03")
@@ -42,6 +44,15 @@ def swapped(rows: DataFrame) -> DataFrame:
     amount = F.col("sales_value")
     partner = F.when(number == 1, F.lead(amount).over(order)).when(number == 2, F.lag(amount).over(order))
     return rows.select(*(F.coalesce(partner, amount).alias(n) if n == "sales_value" else n for n in rows.columns))
+
+
+def swapped_by_the_query(rows: ir.Table) -> ir.Table:
+    """The same of landed lines, each of which has the amount of the one before it, and the first that of the last."""
+    import ibis
+
+    around = {"group_by": "day", "order_by": ["basket_id", "product_id", "source_line"]}
+    before, last = (rows.sales_value.lag().over(**around), rows.sales_value.last().over(group_by="day"))
+    return rows.mutate(sales_value=ibis.coalesce(before, last))
 
 
 def swapped_facts(rows: DataFrame) -> DataFrame:
@@ -142,7 +153,8 @@ def test_a_swap_while_raw_is_taken_in_is_noticed(
     workshop = Workshop(tmp_path, lambda: spark)
     workshop.land_synthetic(SPEC)
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, "raw_rows", lambda *given: swapped(raw_rows(*given)).repartition("day"))
+        patch.setattr(landing_files, "raw_rows", lambda *given: swapped_by_the_query(raw_rows(*given)))
+        patch.setattr(landing_files, "_query", unwrap(landing_files._query))
         with pytest.raises(DaysFailed) as failed:
             workshop.build("raw_sales", DAYS)
     assert {rule.rule for day in failed.value.failed for rule in day.rules if not rule.passed} == {"content_intact"}
