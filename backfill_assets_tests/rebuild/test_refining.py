@@ -39,7 +39,7 @@ def landed(folder: Path) -> int:
         "record_kind": "received",
         "source_file": "sales/2017-03-01/a.jsonl.gz",
     }
-    columns = {
+    columns: dict[str, list[object]] = {
         **{name: [text] * len(versions) for name, text in texts.items()},
         "basket_id": [str(key) for key, _ in versions],
         "updated_at": [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in moments],
