@@ -251,12 +251,10 @@ def test_the_rows_that_stand_are_those_that_spark_leaves(spark: SparkSession, ca
 _MANY, _AGAIN = 2_400_000, 60_000
 
 
-@pytest.mark.long
-def test_a_large_day_with_many_lines_again_is_streamed_by_one_thread() -> None:
-    """DuckDB would wait for itself if the rows of a window came after those of which many wait to be taken."""
-    refinement, _ = CASES["numbered"]
+def _passages(many: int, again: int) -> tuple[str, Schema]:
+    """So many lines, and some of them again: a query, and the columns of its rows."""
     said = {
-        "lane": f"(i % {_MANY})::varchar",
+        "lane": f"(i % {many})::varchar",
         "toll": "'1'",
         "passed_at": "'2017-03-01T10:00:00Z'",
         "record_kind": "'received'",
@@ -264,14 +262,40 @@ def test_a_large_day_with_many_lines_again_is_streamed_by_one_thread() -> None:
         "source_line": "i",
         "arrival_day": "DATE '2017-03-01'",
         "day_is_arrival": "false",
-        "content_hash": f"i % {_MANY}",
+        "content_hash": f"i % {many}",
         "day": "DATE '2017-03-01'",
     }
-    columns = columns_of(raw_contract(refinement.source))
+    columns = columns_of(raw_contract(CASES["numbered"][0].source))
     listed = ", ".join(f"{said.get(name, 'NULL')} AS {name}" for name in columns.names)
-    asked = f"SELECT {listed} FROM range({_MANY + _AGAIN}) AS t(i)"  # noqa: S608 - written above
+    asked = f"SELECT {listed} FROM range({many + again}) AS t(i)"  # noqa: S608 - written above
+    return asked, Schema.from_pyarrow(columns)
+
+
+@pytest.mark.data
+def test_the_parts_of_a_day_that_numbers_its_lines_have_each_row_once() -> None:
+    """Where the number is all of the key, one part has all rows."""
+    numbered, _ = CASES["numbered"]
+    asked, columns = _passages(300, 40)
+    for key in (numbered.key, (OCCURRENCE,)):
+        refinement, found = replace(numbered, key=key), Counter[tuple[int, int]]()
+        with engine(threads=1) as connection:
+            for part in range(3):
+                raw = connection.sql(asked, schema=columns)
+                known = stored(bronze_query.judged(raw, refinement, (part, 3)))
+                rows = bronze_query.accepted(known, refinement).to_pyarrow().to_pylist()
+                found.update((row["content_hash"], row["occurrence"]) for row in rows)
+        places = Counter(occurrence for _, occurrence in found.elements())
+        assert places == ({1: 1, 2: 1} if key == (OCCURRENCE,) else {1: 300, 2: 40})
+        assert set(found.values()) == {1}
+
+
+@pytest.mark.long
+def test_a_large_day_with_many_lines_again_is_streamed_by_one_thread() -> None:
+    """DuckDB would wait for itself if the rows of a window came after those of which many wait to be taken."""
+    refinement, _ = CASES["numbered"]
+    asked, columns = _passages(_MANY, _AGAIN)
     with engine(threads=1) as connection:
-        known = stored(bronze_query.judged(connection.sql(asked, schema=Schema.from_pyarrow(columns)), refinement))
+        known = stored(bronze_query.judged(connection.sql(asked, schema=columns), refinement))
         batches = streamed(bronze_query.accepted(known, refinement), 100_000)
         found = sum((Counter(batch["occurrence"].to_pylist()) for batch in batches), Counter())
     assert found == {1: _MANY, 2: _AGAIN}

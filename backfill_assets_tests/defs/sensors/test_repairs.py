@@ -16,7 +16,7 @@ from dagster._core.execution.backfill import BulkActionStatus
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
-from backfill_assets.defs.checks import AS_USUAL, evaluations
+from backfill_assets.defs.checks import AS_USUAL, PUBLICATION, evaluations
 from backfill_assets.defs.dagster_internals import RUN_KEY_TAG, SENSOR_NAME_TAG, report_checks
 from backfill_assets.defs.look_back import EARLIER_TAG
 from backfill_assets.defs.partitions import PartitionedTables
@@ -181,9 +181,9 @@ def test_a_repair_beyond_its_bounds_is_a_plan_of_just_its_days(world: World) -> 
 
 
 def test_an_unusual_day_is_told_until_a_person_has_accepted_it(world: World) -> None:
-    """Its check still fails, and opens nothing more; another day is another one."""
+    """Its check still fails, and opens nothing more; another day is another one. What it said of other rows is over."""
 
-    def unusual(day: date) -> None:
+    def unusual(day: date, judged: str = "") -> None:
         said = dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey("raw_sales"),
             check_name=AS_USUAL,
@@ -191,11 +191,14 @@ def test_an_unusual_day_is_told_until_a_person_has_accepted_it(world: World) -> 
             partition=str(day),
             severity=dg.AssetCheckSeverity.WARN,
             description="rows 10, usual 90 to 110",
+            metadata={PUBLICATION: judged} if judged else {},
         )
         report_checks(world.instance, str(uuid4()), [said])
 
     book = IncidentBook(world.lakehouse.storage)
-    unusual(DAY)
+    unusual(DAY, "the one before")
+    assert world.tick() == "Nothing to repair." and book.open() == []
+    unusual(DAY, observe(world.lakehouse.storage, TABLES).states[TableDay("raw_sales", DAY)].publication)
     assert f"For a person: raw_sales {DAY}: rows 10, usual 90 to 110" in world.tick()
     (incident,) = book.open()
     book.ask_to_close(incident, "ann", "Easter", datetime.now(UTC))
