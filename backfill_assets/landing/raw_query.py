@@ -7,9 +7,8 @@ import json
 import re
 from collections.abc import Callable
 from datetime import date
-from functools import cache, reduce
+from functools import reduce
 from hashlib import sha256
-from inspect import Parameter, Signature
 from operator import add, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +20,7 @@ from backfill_assets.landing.token_key import read_token_key
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract
 from backfill_assets.model.landed_values import parsed, raw_content_hash
+from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
     import ibis.expr.datatypes as dt
@@ -97,12 +97,12 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
     """
     import ibis
 
-    plain = _call("regexp_full_match", "boolean", lines.value, PLAIN_OBJECT)
-    read = lines.mutate(**{_READ: plain.ifelse(lines.value, _call(_ODD, "string", lines.value))})
+    plain = of_duckdb("regexp_full_match", "boolean", lines.value, PLAIN_OBJECT)
+    read = lines.mutate(**{_READ: plain.ifelse(lines.value, of_duckdb(_ODD, "string", lines.value))})
     parts = read.mutate(
         **{
-            _OBJECT: _call("json_transform", _struct(source), read[_READ], _declared(source)),
-            _NAMES: _call("json_keys", "array<string>", read[_READ]),
+            _OBJECT: of_duckdb("json_transform", _struct(source), read[_READ], _declared(source)),
+            _NAMES: of_duckdb("json_keys", "array<string>", read[_READ]),
         }
     )
     count = parts[_NAMES].length()
@@ -134,7 +134,7 @@ def _present(fields: Any, source: Source) -> ir.IntegerValue:
 
 def _others(parts: ir.Table, source: Source) -> ir.Value:
     """The fields that are not declared, in the order of the line."""
-    pairs = _call("map_entries", _PAIRS, _call("json_transform", "map<string, string>", parts[_READ], _MAP))
+    pairs = of_duckdb("map_entries", _PAIRS, of_duckdb("json_transform", "map<string, string>", parts[_READ], _MAP))
     return cast("ir.ArrayValue", pairs).filter(lambda pair: pair.key.notin(source.fields))
 
 
@@ -158,7 +158,7 @@ def _hidden(value: ir.StringValue, source: Source) -> ir.Value:
 
 def _may_nest(line: ir.StringValue) -> ir.BooleanValue:
     """Whether a line can have a structure in one of its fields."""
-    within = _call("ltrim", "string", line, "{").contains("{")
+    within = of_duckdb("ltrim", "string", line, "{").contains("{")
     return cast("ir.BooleanValue", within | line.contains("[") | line.contains("\\"))
 
 
@@ -169,7 +169,7 @@ def _rescued(read: ir.Table, source: Source) -> ir.Value:
     kept = others
     if source.personal_fields:
         kept = others.map(lambda pair: _without_personal_value(pair, source))
-    written = _call("to_json", "string", _call("map_from_entries", "map<string, string>", kept)).cast("string")
+    written = of_duckdb("to_json", "string", of_duckdb("map_from_entries", "map<string, string>", kept)).cast("string")
     return (others.length() > 0).ifelse(written, ibis.null("string"))
 
 
@@ -245,7 +245,7 @@ def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
 
 def token(value: ir.StringValue) -> ir.StringValue:
     """The token of a text value as 64 hexadecimal digits; null for null and for no text at all."""
-    return cast("ir.StringValue", _call(_HMAC, "string", value))
+    return cast("ir.StringValue", of_duckdb(_HMAC, "string", value))
 
 
 def _tokens(keyed: hmac.HMAC, values: pa.ChunkedArray) -> pa.Array:
@@ -267,24 +267,6 @@ def _token(keyed: hmac.HMAC, value: str) -> str | None:
 
 _MAP = '"MAP(VARCHAR,VARCHAR)"'
 _PAIRS = "array<struct<key: string, value: string>>"
-
-
-def _call(name: str, kind: Any, *values: Any) -> Any:
-    """DuckDB's function ``name``, which gives a value of the type ``kind``."""
-    return _function(name, kind, len(values))(*values)
-
-
-@cache
-def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
-    import ibis
-
-    def of_duckdb(*_: object) -> object:
-        raise NotImplementedError
-
-    named = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
-    of_duckdb.__signature__ = Signature(named)  # type: ignore[attr-defined]
-    of_duckdb.__annotations__ = {"return": ibis.dtype(kind)}
-    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(of_duckdb, name=name))
 
 
 def _register(connection: DuckDBPyConnection, name: str, function: Callable[[pa.ChunkedArray], pa.Array]) -> None:

@@ -25,6 +25,7 @@ from backfill_assets.model.landed_values import (
 )
 from backfill_assets.model.lone_rows import hash_of, lone_and_alike
 from backfill_assets.model.measure import ContentHash
+from backfill_assets.model.of_duckdb import of_duckdb
 from backfill_assets.model.placement import IMPLAUSIBLE
 
 if TYPE_CHECKING:
@@ -77,9 +78,13 @@ def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
     """``raw`` with the texts of rescued fields also where a row was landed before they were declared."""
     import ibis
 
-    is_json, text_at = map(ibis.udf.scalar.builtin, (json_valid, json_extract_string))
-    kept = is_json(raw.rescued).ifelse(raw.rescued, None)
-    return raw.mutate({name: ibis.coalesce(raw[name], text_at(kept, _pointer(name))) for name in source.rescued_fields})
+    kept = of_duckdb("json_valid", "boolean", raw.rescued).ifelse(raw.rescued, None)
+    return raw.mutate(
+        {
+            name: ibis.coalesce(raw[name], of_duckdb("json_extract_string", "string", kept, _pointer(name)))
+            for name in source.rescued_fields
+        }
+    )
 
 
 def _pointer(name: str) -> str:
@@ -322,13 +327,3 @@ def _array(items: Sequence[ir.Value]) -> ir.ArrayValue:
     import ibis
 
     return cast("ir.ArrayValue", ibis.array(items))
-
-
-def json_valid(text: str) -> bool:
-    """DuckDB's own."""
-    raise NotImplementedError
-
-
-def json_extract_string(text: str, pointer: str) -> str:
-    """DuckDB's own."""
-    raise NotImplementedError

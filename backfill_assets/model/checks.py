@@ -28,6 +28,7 @@ from backfill_assets.model.contract import (
     is_nested,
     spark_types,
 )
+from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -124,15 +125,7 @@ def _without_start(asked: Any) -> str:
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
     """DuckDB looks at all of a text in a fifth of the time in which it looks for what begins it."""
-    import ibis
-
-    found = ibis.udf.scalar.builtin(regexp_full_match)(values, f"(?:{_pattern(asked)})(?s:.*)")
-    return cast("ir.Value", found)
-
-
-def regexp_full_match(text: str, pattern: str) -> bool:
-    """DuckDB's own: Ibis takes the name and the types, and nobody calls this."""
-    raise NotImplementedError
+    return cast("ir.Value", of_duckdb("regexp_full_match", "boolean", values, f"(?:{_pattern(asked)})(?s:.*)"))
 
 
 def _long(value: Column, asked: Mapping[str, Any]) -> Column:

@@ -8,14 +8,12 @@ are expressions of Ibis, which DuckDB carries out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from functools import cache, reduce
-from inspect import Parameter, Signature
+from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, cast
 
-from backfill_assets.model.checks import regexp_full_match
 from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_pattern
+from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -57,7 +55,7 @@ def ibis_type(spark_type: str) -> str:
 def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
     """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC."""
     if spark_type == "timestamp":
-        return cast("ir.StringValue", _builtin(epoch_us)(value).cast("string"))
+        return cast("ir.StringValue", of_duckdb("epoch_us", "int64", value).cast("string"))
     return _day_text(value) if spark_type == "date" else cast("ir.StringValue", value.cast("string"))
 
 
@@ -181,7 +179,7 @@ def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
 
 def hashed(*values: ir.Value) -> ir.IntegerValue:
     """What Spark's ``xxhash64`` is of some values, in this order; nulls are passed over, and it is never null."""
-    return cast("ir.IntegerValue", _function(HASH_OF_VALUES, len(values))(*values))
+    return cast("ir.IntegerValue", of_duckdb(HASH_OF_VALUES, "int64", *values))
 
 
 def _as_before(text: ir.StringValue) -> ir.BooleanValue:
@@ -204,39 +202,11 @@ def _content_hash(source: Source, text: Callable[[str], ir.StringValue]) -> ir.I
     import ibis
 
     texts = ibis.struct({name: text(name) for name in source.columns})
-    return cast("ir.IntegerValue", _function(HASH_OF_NAMED_TEXTS, 1)(texts))
-
-
-# ------------------------------------------------------------------ DuckDB's own functions
-
-
-@cache
-def _function(name: str, count: int) -> Callable[..., ir.Value]:
-    """A function of ``model/xxh64.py``, of ``count`` values of any types."""
-    import ibis
-
-    def call(*_: object) -> int:
-        raise NotImplementedError
-
-    given = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
-    call.__signature__, call.__annotations__ = Signature(given), {"return": int}  # type: ignore[attr-defined]
-    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(call, name=name))
+    return cast("ir.IntegerValue", of_duckdb(HASH_OF_NAMED_TEXTS, "int64", texts))
 
 
 def _is_like(text: ir.StringValue, pattern: str) -> ir.BooleanValue:
-    return cast("ir.BooleanValue", _builtin(regexp_full_match)(text, pattern))
-
-
-@cache
-def _builtin(function: Callable[..., object]) -> Callable[..., ir.Value]:
-    import ibis
-
-    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(function))
-
-
-def epoch_us(moment: datetime) -> int:
-    """DuckDB's own."""
-    raise NotImplementedError
+    return cast("ir.BooleanValue", of_duckdb("regexp_full_match", "boolean", text, pattern))
 
 
 # ------------------------------------------------------------------ values that compare as text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from inspect import Parameter, Signature
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
+
+from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -30,17 +30,4 @@ def lone_and_alike(rows: ir.Table, hashes: str) -> LoneAndAlike:
 
 def hash_of(values: Sequence[ir.Value]) -> ir.IntegerValue:
     """DuckDB's own, of some values of any types; nulls are the same. It is compared within a query, and not kept."""
-    return cast("ir.IntegerValue", _hash(len(values))(*values))
-
-
-@cache
-def _hash(count: int) -> Callable[..., ir.Value]:
-    import ibis
-
-    def hash_(*_: object) -> object:
-        raise NotImplementedError
-
-    named = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
-    hash_.__signature__ = Signature(named)  # type: ignore[attr-defined]
-    hash_.__annotations__ = {"return": ibis.dtype("uint64")}
-    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(hash_, name="hash"))
+    return cast("ir.IntegerValue", of_duckdb("hash", "uint64", *values))

@@ -28,11 +28,12 @@ from backfill_assets.model.canonical import (
     in_newer_form,
     raw_content_hash,
 )
-from backfill_assets.model.checks import asked_of, regexp_full_match
+from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.drift import DriftKind
+from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -122,10 +123,11 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
     """By day, all fields that are not declared, as a JSON list: the name, its rows, and the fields of one of them."""
     import ibis
 
-    is_json, keys = map(ibis.udf.scalar.builtin, (json_valid, json_keys))
     kept = _read_lines(rows).ifelse(rows.rescued, None)
-    named = rows.select("day", counts=_counts(rows), kept=is_json(kept).ifelse(kept, None))
-    each = named.filter(named.kept.notnull()).select("day", "counts", "kept", field=keys(named.kept).unnest())
+    named = rows.select("day", counts=_counts(rows), kept=of_duckdb("json_valid", "boolean", kept).ifelse(kept, None))
+    each = named.filter(named.kept.notnull()).select(
+        "day", "counts", "kept", field=of_duckdb("json_keys", "array<string>", named.kept).unnest()
+    )
     counted = each.group_by("day", "field").agg(rows=each.counts.sum().cast("int64"), kept=each.kept.min())
     entry = ibis.struct({name: counted[name] for name in ("field", "rows", "kept")})
     return counted.group_by("day").agg(fields=entry.collect().cast("json").cast("string"))
@@ -148,12 +150,11 @@ def _read_lines(rows: ir.Table) -> ir.BooleanValue:
 
 def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tuple[DriftKind, str], ir.BooleanValue]:
     """By kind and field, whether a received row lacks one that it must have, or has a text that its type has not."""
-    import ibis
-
-    matches = ibis.udf.scalar.builtin(regexp_full_match)
     lacking = {(DriftKind.MISSING, name): rows[name].isnull() for name in _demanded(source, typed)}
     of_another_type = {
-        (DriftKind.RETYPED, name): ~matches(rows[name], landed_pattern(source.type_of(name))).fill_null(True)
+        (DriftKind.RETYPED, name): ~of_duckdb(
+            "regexp_full_match", "boolean", rows[name], landed_pattern(source.type_of(name))
+        ).fill_null(True)
         for name in source.parsed_columns
     }
     return {of: _read_lines(rows) & each for of, each in (lacking | of_another_type).items()}
@@ -163,16 +164,6 @@ def _demanded(source: Source, typed: type[Contract]) -> list[str]:
     """The fields that each line must have; rows that came before a field was declared may lack it."""
     may_lack = {"day", *source.rescued_fields, *(name for name, each in typed.fields().items() if each.nullable)}
     return [name for name in source.columns if name not in may_lack]
-
-
-def json_valid(text: str) -> bool:
-    """DuckDB's own, as :func:`regexp_full_match` is."""
-    raise NotImplementedError
-
-
-def json_keys(text: str) -> list[str]:
-    """DuckDB's own."""
-    raise NotImplementedError
 
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:

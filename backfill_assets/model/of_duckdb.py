@@ -1,0 +1,30 @@
+"""Functions of DuckDB that Ibis does not know, and those that this package gives it, in expressions of Ibis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+
+def of_duckdb(name: str, kind: Any, *values: Any) -> Any:
+    """DuckDB's function ``name`` of ``values``, which gives a value of the type ``kind``, as Ibis calls it."""
+    return _function(name, kind, len(values))(*values)
+
+
+@cache
+def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
+    """Ibis takes the name and the types, and nobody calls what it is given."""
+    import ibis
+
+    def call(*_: object) -> object:
+        raise NotImplementedError
+
+    given = [Parameter(f"value_{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(count)]
+    call.__signature__ = Signature(given)  # type: ignore[attr-defined]
+    call.__annotations__ = {"return": ibis.dtype(kind)}
+    return cast("Callable[..., ir.Value]", ibis.udf.scalar.builtin(call, name=name))
