@@ -1,0 +1,67 @@
+"""Declared queries over rows that Spark already holds: its workers carry them out, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+
+from backfill_assets.judge.engine import database
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+ROWS = "partition_rows"
+"""What a query names the rows of its partition."""
+_ROWS_AT_ONCE = 16_384
+_FOUND = "found"
+
+
+def _as_it_is(_: DuckDBPyConnection) -> None:
+    """Nothing more is made known to DuckDB."""
+
+
+@dataclass(frozen=True)
+class PartitionQuery:
+    """DuckDB's SQL over the rows of one partition, which it names :data:`ROWS`; no secret may be in it."""
+
+    asked: str
+    given: pa.Schema
+    """The columns of the rows."""
+    found: pa.Schema
+    """The columns of what the query gives."""
+    known: Callable[[DuckDBPyConnection], None] = field(default=_as_it_is)
+    """Makes known to DuckDB, in the worker, what the query asks of it. Picklable."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For ``mapInArrow``. All that it gives is computed before the first row is taken."""
+        first = next(batches, None)
+        if first is None:
+            return
+        with database(threads=1) as connection:
+            self.known(connection)
+            connection.register(ROWS, self._rows(chain([first], batches)))
+            connection.execute(f"CREATE TEMP TABLE {_FOUND} AS {self.asked}")
+            for batch in connection.execute(f"FROM {_FOUND}").to_arrow_reader(_ROWS_AT_ONCE):
+                yield from pa.Table.from_batches([batch]).select(self.found.names).cast(self.found).to_batches()
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+        cast = (part for batch in batches for part in self._as_given(batch))
+        return pa.RecordBatchReader.from_batches(self.given, cast)
+
+    def _as_given(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        rows = pa.Table.from_batches([batch]).select(self.given.names).cast(self.given)
+        return cast("list[pa.RecordBatch]", rows.to_batches())
+
+
+def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> DataFrame:
+    """What ``query`` gives for each partition of ``rows``, in ``schema``. Lazy; works through Spark Connect, too.
+
+    A query that compares rows with each other needs those in one partition: ``rows.repartition("day")``.
+    """
+    return rows.select(*query.given.names).mapInArrow(query, schema)
