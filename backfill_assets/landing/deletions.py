@@ -8,20 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from functools import reduce
+from functools import cache, reduce
 from operator import and_
+from typing import TYPE_CHECKING, cast
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState
-from backfill_assets.landing.raw_rows import rows_of_lines
-from backfill_assets.model.canonical import key_text
+from backfill_assets.landing.raw_query import raw_rows
+from backfill_assets.landing.rows_of_lines import asked_of_lines
+from backfill_assets.landing.standing_query import PLACE, standing
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.model.deletion import DELETED, DELETION
+from backfill_assets.model.landed_values import key_text
+from backfill_assets.model.of_duckdb import of_duckdb
+from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows
+from backfill_assets.spark.worker_queries import sql_of
 
-_ARRIVAL, _COUNTS = "arrival_day", "rows left"
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
 _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file", "deleted by line"
 """No landed field has a space in its name."""
 
@@ -53,17 +63,16 @@ def rows_that_stand(
 
 
 def standing_rows(raw: DataFrame) -> DataFrame:
-    """``raw`` without its deletions, and without one equal row for each of them.
+    """``raw`` without its deletions, and without one equal row for each of them. Equal rows are at one place."""
+    return by_query(raw.repartition(*PLACE), _standing(columns_of_rows(raw.schema)), raw.schema)
 
-    A deletion does not say when the row that it cancels arrived: the place of a row does. Of equal rows it makes no
-    difference which one goes, so the rest is the same in any order.
-    """
-    kinds = raw.withColumns({_COUNTS: F.when(_is_deletion(), -1).otherwise(1), "record_kind": _kind()})
-    same = kinds.groupBy(*(name for name in raw.columns if name != _ARRIVAL))
-    left = same.agg(F.max(_ARRIVAL).alias(_ARRIVAL), F.sum(_COUNTS).cast("int").alias(_COUNTS)).where(
-        F.col(_COUNTS) > 0
-    )
-    return left.withColumn(_COUNTS, F.explode(F.array_repeat(F.lit(0), F.col(_COUNTS)))).select(*raw.columns)
+
+@cache
+def _standing(columns: pa.Schema) -> PartitionQuery:
+    import ibis
+
+    raw = ibis.table(ibis.Schema.from_pyarrow(columns), name=ROWS)
+    return PartitionQuery(sql_of(standing(raw)), columns, columns)
 
 
 def as_deletions(rows: DataFrame) -> DataFrame:
@@ -71,43 +80,59 @@ def as_deletions(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"record_kind": F.lit(DELETION), "arrival_day": F.lit(None).cast("date")})
 
 
-def _is_deletion() -> Column:
-    return F.col("record_kind") == DELETION
-
-
-def _kind() -> Column:
-    """What a row is, and of a deletion what it cancels: a marker is the only row without a file."""
-    cancelled = F.when(F.col("source_file").isNull(), "supersession").otherwise("received")
-    return F.when(_is_deletion(), cancelled).otherwise(F.col("record_kind"))
-
-
 # ------------------------------------------------------------------ tombstones
 
+_TOMBSTONES = T.StructType(
+    [
+        T.StructField(_KEY, T.StringType()),
+        T.StructField(_DAY, T.DateType()),
+        T.StructField(_BY_FILE, T.StringType()),
+        T.StructField(_BY_LINE, T.LongType()),
+    ]
+)
 
-def key_line(source: Source, key: Column) -> Column:
-    """The key of an event as a landed line: a JSON object; or, where the key is one field, its text."""
+
+def tombstones(source: Source, keys: DataFrame, token_key_file: str, today: date) -> DataFrame:
+    """The key that each of ``keys`` deletes, and the event that does; null for a key that cannot be read. Lazy.
+
+    ``keys`` are as the lines of :func:`~backfill_assets.landing.rows_of_lines.rows_of_lines`, with the key of an event
+    as value: a JSON object; or, where the key is one field, its text. A key that names the day of the event, too, is
+    that of a row on that day.
+    """
+    return asked_of_lines(source, _tombstones, keys, _TOMBSTONES, token_key_file, today)
+
+
+def _tombstones(keys: ir.Table, source: Source) -> ir.Table:
+    import ibis
+
+    rows = raw_rows(keys.mutate(value=_key_line(source, keys.value)), source)
+    readable = reduce(and_, (rows[name].length() > 0 for name in source.key_columns))
+    return rows.select(
+        **{
+            _KEY: readable.ifelse(_key(source, rows), ibis.null("string")),
+            _DAY: rows.day_is_arrival.ifelse(ibis.null("date"), rows.day),
+            _BY_FILE: rows.source_file,
+            _BY_LINE: rows.source_line,
+        }
+    )
+
+
+def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
+    """The key of an event as a landed line."""
     if len(source.key_fields) > 1:
         return key
     (name,) = source.key_fields
-    return F.when(F.startswith(F.ltrim(key), F.lit("{")), key).otherwise(F.to_json(F.struct(key.alias(name))))
+    as_object = of_duckdb("json_object", "string", name, key).cast("string")
+    is_object = of_duckdb("ltrim", "string", key).startswith("{")
+    return cast("ir.StringValue", is_object.ifelse(key, as_object))
 
 
-def tombstones(
-    spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str, today: date | None = None
-) -> DataFrame:
-    """The key that each of ``lines`` deletes, and the event that does; null for a key that cannot be read.
+def _key(source: Source, rows: ir.Table) -> ir.StringValue:
+    """The values of a key as one text, however they are written."""
+    import ibis
 
-    ``lines`` are those of :func:`~backfill_assets.landing.raw_rows.rows_of_lines`, with :func:`key_line` as values. A
-    key that names the day of the event, too, is that of a row on that day.
-    """
-    rows = rows_of_lines(spark, source, lines, token_key_file, today)
-    readable = reduce(and_, (F.length(name) > 0 for name in source.key_columns))
-    return rows.select(
-        F.when(readable, _key(source)).alias(_KEY),
-        F.when(~F.col("day_is_arrival"), F.col("day")).alias(_DAY),
-        F.col("source_file").alias(_BY_FILE),
-        F.col("source_line").alias(_BY_LINE),
-    )
+    values = ibis.struct({str(number): key_text(source, rows, name) for number, name in enumerate(source.key_columns)})
+    return cast("ir.StringValue", of_duckdb("to_json", "string", values).cast("string"))
 
 
 def unreadable(tombs: DataFrame) -> Column:
@@ -120,26 +145,48 @@ def is_event(tombs: DataFrame, file: Column, line: Column) -> Column:
     return (tombs[_BY_FILE] == file) & (tombs[_BY_LINE] == line)
 
 
-def rows_of_keys(source: Source, raw: DataFrame, tombs: DataFrame) -> DataFrame:
-    """The rows of ``raw`` with a key that one of ``tombs`` deletes; also their deletions, and rows that came later."""
-    return raw.join(F.broadcast(tombs), _is_of(source, raw, tombs), "left_semi")
+# ------------------------------------------------------------------ what they delete
 
 
-def deletions_by(source: Source, raw: DataFrame, tombs: DataFrame) -> DataFrame:
-    """The rows that cancel what ``tombs`` delete of ``raw``: each received row of the key that stands.
+def landed_keys(source: Source, raw: DataFrame, tombs: DataFrame) -> DataFrame:
+    """The ``day`` and the key of each row of ``raw`` whose key one of ``tombs`` deletes, as it was landed.
 
-    Of the partition that a tombstone is in, only rows before it: a key can come again.
+    Beside it the event that deletes it, whichever came first. Of ``raw`` no other columns are read. Lazy.
     """
-    standing = standing_rows(rows_of_keys(source, raw, tombs)).where(F.col("source_file").isNotNull())
-    came_before = (standing["source_file"] != tombs[_BY_FILE]) | (standing["source_line"] < tombs[_BY_LINE])
-    return as_deletions(standing.join(F.broadcast(tombs), _is_of(source, standing, tombs) & came_before, "left_semi"))
+    landed = raw.select(*dict.fromkeys(("day", *source.key_columns)))
+    schema = T.StructType([*landed.schema, _TOMBSTONES[_KEY]])
+    keyed = by_query(landed, _with_key(source, columns_of_rows(landed.schema)), schema)
+    of_day = tombs[_DAY].isNull() | (tombs[_DAY] == keyed["day"])
+    found = keyed.join(F.broadcast(tombs), (keyed[_KEY] == tombs[_KEY]) & of_day)
+    key = (found[name].alias(_of_key(name)) for name in landed.columns if name != "day")
+    return found.select("day", *key, _BY_FILE, _BY_LINE)
 
 
-def _is_of(source: Source, raw: DataFrame, tombs: DataFrame) -> Column:
-    return (_key(source) == tombs[_KEY]) & (tombs[_DAY].isNull() | (tombs[_DAY] == raw["day"]))
+@cache
+def _with_key(source: Source, columns: pa.Schema) -> PartitionQuery:
+    import ibis
+
+    rows = ibis.table(ibis.Schema.from_pyarrow(columns), name=ROWS)
+    asked = sql_of(rows.mutate(**{_KEY: _key(source, rows)}))
+    return PartitionQuery(asked, columns, columns.append(pa.field(_KEY, pa.string())))
 
 
-def _key(source: Source) -> Column:
-    """The values of a key as one text, however they are written."""
-    values: Sequence[Column] = [key_text(source, name) for name in source.key_columns]
-    return F.to_json(F.struct(*(value.alias(str(number)) for number, value in enumerate(values))))
+def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
+    """The rows that cancel those of ``raw`` whose keys are deleted, by ``keys``, the :func:`landed_keys` of ``raw``.
+
+    Each received row that stands is cancelled; of the partition that a tombstone is in, only rows before it: a key can
+    come again.
+    """
+    of_keys = raw.join(F.broadcast(keys), _is_of(source, raw, keys), "left_semi")
+    standing = standing_rows(of_keys).where(F.col("source_file").isNotNull())
+    came_before = (standing["source_file"] != keys[_BY_FILE]) | (standing["source_line"] < keys[_BY_LINE])
+    return as_deletions(standing.join(F.broadcast(keys), _is_of(source, standing, keys) & came_before, "left_semi"))
+
+
+def _is_of(source: Source, raw: DataFrame, keys: DataFrame) -> Column:
+    same = (raw[name].eqNullSafe(keys[_of_key(name)]) for name in source.key_columns if name != "day")
+    return reduce(and_, same, raw["day"] == keys["day"])
+
+
+def _of_key(name: str) -> str:
+    return f"{name} of key"

@@ -103,11 +103,15 @@ def _values(text: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends - np.arange(len(ends))
     content = pa.py_buffer(text.replace(_END, b""))
-    values = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), content])
+    return readable(pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), content]))
+
+
+def readable(lines: pa.Array) -> pa.Array:
+    """The texts of ``lines`` of bytes; of one that is no UTF-8 its bytes, as base64, which is no JSON object."""
     try:
-        return values.cast(pa.string())
+        return lines.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array(map(_readable, values.to_pylist()), pa.string())
+        return pa.array(map(_readable, lines.to_pylist()), pa.string())
 
 
 def _readable(line: bytes) -> str:

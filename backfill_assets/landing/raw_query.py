@@ -6,7 +6,6 @@ import hmac
 import json
 import re
 from collections.abc import Callable
-from datetime import date
 from functools import reduce
 from hashlib import sha256
 from operator import add, or_
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from backfill_assets.landing.line_reader import readable
 from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.landing.token_key import read_token_key
 from backfill_assets.model.declaration import Source
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 RECEIVED = "received"
+TODAY = "day of reading"
+"""The column of lines that may have arrived on a day which is not known."""
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
 """Only the last two are beside landed fields, and no field has a space in its name."""
 _ODD = "odd_line_as_plain_object"
+_READABLE = "readable_line"
 _HMAC = "hmac_of_personal_value"
 _BLANK = r"[ \t\r\n]*"
 _SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -44,15 +47,21 @@ PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
 
 
 def register(connection: DuckDBPyConnection) -> None:
-    """Make known to DuckDB what :func:`raw_rows` asks of it."""
-    _register(connection, _ODD, _as_plain_objects)
+    """Make known to DuckDB what :func:`raw_rows` and :func:`text_of_line` ask of it."""
+    _register(connection, _ODD, "VARCHAR", _as_plain_objects)
+    _register(connection, _READABLE, "BLOB", lambda lines: readable(lines.combine_chunks()))
 
 
-def raw_rows(lines: ir.Table, source: Source, today: date | None = None) -> ir.Table:
+def text_of_line(value: ir.BinaryValue) -> ir.StringValue:
+    """The text of a line of bytes, as the lines of files are read."""
+    return cast("ir.StringValue", of_duckdb(_READABLE, "string", value))
+
+
+def raw_rows(lines: ir.Table, source: Source) -> ir.Table:
     """One row in the columns of ``raw_schema(source)`` for each of ``lines``, which are never null.
 
-    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``. With ``today``, an arrival day may be
-    null: it is the day of the event if that is possible today, or else today.
+    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``. With :data:`TODAY`, an arrival day
+    may be null: it is the day of the event if that is possible today, or else today.
 
     Values that the source did not write as text are kept as the JSON that stands for them, decimals as 64-bit floats.
     If the source has personal fields, a line that is not one JSON object with distinct fields can have their values in
@@ -73,8 +82,9 @@ def raw_rows(lines: ir.Table, source: Source, today: date | None = None) -> ir.T
         source_line=read.source_line,
         arrival_day=read.arrival_day,
         superseded_by_day=ibis.null("date"),
+        **{name: read[name] for name in read.columns if name == TODAY},
     )
-    placed = _placed(landed, source, today)
+    placed = _placed(landed, source)
     return placed.mutate(content_hash=raw_content_hash(source, placed)).select(*raw_columns(source))
 
 
@@ -207,16 +217,15 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 # ------------------------------------------------------------------ days
 
 
-def _placed(landed: ir.Table, source: Source, today: date | None) -> ir.Table:
+def _placed(landed: ir.Table, source: Source) -> ir.Table:
     """With the day of the event, if it is possible, or else that of the arrival."""
     import ibis
 
     field = source.event_day_field
     read = landed.mutate(**{_EVENT: parsed(landed[field], source.type_of(field)).cast("date")})
-    if today is not None:
-        possible = _is_plausible(source, read[_EVENT], ibis.literal(today))
-        own = possible.ifelse(read[_EVENT], ibis.null("date"))
-        read = read.mutate(arrival_day=ibis.coalesce(read.arrival_day, own, ibis.literal(today)))
+    if TODAY in read.columns:
+        own = _is_plausible(source, read[_EVENT], read[TODAY]).ifelse(read[_EVENT], ibis.null("date"))
+        read = read.mutate(arrival_day=ibis.coalesce(read.arrival_day, own, read[TODAY]))
     judged = read.mutate(**{_PLAUSIBLE: _is_plausible(source, read[_EVENT], read.arrival_day).fill_null(False)})
     return judged.mutate(
         day_is_arrival=~judged[_PLAUSIBLE], day=judged[_PLAUSIBLE].ifelse(judged[_EVENT], judged.arrival_day)
@@ -240,7 +249,7 @@ def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> i
 def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
     """Make known to DuckDB how tokens are made with the key in ``key_file``; without it none can be made."""
     keyed = hmac.new(read_token_key(key_file), digestmod=sha256)
-    _register(connection, _HMAC, lambda values: _tokens(keyed, values))
+    _register(connection, _HMAC, "VARCHAR", lambda values: _tokens(keyed, values))
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
@@ -269,9 +278,11 @@ _MAP = '"MAP(VARCHAR,VARCHAR)"'
 _PAIRS = "array<struct<key: string, value: string>>"
 
 
-def _register(connection: DuckDBPyConnection, name: str, function: Callable[[pa.ChunkedArray], pa.Array]) -> None:
+def _register(
+    connection: DuckDBPyConnection, name: str, of: str, function: Callable[[pa.ChunkedArray], pa.Array]
+) -> None:
     make = cast("Callable[..., object]", connection.create_function)
-    make(name, function, ["VARCHAR"], "VARCHAR", type="arrow", null_handling="special")
+    make(name, function, [of], "VARCHAR", type="arrow", null_handling="special")
 
 
 def _as_plain_objects(lines: pa.ChunkedArray) -> pa.Array:

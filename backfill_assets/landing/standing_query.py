@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 _ARRIVAL, _CANCELS, _COPIES = "arrival_day", "cancels one", "rows left"
-_PLACE, _OF_PLACE = "hash of place", ("source_file", "source_line", "content_hash", "day")
+PLACE = ("source_file", "source_line", "content_hash", "day")
+"""Where a row is, and so is each that is equal to it."""
+_PLACE = "hash of place"
 
 
 def standing(raw: ir.Table) -> ir.Table:
@@ -20,7 +22,7 @@ def standing(raw: ir.Table) -> ir.Table:
     A deletion does not say when the row that it cancels arrived: the place of a row does. Rows that are at one place
     are compared as a whole; nearly all are alone there.
     """
-    placed = raw.mutate({_PLACE: hash_of([raw[name] for name in _OF_PLACE])})
+    placed = raw.mutate({_PLACE: hash_of([raw[name] for name in PLACE])})
     lone, alike = lone_and_alike(placed, _PLACE)
     return _left(alike.select(*raw.columns)).union(lone.filter(~_is_deletion(lone)).select(*raw.columns))
 

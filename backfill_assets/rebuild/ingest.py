@@ -28,7 +28,7 @@ from backfill_assets.rebuild.landing_files import LandingFile, land
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.rebuild.stage import content_of
-from backfill_assets.rebuild.worker_queries import made_meanwhile
+from backfill_assets.spark.worker_queries import made_meanwhile
 from backfill_assets.state.stream_positions import stream_topics
 from backfill_assets.text import format_count, format_range, format_ranges
 

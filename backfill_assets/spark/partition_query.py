@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.judge.engine import database
 
@@ -65,3 +66,8 @@ def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> Data
     A query that compares rows with each other needs those in one partition: ``rows.repartition("day")``.
     """
     return rows.select(*query.given.names).mapInArrow(query, schema)
+
+
+def columns_of_rows(schema: StructType) -> pa.Schema:
+    """The columns of rows in ``schema``, as workers have them."""
+    return pa.schema([(each.name, to_arrow_type(each.dataType, timezone="UTC")) for each in schema])

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.landing.deletions import is_event, key_line, tombstones, unreadable
-from backfill_assets.landing.raw_rows import readable_text, rows_of_lines
+from backfill_assets.landing.deletions import is_event, tombstones, unreadable
+from backfill_assets.landing.rows_of_lines import rows_of_lines
 from backfill_assets.model.declaration import Source
 from backfill_assets.stream.broker import Broker, KafkaRecord, is_about_an_event, reason_of
 from backfill_assets.stream.delays import SHARES, Received
@@ -78,9 +78,7 @@ def _received(source: Source, today: date) -> Column:
     return F.when(F.to_date(time).between(F.lit(_FIRST_BROKER), latest), time)
 
 
-def event_rows(
-    spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str, today: date
-) -> DataFrame:
+def event_rows(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
     """One raw row for each of ``events``, which have the columns of Spark's Kafka source.
 
     ``source_file`` is ``kafka:<topic>/<partition>``, with ``topic`` as raw calls it, and ``source_line`` the offset.
@@ -88,17 +86,14 @@ def event_rows(
     possible time arrived on the day that its event names, or else ``today``. A null value is kept as the line ``null``,
     an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
     """
-    lines = _lines(source, topic, events, _text(F.col("value")), today)
-    return rows_of_lines(spark, source, lines, token_key_file, today)
+    lines = _lines(source, topic, events, _line(F.col("value")), today)
+    return rows_of_lines(source, lines, token_key_file, today)
 
 
-def deleted_keys(
-    spark: SparkSession, source: Source, topic: str, events: DataFrame, token_key_file: str, today: date
-) -> DataFrame:
+def deleted_keys(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
     """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.deletions.tombstones`."""
-    keys = key_line(source, _text(F.col("key")))
-    lines = _lines(source, topic, events.where(is_tombstone()), keys, today)
-    return tombstones(spark, source, lines, token_key_file, today)
+    keys = _lines(source, topic, events.where(is_tombstone()), _line(F.col("key")), today)
+    return tombstones(source, keys, token_key_file, today)
 
 
 def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
@@ -156,8 +151,10 @@ def _of_partition(offsets: Sequence[int]) -> Column:
     return F.get(F.array(*(F.lit(offset).cast("bigint") for offset in offsets)), F.col("partition"))
 
 
-def _text(value: Column) -> Column:
-    return F.when(value.cast("string") == "", F.lit('""')).otherwise(F.coalesce(readable_text(value), F.lit("null")))
+def _line(value: Column) -> Column:
+    """The bytes of a key or a value as a line, which is never null or empty."""
+    absent = F.when(value.isNull(), F.lit("null")).otherwise(F.lit('""'))
+    return F.when(F.length(value) > 0, value).otherwise(absent.cast("binary"))
 
 
 _READ_HERE = 500

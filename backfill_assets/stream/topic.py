@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial, reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, Observation
 
@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead, Position
 from backfill_assets.lakehouse.rows import observed, rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.deletions import deletions_by, rows_of_keys
+from backfill_assets.landing.deletions import deletions_by, landed_keys
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
 from backfill_assets.state.stream_positions import (
@@ -55,9 +55,6 @@ from backfill_assets.stream.sources import (
     require_not_shorter,
     start_of,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -213,7 +210,7 @@ class TopicReading(Reading):
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
         """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
-        each = EachEvent(self.broker, partial(self._rows, self.lake.spark()), self.lake.publisher.now())
+        each = EachEvent(self.broker, self._rows, self.lake.publisher.now())
         attempts = (
             lambda: events.where(within(ranges)),
             partial(each.with_odd_times, ranges),
@@ -241,14 +238,13 @@ class TopicReading(Reading):
     def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
         seen = Observation()
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
-        spark = self.lake.spark()
-        rows = by_day(self._rows(spark, watched), spark.sparkContext.defaultParallelism)
+        rows = by_day(self._rows(watched), self.lake.spark().sparkContext.defaultParallelism)
         with all_observed(rows.sparkSession):
             stage(rows, timeline, {}, table=self.table, other_days=True)
         return EventsSeen.of(observed(seen))
 
-    def _rows(self, spark: SparkSession, events: DataFrame) -> DataFrame:
-        return event_rows(spark, self.source, self.known.topic, events, self.lake.token_key_file, self._today)
+    def _rows(self, events: DataFrame) -> DataFrame:
+        return event_rows(self.source, self.known.topic, events, self.lake.token_key_file, self._today)
 
     @property
     def _today(self) -> date:
@@ -260,20 +256,22 @@ class TopicReading(Reading):
         Where the keys are is not known before: of all days of raw the columns of the key are read once. Gives the days
         that have rows of these keys.
         """
-        spark, source, topic = self.lake.spark(), self.source, self.known.topic
-        parts = [rows_of_files(spark, timeline, timeline.files())]
+        source, topic = self.source, self.known.topic
+        staged = rows_of_files(self.lake.spark(), timeline, timeline.files())
         read = self.pin_all().inputs[self.table.name]
-        tombs = deleted_keys(spark, source, topic, events, self.lake.token_key_file, self._today).persist()
+        tombs = deleted_keys(source, topic, events, self.lake.token_key_file, self._today).persist()
+        keys = landed_keys(source, self.rows(read, read.days), tombs).persist()
         try:
-            rows = rows_of_keys(source, self.rows(read, read.days), tombs)
-            found = only(read, (row["day"] for row in rows.select("day").distinct().collect()), exact=True)
+            found = only(read, (row["day"] for row in keys.select("day").distinct().collect()), exact=True)
+            parts = [(staged, landed_keys(source, staged, tombs))]
             if found.days:
-                parts.append(self.rows(found, found.days))
-            deletions = [deletions_by(source, part.select(*raw_schema(source).names), tombs) for part in parts]
-            unknown = self._rows(spark, of_no_key(topic, events, tombs))
-            rows = reduce(DataFrame.unionByName, deletions, unknown)
-            stage(rows, timeline, {}, table=self.table, other_days=True)
+                parts.append((self.rows(found, found.days), keys))
+            names = raw_schema(source).names
+            deletions = [deletions_by(source, rows.select(*names), of_rows) for rows, of_rows in parts]
+            unknown = self._rows(of_no_key(topic, events, tombs))
+            stage(reduce(DataFrame.unionByName, deletions, unknown), timeline, {}, table=self.table, other_days=True)
         finally:
+            keys.unpersist()
             tombs.unpersist()
         return found if found.days else None
 

@@ -155,13 +155,11 @@ def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
     assert "unreadable" in set_apart[0]["rescued"] and "CAST_INVALID_INPUT" in set_apart[0]["rescued"]
 
 
-def stumbling_rows(
-    spark: SparkSession, source: Source, topic: str, events: DataFrame, key: str, today: date
-) -> DataFrame:
+def stumbling_rows(source: Source, topic: str, events: DataFrame, key: str, today: date) -> DataFrame:
     """Raw rows; no row can be made of an event with the number of the beast."""
     is_the_one = F.contains(F.col("value").cast("string"), F.lit("666"))
     checked = F.when(is_the_one, F.lit("beast").cast("int").cast("string").cast("binary")).otherwise(F.col("value"))
-    return event_rows(spark, source, topic, events.withColumn("value", checked), key, today)
+    return event_rows(source, topic, events.withColumn("value", checked), key, today)
 
 
 def test_events_of_a_transaction_that_was_aborted_are_not_read(

@@ -50,7 +50,7 @@ def main() -> None:
     with spark_session(settings, "plain", None, options) as spark:
         beginning = dict.fromkeys(PARTITIONS, 0)
         events = Broker(spark, KafkaTopic(servers, topic), {}).stream(beginning, int(in_flight))
-        rows = event_rows(spark, source, topic, events, str(settings.token_key_file), datetime.now(UTC).date())
+        rows = event_rows(source, topic, events, str(settings.token_key_file), datetime.now(UTC).date())
         writer = rows.writeStream.format("delta").partitionBy("day").trigger(availableNow=True)
         report_batches(writer.option("checkpointLocation", f"{target}/_checkpoint").start(target))
 
