@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.line_reader import LINES, lines_of
 from backfill_assets.landing.raw_query import raw_rows, register, register_tokens
 from backfill_assets.model.declaration import Source, Table
-from backfill_assets.spark.worker_queries import columns_written, sql_of, streamed, with_hashes
+from backfill_assets.spark.worker_queries import columns_written, sql_of, streamed, with_hashes_of_read
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
@@ -114,4 +114,4 @@ def _query(source: Source, table: Table) -> str:
     import ibis
 
     lines = ibis.table(ibis.Schema.from_pyarrow(LINES), name=_LINES)
-    return sql_of(with_hashes(raw_rows(lines, source), table))
+    return sql_of(with_hashes_of_read(raw_rows(lines, source), table))
