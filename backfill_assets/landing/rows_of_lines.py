@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from backfill_assets.lakehouse.day_files import day_folders
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.line_reader import LINES
 from backfill_assets.landing.raw_query import TODAY, raw_rows, register, register_tokens, text_of_line
 from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.model.declaration import Source
-from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows
-from backfill_assets.spark.worker_queries import sql_of
+from backfill_assets.model.declaration import Source, Table
+from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows, write_by_query
+from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes_of_read
 
 if TYPE_CHECKING:
     from datetime import date
@@ -42,22 +45,44 @@ def rows_of_lines(source: Source, lines: DataFrame, token_key_file: str, today: 
 def asked_of_lines(
     source: Source, asked: Asked, lines: DataFrame, schema: StructType, token_key_file: str, today: date
 ) -> DataFrame:
-    """What is ``asked`` of :func:`rows_of_lines`, in ``schema``. Workers read the token key where they need it."""
-    known = partial(_known, token_key_file if source.personal_fields else "")
-    query = PartitionQuery(_sql(source, asked), _HELD, columns_of_rows(schema), known)
-    return by_query(lines.withColumn(TODAY, F.lit(today)), query, schema)
+    """What is ``asked`` of lines, which are as for :func:`rows_of_lines`, in ``schema``. Lazy."""
+    query = _query(source, _sql(source, asked), columns_of_rows(schema), token_key_file)
+    return by_query(_with_today(lines, today), query, schema)
+
+
+def write_rows_of_lines(
+    source: Source, lines: DataFrame, token_key_file: str, today: date, into: tuple[Table, Timeline]
+) -> list[AddedFile]:
+    """Write :func:`rows_of_lines` into the timeline of raw, each partition into files of its own: one job of Spark.
+
+    No log names what it wrote yet.
+    """
+    table, timeline = into
+    columns = columns_written(table)
+    query = _query(source, _sql(source, raw_rows, table), columns, token_key_file)
+    return write_by_query(_with_today(lines, today), query, day_folders(timeline, table, columns))
+
+
+def _with_today(lines: DataFrame, today: date) -> DataFrame:
+    return lines.withColumn(TODAY, F.lit(today))
+
+
+def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) -> PartitionQuery:
+    return PartitionQuery(asked, _HELD, found, partial(_known, token_key_file if source.personal_fields else ""))
 
 
 def _known(token_key_file: str, connection: DuckDBPyConnection) -> None:
+    """The key is read by the worker: it is in no task, and in no plan."""
     register(connection)
     if token_key_file:
         register_tokens(connection, Path(token_key_file))
 
 
 @cache
-def _sql(source: Source, asked: Asked) -> str:
-    """Made once in a process: it takes half a second."""
+def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
+    """Made once in a process: it takes half a second. With the hashes that are beside the rows of a ``table``."""
     import ibis
 
     held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)
-    return sql_of(asked(held.mutate(value=text_of_line(held.value)), source))
+    found = asked(held.mutate(value=text_of_line(held.value)), source)
+    return sql_of(with_hashes_of_read(found, table) if table else found)

@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
+
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.judge.engine import files_by_day
+from backfill_assets.judge.engine import columns_of, files_by_day
 from backfill_assets.judge.keys import markers
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.day_files import day_folders
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
@@ -34,7 +37,7 @@ from backfill_assets.lakehouse.records import (
     TableChange,
     content_in,
 )
-from backfill_assets.lakehouse.rows import nullable_schema, published_rows, write
+from backfill_assets.lakehouse.rows import nullable_schema, published_rows
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.token_key import require_token_key
@@ -59,6 +62,8 @@ from backfill_assets.rebuild.stage import (
     with_cost,
     with_verdict,
 )
+from backfill_assets.spark.partition_query import ROWS, PartitionQuery, QueryWriter
+from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
@@ -315,11 +320,11 @@ class RawWriter:
 
     def write_markers(self, timeline: Timeline, due: Iterator[Mapping[str, Any]]) -> list[AddedFile]:
         """Write these rows, each of which names the columns that have a value, and return their files."""
-        files: list[AddedFile] = []
-        schema = raw_schema(self.source)
-        while some := [tuple(row.get(name) for name in schema.names) for row in islice(due, _MARKERS_AT_ONCE)]:
-            # One task writes one file a day.
-            files += write(self.lake.spark().createDataFrame(some, schema).coalesce(1), timeline, self.table)
+        columns, files = columns_of(self.table.contract), list[AddedFile]()
+        while some := list(islice(due, _MARKERS_AT_ONCE)):
+            rows = pa.Table.from_pylist(some, columns)
+            write = QueryWriter(_as_written(self.table), day_folders(timeline, self.table, columns_written(self.table)))
+            files += write(iter(rows.to_batches()))
         return files
 
     # ------------------------------------------------------------------ judge
@@ -401,3 +406,13 @@ def only(read: InputRead, days: Iterable[date], *, exact: bool = False) -> Input
 def tables_of_tokens(catalog: Catalog) -> list[str]:
     """The raw tables of the sources that have personal fields."""
     return [step.name for step in catalog.steps if step.source and step.source.personal_fields]
+
+
+@cache
+def _as_written(table: Table) -> PartitionQuery:
+    """Gives rows of ``table`` as its files have them."""
+    import ibis
+
+    columns = columns_of(table.contract)
+    rows = ibis.table(ibis.Schema.from_pyarrow(columns), name=ROWS)
+    return PartitionQuery(sql_of(with_hashes(rows, table)), columns, columns_written(table))

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, cast
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.judge.engine import database
+from backfill_assets.lakehouse.day_files import DayFolders, write_days
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.spark.workers import of_partitions
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -66,6 +70,26 @@ def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> Data
     A query that compares rows with each other needs those in one partition: ``rows.repartition("day")``.
     """
     return rows.select(*query.given.names).mapInArrow(query, schema)
+
+
+def write_by_query(rows: DataFrame, query: PartitionQuery, into: DayFolders) -> list[AddedFile]:
+    """Write what ``query`` gives for each partition of ``rows``: a file for each of its days. One job of Spark.
+
+    No log names the files yet.
+    """
+    written = of_partitions(rows.select(*query.given.names), QueryWriter(query, into))
+    return [file for files in written for file in files]
+
+
+@dataclass(frozen=True)
+class QueryWriter:
+    """Writes what a query gives for some rows: in a worker; or in this process, where there are few."""
+
+    query: PartitionQuery
+    into: DayFolders
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[AddedFile]:
+        return write_days(self.query(batches), self.into, f"part-{uuid4().hex[:12]}")
 
 
 def columns_of_rows(schema: StructType) -> pa.Schema:

@@ -20,11 +20,12 @@ from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.spark.session import is_lost_server
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 _SCHEMA = pa.schema([("id", pa.int64()), ("answer", pa.binary())])
+_ANSWER = pa.schema([("answer", pa.binary())])
 _NEEDED = "Install this package with the versions of its lock file where Spark's workers run, for the same Python."
 
 
@@ -50,6 +51,21 @@ def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Seque
     # Only our own workers have written what is read here.
     given = {row["id"]: pickle.loads(row["answer"]) for row in found}  # noqa: S301
     return [_taken(given[number]) for number in range(len(todo))]
+
+
+def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Answer]) -> list[Answer]:
+    """What ``work`` gives for each partition of ``rows``, in any order: a task of one Spark job each.
+
+    ``work`` and the answers are pickled; no secret may be in them. Errors are raised as by :func:`in_workers`, but for
+    those of Spark, which may be about what ``rows`` are read from.
+    """
+
+    def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(_given(work, batches))]}, schema=_ANSWER)
+
+    found = rows.mapInArrow(answered, "answer binary").collect()
+    # Only our own workers have written what is read here.
+    return [_taken(pickle.loads(row["answer"])) for row in found]  # noqa: S301
 
 
 def _given(work: Callable[[Task], Answer], task: Task) -> Answer | _Refused:

@@ -9,8 +9,7 @@ that Spark cannot read is read by the client, event by event.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
@@ -28,28 +27,28 @@ from backfill_assets.stream.delays import SHARES, Received
 from backfill_assets.stream.sources import OffsetRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column
 
 
 _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
-_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 @dataclass(frozen=True)
 class EventsSeen:
     """What Spark saw of the events of a batch while it wrote them."""
 
+    events: int
     tombstones: int
-    """Events without a value that may delete a key."""
+    """Of these, the ones without a value that may delete a key."""
     received: Received | None
     """When the topic received them; None for a batch without events, such as one of an aborted transaction."""
 
     @classmethod
     def of(cls, observed: Mapping[str, Any]) -> EventsSeen:
         """From what Spark observed by :func:`seen_events`."""
+        events, tombstones = (int(observed.get(each) or 0) for each in (_EVENTS, _TOMBSTONES))
         times = observed.get(_TIMES)
-        received = Received(int(observed[_EVENTS]), tuple(map(int, times))) if times else None
-        return cls(int(observed.get(_TOMBSTONES) or 0), received)
+        return cls(events, tombstones, Received(events, tuple(map(int, times))) if times else None)
 
 
 def seen_events(source: Source, today: date) -> list[Column]:
@@ -78,21 +77,25 @@ def _received(source: Source, today: date) -> Column:
     return F.when(F.to_date(time).between(F.lit(_FIRST_BROKER), latest), time)
 
 
-def event_rows(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """One raw row for each of ``events``, which have the columns of Spark's Kafka source.
+def event_lines(source: Source, topic: str, events: DataFrame, today: date) -> DataFrame:
+    """One line for each of ``events``, which have the columns of Spark's Kafka source: see ``rows_of_lines``.
 
     ``source_file`` is ``kafka:<topic>/<partition>``, with ``topic`` as raw calls it, and ``source_line`` the offset.
     ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A record of no
     possible time arrived on the day that its event names, or else ``today``. A null value is kept as the line ``null``,
     an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
     """
-    lines = _lines(source, topic, events, _line(F.col("value")), today)
-    return rows_of_lines(source, lines, token_key_file, today)
+    return _lines(source, topic, events, F.col("value"), today)
+
+
+def event_rows(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
+    """One raw row for each of ``events``."""
+    return rows_of_lines(source, event_lines(source, topic, events, today), token_key_file, today)
 
 
 def deleted_keys(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
     """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.deletions.tombstones`."""
-    keys = _lines(source, topic, events.where(is_tombstone()), _line(F.col("key")), today)
+    keys = _lines(source, topic, events.where(is_tombstone()), F.col("key"), today)
     return tombstones(source, keys, token_key_file, today)
 
 
@@ -102,29 +105,9 @@ def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
 
 
-def by_day(rows: DataFrame, tasks: int) -> DataFrame:
-    """Raw ``rows`` as so many ``tasks`` write them best: late ones are few, and have a file for each of their days.
-
-    Otherwise each partition of a topic would leave a file on each day that it names, with every batch.
-    """
-    shared = F.when(F.col("day") == F.col("arrival_day"), F.col("source_line")).otherwise(F.unix_date("day"))
-    return rows.repartitionById(tasks, F.pmod(shared, F.lit(tasks)).cast("int"))
-
-
-@contextmanager
-def all_observed(spark: SparkSession) -> Iterator[None]:
-    """Adaptive execution leaves out a stage that gave no rows, and with it what was observed there: tombstones, say."""
-    before = str(spark.conf.get(_ADAPTIVE))
-    spark.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(_ADAPTIVE, before)
-
-
 def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: date) -> DataFrame:
     return events.select(
-        value.alias("value"),
+        _line(value).alias("value"),
         _file(topic).alias("source_file"),
         F.col("offset").alias("source_line"),
         F.to_date(_received(source, today)).alias("arrival_day"),

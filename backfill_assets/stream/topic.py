@@ -10,13 +10,14 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, Observation
 
-from backfill_assets.errors import SourceUnreadable
+from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead, Position
-from backfill_assets.lakehouse.rows import observed, rows_of_files, stage
+from backfill_assets.lakehouse.rows import observed, rows_of_files, stage, take_in
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deletions_by, landed_keys
 from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.landing.rows_of_lines import write_rows_of_lines
 from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
 from backfill_assets.state.stream_positions import (
     TopicPositions,
@@ -31,9 +32,8 @@ from backfill_assets.stream.broker import Broker, broker_away, is_about_an_event
 from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
-    all_observed,
-    by_day,
     deleted_keys,
+    event_lines,
     event_rows,
     is_tombstone,
     of_no_key,
@@ -55,6 +55,10 @@ from backfill_assets.stream.sources import (
     require_not_shorter,
     start_of,
 )
+from backfill_assets.text import format_count
+
+_EVENTS_OF_A_TASK = 50_000
+"""Each task writes files of its own for each day that its events are of; most batches are one task."""
 
 
 @dataclass(frozen=True)
@@ -216,32 +220,44 @@ class TopicReading(Reading):
             partial(each.with_odd_times, ranges),
             partial(each.events, ranges),
         )
-        wanted, seen = self._stage_first_of(attempts, timeline)
+        tasks = max(1, -(-sum(each.offsets for each in ranges) // _EVENTS_OF_A_TASK))
+        wanted, seen = self._stage_first_of(attempts, partial(self._stage_rows, timeline, tasks))
         deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
         self.require_same_topic()
         self.seen = seen
         return [deleted] if deleted else []
 
     def _stage_first_of(
-        self, attempts: Sequence[Callable[[], DataFrame]], timeline: Timeline
+        self, attempts: Sequence[Callable[[], DataFrame]], stage_rows: Callable[[DataFrame], EventsSeen]
     ) -> tuple[DataFrame, EventsSeen]:
         """Of ways to read the same events, the first that Spark does not stumble over; the last is for all events."""
         for read in attempts[:-1]:
             try:
-                return (wanted := read()), self._stage_rows(wanted, timeline)
+                return (wanted := read()), stage_rows(wanted)
             except Exception as error:
                 if not is_about_an_event(error):
                     raise
         wanted = attempts[-1]()
-        return wanted, self._stage_rows(wanted, timeline)
+        return wanted, stage_rows(wanted)
 
-    def _stage_rows(self, events: DataFrame, timeline: Timeline) -> EventsSeen:
+    def _stage_rows(self, timeline: Timeline, tasks: int, events: DataFrame) -> EventsSeen:
         seen = Observation()
         watched = events.observe(seen, *seen_events(self.source, self._today)).where(~is_tombstone())
-        rows = by_day(self._rows(watched), self.lake.spark().sparkContext.defaultParallelism)
-        with all_observed(rows.sparkSession):
-            stage(rows, timeline, {}, table=self.table, other_days=True)
-        return EventsSeen.of(observed(seen))
+        lines = event_lines(self.source, self.known.topic, watched, self._today).coalesce(tasks)
+        into = self.table, timeline
+        files = write_rows_of_lines(self.source, lines, self.lake.token_key_file, self._today, into)
+        take_in(files, raw_schema(self.source), timeline, {}, other_days=True)
+        found = EventsSeen.of(observed(seen))
+        self._require_all(found, sum(file.rows for file in files))
+        return found
+
+    def _require_all(self, seen: EventsSeen, rows: int) -> None:
+        if rows != seen.events - seen.tombstones:
+            raise LakehouseUnusable(
+                f"{self.topic}: {format_count(seen.events, 'event')} read, {seen.tombstones:,} without a value, and "
+                f"{format_count(rows, 'row')} written.",
+                hint="Nothing was published. Start the stream again: it reads them again.",
+            )
 
     def _rows(self, events: DataFrame) -> DataFrame:
         return event_rows(self.source, self.known.topic, events, self.lake.token_key_file, self._today)
