@@ -26,11 +26,14 @@ _AWAY = re.compile(
 )
 """Of Kafka's client and of Spark's connector. Spark has timeouts of its own, which say that something else is slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
+_OF_A_VALUE = "DuckDB: ((?:Invalid Input|Conversion|Out of Range) Error)"
 _OF_AN_EVENT = re.compile(
     r"java\.lang\.(?:ArithmeticException|StackOverflowError)|kafka\.common\.errors\.(?:RecordDeserialization|CorruptRecord)"
     r"|Received exception when fetching the next record|\[(?:[A-Z_]+_OVERFLOW|CAST_INVALID_INPUT)[\].]"
+    rf"|{_OF_A_VALUE}"
 )
-"""Of Spark, which turns the time of each event into microseconds before the event can be looked at, and of Kafka."""
+"""Of Spark, which turns the time of each event into microseconds before the event can be looked at, of Kafka, and of
+DuckDB, which makes rows of the events."""
 _TIME = re.compile(r"ConsumerRecord\(topic = [^,]*, partition = \d+,[^)]*? offset = (\d+), \w+ = (-?\d+),")
 """Of the text of Kafka's records."""
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
@@ -255,6 +258,8 @@ def is_about_an_event(error: Exception) -> bool:
 
 def reason_of(error: Exception) -> str:
     """What is wrong with an event: the error's own name. Its message may quote the event, which may be personal."""
+    if of_a_value := re.search(_OF_A_VALUE, str(error)):
+        return of_a_value[1]
     named = re.findall(r"\[([A-Z]+(?:_[A-Z]+)+)[\].]|\b(?:[a-z]+\.)+(\w+(?:Exception|Error))\b", str(error))
     conditions = [condition for condition, _ in named if condition and condition not in _AROUND]
     classes = [name for _, name in named if name]

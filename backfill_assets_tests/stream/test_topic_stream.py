@@ -21,14 +21,16 @@ from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.landing import rows_of_lines
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.raw_change import RawWriter
 from backfill_assets.state.history import history
 from backfill_assets.state.view import View
 from backfill_assets.stream import events as stream_events
 from backfill_assets.stream import live
+from backfill_assets.stream import topic as topic_module
 from backfill_assets.stream.batches import Checkpoint
-from backfill_assets.stream.events import event_rows
+from backfill_assets.stream.events import event_lines
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
@@ -139,27 +141,38 @@ def test_events_whose_stored_bytes_are_damaged_are_named_and_do_not_stop_the_str
     assert stream.read() == topic.sent and stream.positions().next_offsets == {0: 10}
 
 
+@pytest.mark.parametrize("place", ["Spark", "a worker"])
 def test_an_event_of_which_no_row_can_be_made_stands_alone_with_its_reason(
-    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
+    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """The batch is halved until it is found; all others are in raw as they are."""
     topic.send(sales(range(6)))
     topic.send([sale(6, basket_id="666")], partition=1)
     topic.send(sales(range(7, 11)))
     monkeypatch.setattr(stream_events, "_READ_HERE", 4)
-    monkeypatch.setattr("backfill_assets.stream.topic.event_rows", stumbling_rows)
+    if place == "Spark":
+        for module in (stream_events, topic_module):
+            monkeypatch.setattr(module, "event_lines", stumbling_lines)
+    else:
+        monkeypatch.setattr(rows_of_lines, "_sql", stumbling_query)
     stream.run()
     assert stream.read() == topic.sent
     set_apart = [row for row in stream.raw() if row["rescued"]]
     assert [(row["source_file"], row["source_line"]) for row in set_apart] == [(f"kafka:{topic.name}/1", 3)]
-    assert "unreadable" in set_apart[0]["rescued"] and "CAST_INVALID_INPUT" in set_apart[0]["rescued"]
+    reason = {"Spark": "CAST_INVALID_INPUT", "a worker": "Invalid Input Error"}[place]
+    assert json.loads(set_apart[0]["rescued"]) == {"unreadable": reason}
 
 
-def stumbling_rows(source: Source, topic: str, events: DataFrame, key: str, today: date) -> DataFrame:
-    """Raw rows; no row can be made of an event with the number of the beast."""
+def stumbling_lines(source: Source, topic: str, events: DataFrame, today: date) -> DataFrame:
+    """No line can be made of an event with the number of the beast."""
     is_the_one = F.contains(F.col("value").cast("string"), F.lit("666"))
     checked = F.when(is_the_one, F.lit("beast").cast("int").cast("string").cast("binary")).otherwise(F.col("value"))
-    return event_rows(source, topic, events.withColumn("value", checked), key, today)
+    return event_lines(source, topic, events.withColumn("value", checked), today)
+
+
+def stumbling_query(*asked: Any, of: Callable[..., str] = rows_of_lines._sql) -> str:
+    """No row can be made of it: a worker finds that out."""
+    return f"SELECT * FROM ({of(*asked)}) WHERE CASE basket_id WHEN '666' THEN error('beast') ELSE true END"  # noqa: S608
 
 
 def test_events_of_a_transaction_that_was_aborted_are_not_read(

@@ -113,7 +113,7 @@ class Batches:
     def play(self, number: int, count: int) -> dict[str, Cost]:
         """One batch of so many events: what each part of it took."""
         rows, planned = self.land(number, list(islice(self.events, count)))
-        found = {}
+        found: dict[str, Cost] = {}
         with self.watch.cost(found, "raw"):
             done = self.reading.append(rows, planned)
         assert done is not None
