@@ -207,12 +207,19 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 # ------------------------------------------------------------------ days
 
 
+def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
+    """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
+    return _placed(raw, source, None).select(*raw.columns)
+
+
 def _placed(landed: ir.Table, source: Source, today: date | None) -> ir.Table:
     """With the day of the event, if it is possible, or else that of the arrival."""
     import ibis
 
     field = source.event_day_field
-    read = landed.mutate(**{_EVENT: parsed(landed[field], source.type_of(field)).cast("date")})
+    # Of raw, where the field may be called as the day of the row.
+    text = cast("ir.StringValue", landed[field].cast("string"))
+    read = landed.mutate(**{_EVENT: parsed(text, source.type_of(field)).cast("date")})
     if today is not None:
         possible = _is_plausible(source, read[_EVENT], ibis.literal(today))
         own = possible.ifelse(read[_EVENT], ibis.null("date"))

@@ -21,7 +21,7 @@ from backfill_assets.model.bronze_query import accepted, judged, rejected
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.rebuild.refine_tasks import Cut, RefineTask, refine_tasks
-from backfill_assets.rebuild.worker_queries import columns_written, sql_of, stored, with_hashes
+from backfill_assets.spark.worker_queries import columns_written, sql_of, stored, with_hashes
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:

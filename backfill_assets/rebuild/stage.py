@@ -37,7 +37,7 @@ from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
 from backfill_assets.rebuild.refining import refine
-from backfill_assets.rebuild.worker_queries import written_schema
+from backfill_assets.spark.worker_queries import written_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

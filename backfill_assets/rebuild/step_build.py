@@ -37,7 +37,7 @@ from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, prepare_chunk, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
 from backfill_assets.rebuild.verdicts import judged_now
-from backfill_assets.rebuild.worker_queries import made_meanwhile
+from backfill_assets.spark.worker_queries import made_meanwhile
 from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic, keep_logic_of, refuse_edited
 from backfill_assets.text import pluralize
 

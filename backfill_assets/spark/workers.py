@@ -2,6 +2,8 @@
 
 Spark says where and when a task is done, and does it once more where it failed; so a task that was given up may leave
 files. Only what a task returned counts, and Spark returns one answer for each.
+
+An error of this project that a worker raises is raised where its work was asked for, as what it is.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import json
 import pickle
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 
+from backfill_assets import errors
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.spark.session import is_lost_server
 
@@ -70,6 +74,46 @@ def _taken(given: Answer | _Refused) -> Answer:
     if isinstance(given, _Refused):
         raise given.kind(given.message, hint=given.hint)
     return given
+
+
+# ------------------------------------------------------------------ rows that Spark takes from workers
+
+
+_CARRIED = "error of backfill_assets: "
+Batches = Iterator[pa.RecordBatch]
+
+
+def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """``work`` for ``mapInArrow``, with its errors in a form that :func:`errors_of_workers` knows again."""
+
+    def carried(batches: Batches) -> Batches:
+        try:
+            yield from work(batches)
+        except BackfillError as error:
+            kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__)
+            told = {"kind": kind, "message": error.message, "hint": error.hint}
+            raise RuntimeError(f"{_CARRIED}{json.dumps(told)}") from None
+
+    return carried
+
+
+@contextmanager
+def errors_of_workers() -> Iterator[None]:
+    """Raises what :func:`carrying` has carried: Spark puts it into an error of its own, when rows are taken."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        _, found, told = str(error).partition(_CARRIED)
+        if not found:
+            raise
+        carried, _ = json.JSONDecoder().raw_decode(told)
+        raise getattr(errors, carried["kind"])(carried["message"], hint=carried["hint"]) from error
+
+
+# ------------------------------------------------------------------ what workers have to have
 
 
 @cache

@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.records import InputRead, Position
 from backfill_assets.lakehouse.rows import observed, rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deletions_by, rows_of_keys
-from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
 from backfill_assets.state.stream_positions import (
     TopicPositions,

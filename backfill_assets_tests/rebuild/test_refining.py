@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, statistics_json
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.rebuild.refine_tasks import Cut, RefineTask
 from backfill_assets.rebuild.refining import RefineJob, _queries
-from backfill_assets.rebuild.worker_queries import columns_written
+from backfill_assets.spark.worker_queries import columns_written
 
 pytestmark = pytest.mark.data
 
