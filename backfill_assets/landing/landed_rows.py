@@ -51,7 +51,7 @@ def landed_rows(spark: SparkSession, source: Source, files: Sequence[LandingFile
         return spark.createDataFrame([], raw_schema(source))
     require_workers(spark)
     tasks = landing_tasks(files)
-    work = _RowsOfTasks(lines_query(source, token_key_file), columns_of(raw_contract(source)), tasks)
+    work = _RowsOfTasks(lines_query(source, token_key_file), _columns(source), tasks)
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(carrying(work), raw_schema(source))
 
 
@@ -59,7 +59,13 @@ def placed_anew(rows: DataFrame, source: Source) -> DataFrame:
     """Raw ``rows`` on the days where they belong by what ``source`` declares now; all else of them stays."""
     import ibis
 
-    columns = columns_of(raw_contract(source))
+    columns = _columns(source)
     raw = ibis.table(ibis.Schema.from_pyarrow(columns), name=ROWS)
     asked = sql_of(raw_query.placed_anew(raw, source))
     return by_query(rows, PartitionQuery(asked, columns, columns), raw_schema(source))
+
+
+def _columns(source: Source) -> pa.Schema:
+    """In the order that Spark is told: it takes columns from workers by their places."""
+    columns = columns_of(raw_contract(source))
+    return pa.schema([columns.field(name) for name in raw_schema(source).names])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from backfill_assets.judge.engine import database
+from backfill_assets.judge.engine import batches, database
 from backfill_assets.spark.workers import carrying, require_workers
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ class PartitionQuery:
     known: Callable[[DuckDBPyConnection], None] = field(default=_as_it_is)
     """Makes known to DuckDB, in the worker, what the query asks of it. Picklable."""
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For ``mapInArrow``. All that it gives is computed before the first row is taken."""
-        first = next(batches, None)
+        first = next(given, None)
         if first is None:
             return
         with database(threads=1) as connection:
             self.known(connection)
-            connection.register(ROWS, self._rows(chain([first], batches)))
+            connection.register(ROWS, self._rows(chain([first], given)))
             connection.execute(f"CREATE TEMP TABLE {_FOUND} AS {self.asked}")
-            for batch in connection.execute(f"FROM {_FOUND}").to_arrow_reader(_ROWS_AT_ONCE):
+            for batch in batches(connection, f"FROM {_FOUND}", _ROWS_AT_ONCE):
                 yield from in_columns(batch, self.found)
 
-    def _rows(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-        cast = (part for batch in batches for part in in_columns(batch, self.given))
+    def _rows(self, given: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+        cast = (part for batch in given for part in in_columns(batch, self.given))
         return pa.RecordBatchReader.from_batches(self.given, cast)
 
 
