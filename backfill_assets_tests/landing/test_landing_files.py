@@ -251,7 +251,8 @@ def damage(path: str | Path) -> None:
     """In its second half."""
     held = Path(path).read_bytes()
     at = len(held) * 3 // 4
-    Path(path).write_bytes(held[:at] + bytes(200) + held[at + 200 :])
+    scribbled = bytes(255 - byte for byte in held[at : at + 200])
+    Path(path).write_bytes(held[:at] + scribbled + held[at + 200 :])
 
 
 def test_a_file_that_is_damaged_in_the_middle_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
