@@ -19,7 +19,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.rebuild.landing_files import LandingFile, land
+from backfill_assets.landing.landing_files import LandingFile, land
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 from benchmarks.backfill.data import generated

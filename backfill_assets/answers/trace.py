@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,11 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, overtakes, place_values
+from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, place_values
 from backfill_assets.landing.token_key import require_same_key, token_of
 from backfill_assets.landing.trace import BETWEEN, Found, Trail, deleted_by, trails
 from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
+from backfill_assets.landing.typed_texts import overtaking
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Table
@@ -144,7 +144,7 @@ def _look(snapshot: View, landing: LandingZone, trail: Trail, place: ObservedTim
     stamped = stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)})
     return FoundTrail(
         trail=trail,
-        fates=fates(raw, typed, rejected, partial(overtakes, source), deleted_by(snapshot, trail)),
+        fates=fates(raw, typed, rejected, overtaking(source, received), deleted_by(snapshot, trail)),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
         stamps=stamped,
         lineages=lineages_of(snapshot, stamped),

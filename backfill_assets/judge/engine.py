@@ -203,7 +203,20 @@ def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
     """``rows`` in their order, some of them ``at_once``: not all need to fit into memory."""
     connection = rows.get_backend()
     # Ibis's own way to do this calls what DuckDB has deprecated.
-    yield from connection.raw_sql(connection.compile(rows)).to_arrow_reader(at_once)
+    yield from batches(connection.con, connection.compile(rows), at_once)
+
+
+def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterator[pa.RecordBatch]:
+    """What ``asked`` gives, some rows ``at_once``. Raises :class:`LakehouseUnusable` as :func:`database` does."""
+    return _in_words(connection.execute(asked).to_arrow_reader(at_once))
+
+
+def _in_words(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """What DuckDB meets once it has given rows, Arrow says."""
+    try:
+        yield from reader
+    except (OSError, pa.ArrowException) as error:
+        raise LakehouseUnusable(f"DuckDB: {without_query(error)}", hint=_FULL) from error
 
 
 def _in_folder(

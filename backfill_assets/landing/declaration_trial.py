@@ -21,11 +21,11 @@ from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.lakehouse.rows import write
+from backfill_assets.lakehouse.rows import rows_of_main_files, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.landing_files import LandingFile, landing_job
 from backfill_assets.landing.quarantine import Group, grouped
-from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
@@ -39,6 +39,7 @@ from backfill_assets.model.declaration import (
     Table,
     Version,
 )
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.model.logic import logic_of
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.log import PublicationLog, anything_published
@@ -132,8 +133,10 @@ def check_file(
         path, whole = _first_lines(landing.locate(file), Path(folder) / file)
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
-        raw = raw_rows(spark, source, [str(path)], str(key))
-        judged = _judge_rows(_Written(Storage(f"{folder}/lakehouse")), spark, dataset, source, raw, find, progress)
+        written, table = _Written(Storage(f"{folder}/lakehouse")), _raw_step(dataset, source).tables[0]
+        landed = LandingFile(str(path), file, date.fromisoformat(path.parent.name), path.stat().st_size)
+        raw = written.landed(spark, table, source, landed, str(key))
+        judged = _judge_rows(written, spark, dataset, source, raw, find, progress)
         return replace(judged, file=file, whole=whole)
 
 
@@ -214,10 +217,23 @@ class _Written:
     storage: Storage
     files: dict[str, DayFiles] = field(default_factory=dict)
 
+    def landed(
+        self, spark: SparkSession, table: Table, source: Source, file: LandingFile, token_key_file: str
+    ) -> DataFrame:
+        """The raw rows of ``file``, written by this process."""
+        timeline = self._timeline(table)
+        files = landing_job(source, token_key_file, (table, timeline))([file])
+        self.files[table.name] = files_by_day(timeline.path, files)
+        return rows_of_main_files(spark, self.storage, timeline.path, files, raw_schema(source))
+
     def measured(self, rows: DataFrame, table: Table) -> dict[date, Metrics]:
-        timeline = Timeline(self.storage, table.name, "check")
-        self.files[table.name] = files_by_day(timeline.path, write(rows, timeline, table))
+        if table.name not in self.files:
+            timeline = self._timeline(table)
+            self.files[table.name] = files_by_day(timeline.path, write(rows, timeline, table))
         return measure_files(self.storage, table, self.files[table.name], lambda: rows)
+
+    def _timeline(self, table: Table) -> Timeline:
+        return Timeline(self.storage, table.name, "check")
 
     def of(self, table: str, days: Sequence[date]) -> DayFiles:
         return of_days(self.files.get(table, {}), days)
@@ -234,7 +250,7 @@ def _judge_rows(
 ) -> CheckedFile:
     step = _bronze_step(dataset, source)
     version = step.version()
-    raw_table = next(step.tables[0] for step in dataset.steps if step.source is source)
+    raw_table = _raw_step(dataset, source).tables[0]
     outputs = version.transform({**empty_inputs(spark, version, find), raw_table.name: raw})
     quarantine = next(table for table in step.tables if table.layer == "quarantine")
     progress(f"looking for rows of {quarantine.name}")
@@ -262,9 +278,13 @@ def _judge_rows(
     )
 
 
+def _raw_step(dataset: Dataset, source: Source) -> Step:
+    return next(step for step in dataset.steps if step.source is source)
+
+
 def _bronze_step(dataset: Dataset, source: Source) -> Step:
     """The step that rejects rows of ``source``."""
-    raw = next(step.name for step in dataset.steps if step.source is source)
+    raw = _raw_step(dataset, source).name
     for step in dataset.steps:
         rejects = any(table.layer == "quarantine" for table in step.tables)
         if rejects and any(read.table == raw for read in step.version().reads):

@@ -1,27 +1,20 @@
-"""One landed line or event: its place, its text as it was received, and its values as typed values are compared.
-
-What is personal in it is left out.
-"""
+"""One landed line or event: its place, and its text as it was received. What is personal in it is left out."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Source, landed_pattern
+from backfill_assets.model.declaration import Source
 
 _EVENTS = "kafka:"
-_LINE_END = re.compile(r"(\r\n|[\r\n])\Z")
 
 
 @dataclass(frozen=True)
@@ -107,34 +100,3 @@ def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
         return json.dumps(fields, ensure_ascii=False)
     kept = _kept(source, raw)
     return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)
-
-
-def comparable(value: object, spark_type: str) -> object:
-    """``value`` as a comparable Python value, from landed text or from a typed value; unreadable text unchanged."""
-    if not isinstance(value, str) or spark_type == "string":
-        return value
-    try:
-        return _read(value, spark_type)
-    except ValueError:
-        return value
-
-
-def overtakes(source: Source, raw: Mapping[str, Any], winner: Mapping[str, Any]) -> bool:
-    """Whether a raw row is greater by (version, content hash) than a typed row; not if its version is unreadable."""
-    kind = source.type_of(source.version_field)
-    was, now = (comparable(row[source.version_field], kind) for row in (winner, raw))
-    return type(was) is type(now) and bool((now, raw["content_hash"]) > (was, winner["content_hash"]))
-
-
-def _read(text: str, spark_type: str) -> object:
-    """As ``parsed`` of ``model/canonical.py`` has Spark read it, which cuts one end of a line off."""
-    text = _LINE_END.sub("", text)
-    if not re.fullmatch(landed_pattern(spark_type), text):
-        raise ValueError
-    if spark_type == "bigint":
-        return int(text)
-    if spark_type == "date":
-        return date.fromisoformat(text)
-    if spark_type == "timestamp":
-        return datetime.fromisoformat(text).astimezone(UTC)
-    return Decimal(text)

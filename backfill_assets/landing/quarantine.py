@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.records import DayContent, DayState, content_in
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_lines import comparable
+from backfill_assets.landing.typed_texts import LandedValues
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import CORRECTED, Source, Step
 from backfill_assets.report.answer import Quantity
@@ -152,16 +152,18 @@ def resolved_positions(view: View, source: Source, accepted_in: str, rejected: S
 
     Only days within the source's supersession window count. A row without a readable key cannot be found.
     """
-    keyed = {number: key for number, row in enumerate(rejected) if (key := _key(source, row)) is not None}
+    landed = LandedValues(source, rejected, (*source.key_columns, source.version_field))
+    keys = (_key(landed.value(row, name) for name in source.key_columns) for row in rejected)
+    keyed = {number: key for number, key in enumerate(keys) if key is not None}
     if not keyed:
         return set()
     accepted = _accepted_rows(view, source, accepted_in, [rejected[number] for number in keyed])
-    return {n for n, key in keyed.items() if any(_since(source, rejected[n], row) for row in accepted.get(key, ()))}
+    return {n for n, key in keyed.items() if any(_since(landed, rejected[n], row) for row in accepted.get(key, ()))}
 
 
-def _key(source: Source, row: Row) -> Key | None:
-    values = tuple(comparable(row[name], source.type_of(name)) for name in source.key_columns)
-    return None if any(value is None or value == "" for value in values) else values
+def _key(values: Iterable[object]) -> Key | None:
+    key = tuple(values)
+    return None if any(value is None or value == "" for value in key) else key
 
 
 def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Row]) -> dict[Key, list[Row]]:
@@ -175,7 +177,7 @@ def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Ro
     )
     by_key: dict[Key, list[Row]] = {}
     for row in python_rows(near) if near is not None else ():
-        if (key := _key(source, row)) is not None:
+        if (key := _key(row[name] for name in source.key_columns)) is not None:
             by_key.setdefault(key, []).append(row)
     return by_key
 
@@ -188,12 +190,12 @@ def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
     return pc.field(first).isin(pa.array(sorted({row[first] for row in rejected}), pa.string()))
 
 
-def _since(source: Source, rejected: Row, accepted: Row) -> bool:
+def _since(landed: LandedValues, rejected: Row, accepted: Row) -> bool:
     # The days that are read are those around all rejected rows.
-    if abs((accepted["day"] - rejected["day"]).days) > source.supersession_window_days:
+    if abs((accepted["day"] - rejected["day"]).days) > landed.source.supersession_window_days:
         return False
-    kind = source.type_of(source.version_field)
-    was, now = (comparable(row[source.version_field], kind) for row in (rejected, accepted))
+    version = landed.source.version_field
+    was, now = landed.value(rejected, version), accepted[version]
     if type(was) is type(now):
         return bool(now >= was)  # type: ignore[operator]
     return bool(accepted["arrival_day"] >= rejected["arrival_day"])

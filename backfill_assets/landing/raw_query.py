@@ -49,10 +49,12 @@ PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
 """A line that DuckDB reads as :func:`as_plain_object` does, in a fraction of the time: nearly all are such lines."""
 
 
-def register(connection: DuckDBPyConnection) -> None:
-    """Make known to DuckDB what :func:`raw_rows` and :func:`text_of_line` ask of it."""
+def register(connection: DuckDBPyConnection, token_key_file: str = "") -> None:
+    """Make known to DuckDB what :func:`raw_rows` and :func:`text_of_line` ask of it; without a key no tokens."""
     _register(connection, _ODD, "VARCHAR", _as_plain_objects)
     _register(connection, _READABLE, "BLOB", lambda lines: readable(lines.combine_chunks()))
+    if token_key_file:
+        register_tokens(connection, Path(token_key_file))
 
 
 def text_of_line(value: ir.BinaryValue) -> ir.StringValue:
@@ -226,6 +228,15 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 
 
 # ------------------------------------------------------------------ days
+
+
+def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
+    """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
+    field = source.event_day_field
+    # Of raw, where the field may be called as the day of the row.
+    text = cast("ir.StringValue", raw[field].cast("string"))
+    typed = raw.mutate({_typed(field): parsed(text, source.type_of(field))})
+    return _placed(typed, source).select(*raw.columns)
 
 
 def _placed(landed: ir.Table, source: Source) -> ir.Table:

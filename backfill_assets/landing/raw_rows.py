@@ -1,62 +1,34 @@
-"""From landed files to raw rows: every line of every file, as text, on the day it belongs to."""
+"""From lines that Spark holds to raw rows: each as text, on the day it belongs to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import date
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from backfill_assets.lakehouse.storage import literal_path as _literal_path
 from backfill_assets.landing.token_key import SHORTEST_KEY
 from backfill_assets.model.canonical import all_well_written, parsed, raw_content_hash
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed import raw_schema
 
 _NESTS, _WELL_WRITTEN, _ONLY_DECLARED, _EVENT = "may nest", "well written", "only declared", "day of the event"
 _WITH_ONE_BEHIND = 2
 
 
-def raw_schema(source: Source) -> T.StructType:
-    """The schema of raw rows of ``source``: the landed fields as text, then what ingestion adds."""
-    return T.StructType(
-        [
-            *(T.StructField(name, T.StringType()) for name in source.columns),
-            T.StructField("rescued", T.StringType()),
-            T.StructField("unparsed_line", T.StringType()),
-            T.StructField("record_kind", T.StringType(), False),
-            T.StructField("source_file", T.StringType()),
-            T.StructField("source_line", T.LongType()),
-            T.StructField("arrival_day", T.DateType()),
-            T.StructField("day_is_arrival", T.BooleanType(), False),
-            T.StructField("content_hash", T.LongType(), False),
-            T.StructField("superseded_by_day", T.DateType()),
-            T.StructField("day", T.DateType(), False),
-        ]
-    )
-
-
-def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_key_file: str) -> DataFrame:
-    """One row per line of ``files`` (paths ``.../<source>/<arrival day>/<name>``) in :func:`raw_schema`.
-
-    Blank lines count as lines and give no row. A line that is not one JSON object with distinct fields is kept whole.
-    Values that the source did not write as text are kept as the JSON that stands for them, decimals as 64-bit floats.
-
-    If the source has personal fields, such a line can have their values in any form: its length and its token are kept.
-    A token replaces each value that may hold a personal field under another name or within a structure.
-    """
-    if not files:
-        return spark.createDataFrame([], raw_schema(source))
-    return rows_of_lines(spark, source, _lines(spark, files), token_key_file)
-
-
 def rows_of_lines(
     spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str, today: date | None = None
 ) -> DataFrame:
-    """One row in :func:`raw_schema` for each of ``lines``, which are never null.
+    """One row in :func:`~backfill_assets.model.landed.raw_schema` for each of ``lines``, which are never null.
+
+    A line that is not one JSON object with distinct fields is kept whole. Values that the source did not write as text
+    are kept as the JSON that stands for them, decimals as 64-bit floats.
+
+    If the source has personal fields, such a line can have their values in any form: its length and its token are kept.
+    A token replaces each value that may hold a personal field under another name or within a structure.
 
     ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``. With ``today``, an arrival day may be
     null: it is the day of the event if that is possible today, or else today.
@@ -76,25 +48,6 @@ def rows_of_lines(
         .withColumn("superseded_by_day", F.lit(None).cast("date"))
         .select(*raw_schema(source).names)
     )
-
-
-def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Every line with its file and its number in it, from 1.
-
-    A gzipped file is read from its start to its end by one task, so that within a file the ids only rise. That holds
-    however files are packed into tasks, which the numbering of tasks would depend on.
-    """
-    text = spark.read.text([_literal_path(file) for file in files], lineSep="\n")
-    placed = text.select(
-        readable_text(F.col("value")).alias("value"),
-        _relative_path().alias("source_file"),
-        F.monotonically_increasing_id().alias("id"),
-    )
-    in_file = Window.partitionBy("source_file").orderBy("id")
-    numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
-    arrival = F.substring_index(F.substring_index("source_file", "/", 2), "/", -1).cast("date")
-    # Not btrim: it looks for the last sign of a line by going through all of it.
-    return numbered.where(F.rlike("value", F.lit("[^ \t\r]"))).withColumn("arrival_day", arrival)
 
 
 def readable_text(value: Column) -> Column:
@@ -188,11 +141,6 @@ def _mentions_personal(text: Column, source: Source) -> Column:
     return reduce(Column.__or__, (F.contains(letters, F.lit(name)) for name in names))
 
 
-def event_day(source: Source) -> dict[str, Column]:
-    """The day that a landed row is put on, and whether it is that of its arrival: by the source's placement."""
-    return _placed(source, _event_day(source))
-
-
 def _event_day(source: Source, well_written: Column | None = None) -> Column:
     field = source.event_day_field
     return parsed(F.col(field), source.type_of(field), well_written).cast("date")
@@ -217,14 +165,6 @@ def _placed(source: Source, day: Column) -> dict[str, Column]:
         "day_is_arrival": ~F.coalesce(plausible, F.lit(False)),
         "day": F.when(plausible, day).otherwise(F.col("arrival_day")),
     }
-
-
-def _relative_path() -> Column:
-    """``<source>/<arrival day>/<name>`` from the URL that Spark gives a file; a plus in it is no blank."""
-    # Asked of every row, though it is that of the file: no pattern, and decoded only where something is encoded.
-    last_three = F.substring_index(F.col("_metadata.file_path"), "/", -3)
-    decoded = F.url_decode(F.replace(last_three, F.lit("+"), F.lit("%2B")))
-    return F.when(F.contains(last_three, F.lit("%")), decoded).otherwise(last_three)
 
 
 # ------------------------------------------------------------------ tokens of personal values

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,9 +13,9 @@ from backfill_assets.lakehouse.day_files import day_folders
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.line_reader import LINES
-from backfill_assets.landing.raw_query import TODAY, raw_rows, register, register_tokens, text_of_line
-from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.landing.raw_query import TODAY, raw_rows, register, text_of_line
 from backfill_assets.model.declaration import Source, Table
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows, write_by_query
 from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes_of_read
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     import ibis.expr.types as ir
-    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -68,14 +66,9 @@ def _with_today(lines: DataFrame, today: date) -> DataFrame:
 
 
 def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) -> PartitionQuery:
-    return PartitionQuery(asked, _HELD, found, partial(_known, token_key_file if source.personal_fields else ""))
-
-
-def _known(token_key_file: str, connection: DuckDBPyConnection) -> None:
-    """The key is read by the worker: it is in no task, and in no plan."""
-    register(connection)
-    if token_key_file:
-        register_tokens(connection, Path(token_key_file))
+    # The worker reads the key: it is in no task, and in no plan.
+    known = partial(register, token_key_file=token_key_file if source.personal_fields else "")
+    return PartitionQuery(asked, _HELD, found, known)
 
 
 @cache

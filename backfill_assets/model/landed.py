@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pyspark.sql import types as T
 
-from backfill_assets.model.contract import Contract, Field, once
+from backfill_assets.model.contract import Contract, Field, once, spark_types
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION
 
@@ -76,6 +76,13 @@ class Occurrence(Contract):
 def raw_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
     """Everything received: the landed fields as text, described as in ``typed``, then :class:`RawColumns`."""
     return _landed_contract("Raw", source, typed, RawColumns)
+
+
+def raw_schema(source: Source) -> T.StructType:
+    """How Spark has raw rows of ``source``: the columns of :func:`raw_contract`, without their descriptions."""
+    contract = raw_contract(source)
+    types = spark_types(contract)
+    return T.StructType([T.StructField(name, types[name], each.nullable) for name, each in contract.fields().items()])
 
 
 @once

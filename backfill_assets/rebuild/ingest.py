@@ -15,16 +15,17 @@ from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.lakehouse.records import DayContent, DayState, Position, Prepared, TableChange
 from backfill_assets.lakehouse.rows import take_in
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.landing import landing_files
+from backfill_assets.landing.landing_files import files_in, land
 from backfill_assets.landing.zone import SUFFIX, LandedFile, LandingZone, first_paths, raise_together
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.deletion import REFRESH
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.quality.measures import zero_metrics
-from backfill_assets.rebuild import decide, landing_files
+from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
-from backfill_assets.rebuild.landing_files import LandingFile, land
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.rebuild.stage import content_of
@@ -145,7 +146,7 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
     for part in decide.chunks(days, per_day) or [[]]:
         arrived = [file for file in files if file.arrival_day in part]
         with waiting(writer.progress, f"{name}: Spark reads {format_count(len(arrived), 'landed file')}"):
-            read = [LandingFile(str(lake.landing.locate(f.path)), f.path, f.arrival_day, f.size) for f in arrived]
+            read = files_in(lake.landing, arrived)
             written = land(spark, writer.source, read, lake.token_key_file, (writer.table, timeline))
             take_in(written, raw_schema(writer.source), timeline, {}, other_days=True)
         for file in arrived:

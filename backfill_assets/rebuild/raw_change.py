@@ -39,11 +39,11 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.rows import nullable_schema, published_rows
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.drift import drifts
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, MOST_TRIES, Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published

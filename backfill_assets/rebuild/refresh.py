@@ -24,13 +24,15 @@ from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.deletions import as_deletions, rows_that_stand
-from backfill_assets.landing.raw_rows import event_day, raw_rows
+from backfill_assets.landing.landed_rows import landed_rows, placed_anew
+from backfill_assets.landing.landing_files import files_in
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.deletion import DELETED, DELETION, REFRESH
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.rebuild.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, only
+from backfill_assets.spark.workers import errors_of_workers
 from backfill_assets.text import format_ranges
 
 if TYPE_CHECKING:
@@ -89,8 +91,10 @@ class RefreshBuild(RawWriter):
     def preview(self, days: Sequence[date]) -> RefreshResult:
         """What :meth:`run_days` would append; publishes nothing, and starts Spark only if a file differs."""
         found = self.compare(days)
-        rows = count_rows(self.difference(found)[0]) if found.differs else {}
-        return RefreshResult(found.files, rows, dry_run=True)
+        if not found.differs:
+            return RefreshResult(found.files, dry_run=True)
+        with errors_of_workers():
+            return RefreshResult(found.files, count_rows(self.difference(found)[0]), dry_run=True)
 
     def run_days(self, days: Sequence[date]) -> RefreshResult:
         """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
@@ -131,7 +135,6 @@ class RefreshBuild(RawWriter):
         """
         for file in found.to_read:
             self.lake.landing.verify_readable(file.path)
-        paths = [str(self.lake.landing.locate(file.path)) for file in found.to_read]
         arrived = [each.day for each in found.different]
         pin = self.pin_all()
         read = pin.inputs[self.table.name]
@@ -141,10 +144,12 @@ class RefreshBuild(RawWriter):
         landed = self.landed_on(arrived)
         received = F.col("source_file").isNotNull()
         standing = standing.where(received & (landed | F.col("day").isin(list(found.anew))))
-        unread = standing.where(~landed).withColumns(event_day(self.source))
-        source = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
+        read_again = files_in(self.lake.landing, found.to_read)
+        source = landed_rows(self.lake.spark(), self.source, read_again, self.lake.token_key_file)
+        if found.anew:
+            source = source.unionByName(placed_anew(standing.where(~landed), self.source))
         made_of = [only(read, files), only(read, found.anew, exact=True)]
-        return row_difference(source.unionByName(unread), standing), [each for each in made_of if each.days]
+        return row_difference(source, standing), [each for each in made_of if each.days]
 
     def landed_on(self, arrival_days: Collection[date]) -> Column:
         """Whether a row is of a file that landed on ``arrival_days``; no event of a topic is."""
@@ -176,7 +181,8 @@ class RefreshBuild(RawWriter):
 
     def stage_difference(self, found: Compared, timeline: Timeline) -> list[InputRead]:
         days = {each.day for each in found.different} | found.anew
-        with waiting(self.progress, f"{self.table.name}: Spark compares {format_ranges(days)} with raw"):
+        compares = f"{self.table.name}: Spark compares {format_ranges(days)} with raw"
+        with waiting(self.progress, compares), errors_of_workers():
             rows, made_of = self.difference(found)
             stage(rows, timeline, {}, table=self.table, other_days=True)
         for file in found.to_read:

@@ -27,10 +27,12 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Prepared, TableChange
 from backfill_assets.lakehouse.rows import rows_of_main_files, write
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_rows import raw_rows, raw_schema
+from backfill_assets.landing.landed_rows import landed_rows
+from backfill_assets.landing.landing_files import files_in
 from backfill_assets.landing.zone import LandedFile, landed_positions
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION, OF_DELETIONS
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.publish.compact import STAGED_AS, compaction_of, moved_since
 from backfill_assets.publish.holds import Unsettled, holding, publish_until_settled
 from backfill_assets.publish.publisher import Conflict, Pin
@@ -39,6 +41,7 @@ from backfill_assets.rebuild.ingest import as_declared_then
 from backfill_assets.rebuild.lake import waiting
 from backfill_assets.rebuild.lost_rows import LostDay, place_of
 from backfill_assets.rebuild.raw_change import RawWriter
+from backfill_assets.spark.workers import errors_of_workers
 from backfill_assets.text import format_ranges
 
 _FIGURES = ("rows", "checksum", "content_hash_sum")
@@ -180,7 +183,8 @@ class RestoreBuild(RawWriter):
         absent = [each.day for each in lost if each.absent]
         if landed := {file: source for each in lost for file, source in each.landed.items()}:
             self.require_token_key()
-            written += write(self.absent_rows(landed, absent, held), timeline, self.table)
+            with errors_of_workers():
+                written += write(self.absent_rows(landed, absent, held), timeline, self.table)
             for file in landed:
                 self.lake.landing.verify_unchanged(file)
         files = [*held, *(file.below(timeline.folder) for file in written)]
@@ -200,10 +204,13 @@ class RestoreBuild(RawWriter):
     def absent_rows(self, landed: Landed, days: Sequence[date], held: Sequence[AddedFile]) -> DataFrame:
         """The rows of ``days`` in ``landed`` files that are not in ``held`` ones."""
         lake, spark, schema = self.lake, self.lake.spark(), raw_schema(self.source)
-        paths: dict[Source, list[str]] = {}
+        files: dict[Source, list[LandedFile]] = {}
         for file, source in landed.items():
-            paths.setdefault(source, []).append(str(lake.landing.locate(file.path)))
-        read = (raw_rows(spark, source, some, lake.token_key_file) for source, some in paths.items())
+            files.setdefault(source, []).append(file)
+        read = (
+            landed_rows(spark, source, files_in(lake.landing, some), lake.token_key_file)
+            for source, some in files.items()
+        )
         nothing = spark.createDataFrame([], schema)
         every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), read, nothing)
         rows = every.where(F.col("day").isin(list(days)))

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
-from backfill_assets.judge.engine import database
+from backfill_assets.judge.engine import batches, database
 from backfill_assets.lakehouse.day_files import DayFolders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.spark.workers import of_partitions
+from backfill_assets.spark.workers import carrying, of_partitions, require_workers
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -43,33 +43,38 @@ class PartitionQuery:
     known: Callable[[DuckDBPyConnection], None] = field(default=_as_it_is)
     """Makes known to DuckDB, in the worker, what the query asks of it. Picklable."""
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For ``mapInArrow``. All that it gives is computed before the first row is taken."""
-        first = next(batches, None)
+        first = next(given, None)
         if first is None:
             return
         with database(threads=1) as connection:
             self.known(connection)
-            connection.register(ROWS, self._rows(chain([first], batches)))
+            connection.register(ROWS, self._rows(chain([first], given)))
             connection.execute(f"CREATE TEMP TABLE {_FOUND} AS {self.asked}")
-            for batch in connection.execute(f"FROM {_FOUND}").to_arrow_reader(_ROWS_AT_ONCE):
-                yield from pa.Table.from_batches([batch]).select(self.found.names).cast(self.found).to_batches()
+            for batch in batches(connection, f"FROM {_FOUND}", _ROWS_AT_ONCE):
+                yield from in_columns(batch, self.found)
 
-    def _rows(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-        cast = (part for batch in batches for part in self._as_given(batch))
+    def _rows(self, given: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+        cast = (part for batch in given for part in in_columns(batch, self.given))
         return pa.RecordBatchReader.from_batches(self.given, cast)
 
-    def _as_given(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        rows = pa.Table.from_batches([batch]).select(self.given.names).cast(self.given)
-        return cast("list[pa.RecordBatch]", rows.to_batches())
+
+def in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> list[pa.RecordBatch]:
+    """``batch`` in the order and the types of ``columns``."""
+    rows = pa.Table.from_batches([batch]).select(columns.names).cast(columns)
+    return cast("list[pa.RecordBatch]", rows.to_batches())
 
 
 def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> DataFrame:
     """What ``query`` gives for each partition of ``rows``, in ``schema``. Lazy; works through Spark Connect, too.
 
-    A query that compares rows with each other needs those in one partition: ``rows.repartition("day")``.
+    A query that compares rows with each other needs those in one partition: ``rows.repartition("day")``. Raises
+    :class:`LakehouseUnusable` if the workers lack this package; what is raised when rows are taken,
+    :func:`~backfill_assets.spark.workers.errors_of_workers` knows.
     """
-    return rows.select(*query.given.names).mapInArrow(query, schema)
+    require_workers(rows.sparkSession)
+    return rows.select(*query.given.names).mapInArrow(carrying(query), schema)
 
 
 def write_by_query(rows: DataFrame, query: PartitionQuery, into: DayFolders) -> list[AddedFile]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from backfill_assets.judge.engine import columns_of
+from backfill_assets.judge.engine import batches, columns_of
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.measure import ContentHash, hashes_written_of
@@ -71,7 +71,7 @@ def sql_of(expression: ir.Table) -> str:
 
 def streamed(connection: DuckDBPyConnection, asked: str) -> Iterator[pa.RecordBatch]:
     """The rows that ``asked`` gives, some at a time."""
-    return cast("Iterator[pa.RecordBatch]", iter(connection.execute(asked).to_arrow_reader(_ROWS_AT_ONCE)))
+    return batches(connection, asked, _ROWS_AT_ONCE)
 
 
 def stored(connection: DuckDBPyConnection, name: str, asked: str) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,8 @@
 
 Spark says where and when a task is done, and does it once more where it failed; so a task that was given up may leave
 files. Only what a task returned counts, and Spark returns one answer for each.
+
+An error of this project that a worker raises is raised where its work was asked for, as what it is.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ import json
 import pickle
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 
+from backfill_assets import errors
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.spark.session import is_lost_server
 
@@ -88,13 +91,63 @@ def _taken(given: Answer | _Refused) -> Answer:
     return given
 
 
-@cache
+# ------------------------------------------------------------------ rows that Spark takes from workers
+
+
+_CARRIED = "error of backfill_assets: "
+Batches = Iterator[pa.RecordBatch]
+
+
+def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """``work`` for ``mapInArrow``, with its errors in a form that :func:`errors_of_workers` knows again."""
+
+    def carried(batches: Batches) -> Batches:
+        try:
+            yield from work(batches)
+        except BackfillError as error:
+            kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__)
+            told = {"kind": kind, "message": error.message, "hint": error.hint}
+            raise RuntimeError(f"{_CARRIED}{json.dumps(told)}") from None
+
+    return carried
+
+
+@contextmanager
+def errors_of_workers() -> Iterator[None]:
+    """Raises what :func:`carrying` has carried: Spark puts it into an error of its own, when rows are taken."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        _, found, told = str(error).partition(_CARRIED)
+        if not found:
+            raise
+        carried, _ = json.JSONDecoder().raw_decode(told)
+        raise getattr(errors, carried["kind"])(carried["message"], hint=carried["hint"]) from error
+
+
+# ------------------------------------------------------------------ what workers have to have
+
+
+_known: dict[object, Mapping[str, str]] = {}
+"""By what sessions share: a micro-batch of a stream has a session of its own."""
+
+
 def require_workers(spark: SparkSession) -> Mapping[str, str]:
     """The versions of what Spark's workers have; asked once.
 
     Raises :class:`LakehouseUnusable` unless they have this package and its engines, in the versions that are here: rows
     do not depend on where they are computed.
     """
+    shared = getattr(spark, "sparkContext", spark)  # A session of a Connect server has none.
+    if shared not in _known:
+        _known[shared] = _asked(spark)
+    return _known[shared]
+
+
+def _asked(spark: SparkSession) -> Mapping[str, str]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -16,8 +16,8 @@ from backfill_assets.lakehouse.records import InputRead, Position
 from backfill_assets.lakehouse.rows import observed, rows_of_files, stage, take_in
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deletions_by, landed_keys
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.rows_of_lines import write_rows_of_lines
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
 from backfill_assets.state.stream_positions import (
     TopicPositions,

@@ -27,9 +27,8 @@ from backfill_assets.judge.engine import DayFiles
 from backfill_assets.judge.keys import markers
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.declaration import Source
-from backfill_assets.model.landed import raw_contract
+from backfill_assets.model.landed import raw_contract, raw_schema
 from backfill_assets_tests.judge.written_rows import InAStore
 from backfill_assets_tests.strategies.how_many import drawn
 

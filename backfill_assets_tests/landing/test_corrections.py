@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import cast
 
 import pyarrow as pa
@@ -22,14 +22,14 @@ class Accepted:
     """What a table of accepted rows has, by key and day."""
 
     def __init__(self, rows: list[tuple[str, date]]) -> None:
-        self.rows_there = [row("2017-06-01T00:00:00Z", key, day) for key, day in rows]
+        self.rows_there = [row(datetime(2017, 6, 1, tzinfo=UTC), key, day) for key, day in rows]
 
     def rows(self, table: str, days: DayRange, chosen: pc.Expression | None, columns: list[str]) -> pa.Table:
         there = pa.Table.from_pylist([each for each in self.rows_there if each["day"] in days])
         return there if chosen is None or not there.num_rows else there.filter(chosen)
 
 
-def row(sent_at: str, key: str, day: date) -> dict[str, object]:
+def row(sent_at: str | datetime, key: str, day: date) -> dict[str, object]:
     return {**dict.fromkeys(SOURCE.key_columns, key), SOURCE.version_field: sent_at, "arrival_day": day, "day": day}
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.examples.datasets.sea_temperatures import SEA
 from backfill_assets.landing.landed_lines import (
     EventPlace,
     event_place,
     format_place,
     landed_line,
-    overtakes,
     place_values,
 )
 from backfill_assets.landing.zone import LandingZone
@@ -78,23 +76,6 @@ def test_a_line_is_read_from_its_file_if_it_is_there_and_sound(
     if content is not None:
         (tmp_path / path).write_bytes(content)
     assert landed_line(LandingZone(tmp_path), _sales(), received(path, 2, quantity="2")) == line
-
-
-@pytest.mark.parametrize(
-    ("sent_at", "content_hash", "wins"),
-    [
-        ("2016-02-16T00:00:00.5Z", 1, True),
-        ("2016-02-15T23:00:00Z", 9, False),
-        ("2016-02-16T00:00:00Z", 9, True),
-        ("2016-02-16T00:00:00Z", 5, False),
-        ("later", 9, False),
-        (None, 9, False),
-    ],
-)
-def test_a_landed_row_wins_by_version_and_then_by_content_hash(sent_at: str, content_hash: int, wins: bool) -> None:
-    """The order in which bronze lets rows win; moments are compared, not their text."""
-    winner = {"sent_at": datetime(2016, 2, 16, tzinfo=UTC), "content_hash": 5}
-    assert overtakes(SEA.source, {"sent_at": sent_at, "content_hash": content_hash}, winner) is wins
 
 
 FILE = "sales/2017-03-01/a.jsonl.gz"

@@ -1,9 +1,6 @@
-"""Reasons in their general form, and landed values that are found again as typed ones."""
+"""Reasons in their general form, and the tables of rejected rows."""
 
 from __future__ import annotations
-
-from datetime import UTC, date, datetime
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -11,7 +8,6 @@ from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.landing.quarantine import all_rejects, general, rejects_named
 
 
@@ -48,24 +44,3 @@ def test_every_quarantine_table_knows_its_source() -> None:
         rejects_named(CATALOG, "fact_daily_revenue")
     with pytest.raises(InvalidRequest, match="Did you mean quarantine_sales"):
         rejects_named(CATALOG, "quarantine_sale")
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "value"),
-    [
-        ("7", "bigint", 7),
-        ("2017-03-01", "date", date(2017, 3, 1)),
-        ("2017-03-01T10:00:00Z", "timestamp", datetime(2017, 3, 1, 10, tzinfo=UTC)),
-        ("1.50", "decimal(18,2)", Decimal("1.5")),
-        ("a", "string", "a"),
-        ("many", "bigint", "many"),
-        ("abc", "decimal(18,2)", "abc"),
-        ("soon", "timestamp", "soon"),
-        ("NaN", "decimal(18,2)", "NaN"),
-        ("sNaN", "decimal(18,2)", "sNaN"),
-        ("Infinity", "decimal(18,2)", "Infinity"),
-    ],
-)
-def test_landed_text_and_typed_value_compare_as_equal(text: str, kind: str, value: object) -> None:
-    """Text that is no value stays text, and equals no value."""
-    assert comparable(text, kind) == value and comparable(value, kind) == value

@@ -1,8 +1,7 @@
-"""Raw rows by DuckDB are those by Spark, column by column: of hand-picked lines, of generated ones, and of files."""
+"""Raw rows by DuckDB are those by Spark, column by column: of hand-picked lines and of generated ones."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +21,10 @@ from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.engine import database
 from backfill_assets.landing import raw_query
-from backfill_assets.landing.line_reader import LINES, lines_of
-from backfill_assets.landing.raw_rows import raw_rows, raw_schema, rows_of_lines
+from backfill_assets.landing.line_reader import LINES
+from backfill_assets.landing.raw_rows import rows_of_lines
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed import raw_schema
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import SALE, land_key, sale
 
@@ -353,29 +353,6 @@ def test_generated_lines_are_read_as_spark_reads_them(
     require_equal(spark, RATES, some)
     key_file = Path(land_key(tmp_path_factory.mktemp("key"), KEY))
     require_equal(spark, replace(RATES, personal_fields={"rate": "rate_token"}), some, key_file)
-
-
-FILES = {
-    "ends": b'{"currency":"a"}\n\r\n \t\r\n\n{"currency":"b"}\r\n{"currency":"c"}',
-    "mark": b'\xef\xbb\xbf{"currency":"a"}\n\xef\xbb\xbf{"currency":"b"}\n',
-    "no text": b'{"currency":"a"}\n{"currency":"\xff"}\nM\xfcller\n\xed\xa0\x80\n\xff\n{"currency":"\xc3\xa9"}\n',
-    "other blanks": b" \xc2\xa0\n\x0b\n\xff ",
-    "of Windows": b'{"currency":"a"}\r{"currency":"b"}\n\xe2\x80\xa8{}\n\x00\n\x85\n',
-    "empty": b"",
-    "only a mark": b"\xef\xbb\xbf",
-    "only ends": b"\n\n",
-}
-
-
-def test_lines_of_files_are_those_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
-    """With their numbers; by Arrow only a line feed ends one, and a file may begin with a byte order mark."""
-    for name, content in FILES.items():
-        path = tmp_path / "fx_rates" / "2017-03-02" / f"{name}.jsonl.gz"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(content[:20]) + gzip.compress(content[20:]))
-        read = pa.Table.from_batches(lines_of(path, f"fx_rates/2017-03-02/{name}.jsonl.gz", ARRIVED), LINES)
-        there = raw_rows(spark, RATES, [str(path)], "no.key").collect()
-        require_same_rows(content.decode(errors="replace").split("\n"), there, by_duckdb(RATES, read, None))
 
 
 def test_the_columns_and_types_are_those_of_raw(tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from pyspark.sql import types as T
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.engine import columns_of, engine, stored, streamed
 from backfill_assets.landing.deletions import as_deletions
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model import bronze_query
 from backfill_assets.model.canonical import content_hash_as_before, raw_content_hash
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import OCCURRENCE
-from backfill_assets.model.landed import raw_contract
+from backfill_assets.model.landed import raw_contract, raw_schema
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.measure import ContentHash
 from backfill_assets.model.refinement import Refinement

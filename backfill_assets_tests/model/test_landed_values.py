@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.compare import value_text
 from backfill_assets.judge.engine import engine
-from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model import canonical, landed_values
 from backfill_assets.model.declaration import Source, landed_pattern
 from backfill_assets_tests.strategies.how_many import drawn
+from backfill_assets_tests.strategies.landed_texts import typed
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -170,9 +170,7 @@ def ibis_values(source: Source, rows: ir.Table, kind: str) -> dict[str, ir.Value
 
 
 def by_python(texts: Sequence[str | None], kind: str) -> Sequence[str | None]:
-    """As the commands compare values that are few."""
-    values = (comparable(text, kind) for text in texts)
-    return [None if kind != "string" and isinstance(each, str) else _written(each) for each in values]
+    return [_written(typed(text, kind)) for text in texts]
 
 
 def _written(value: object) -> str | None:

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import raw_content_hash, sum_of_hashes
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.measure import hashes_of
 from backfill_assets.model.rules import ContentIntact

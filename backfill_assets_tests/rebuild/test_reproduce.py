@@ -17,8 +17,8 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.deletion import REFRESH
+from backfill_assets.model.landed import raw_schema
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Published

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.days import DayRange
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.lakehouse.main_table import MainTable
@@ -24,15 +24,16 @@ from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint, nowhere
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.restore import Restored, RowsLost
+from backfill_assets.rebuild.restore import RestoreBuild, Restored, RowsLost
 from backfill_assets.state.observed import observe
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.cli.command import Backfill, work_with
+from backfill_assets_tests.landing.test_landing_files import damage
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 RAW = CATALOG.step("raw_sales")
@@ -182,6 +183,27 @@ def test_what_nothing_has_is_named_and_other_days_are_put_back(
     assert sales.sessions == sessions
     assert f"raw_sales {FIRST} has lost" in backfill("raw", "restore", "raw_sales", FIRST, exit_code=1).stderr
     assert "No file is lost." in backfill("raw", "restore", "raw_sales", SECOND).stdout
+
+
+def test_a_landed_file_that_is_damaged_is_named(sales: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As not what it was; and by the worker that reads it, if it is damaged only then. Raw stays as it is."""
+    held, landed = sales.states("raw_sales")[FIRST], sales.settings.landing / LATE
+    whole = landed.read_bytes()
+    delete(*holding(sales, LATE))
+    damage(landed)
+    with pytest.raises(RowsLost, match=f"the landed file {LATE} is not what it was"):
+        restore(sales)
+    landed.write_bytes(whole)
+    really = RestoreBuild.absent_rows
+
+    def damaged_then(build: RestoreBuild, *given: Any) -> DataFrame:
+        damage(landed)
+        return really(build, *given)
+
+    monkeypatch.setattr(RestoreBuild, "absent_rows", damaged_then)
+    with pytest.raises(SourceUnreadable, match=r"late\.jsonl\.gz: undecodable gzip"):
+        restore(sales)
+    assert sales.states("raw_sales")[FIRST] == held
 
 
 def test_a_day_that_others_wrote_to_is_left_to_a_person(sales: Workshop) -> None:

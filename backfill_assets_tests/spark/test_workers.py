@@ -50,12 +50,12 @@ def test_workers_without_what_they_need_are_named(spark: SparkSession, monkeypat
         yield from batches
 
     monkeypatch.setattr(workers, "_look", lacking)
-    workers.require_workers.cache_clear()
+    workers._known.clear()
     with pytest.raises(LakehouseUnusable, match="No module named 'no_such_engine'") as caught:
         in_workers(spark, lambda task: task, [1])
     assert "Install this package" in str(caught.value.hint)
     monkeypatch.undo()
-    workers.require_workers.cache_clear()
+    workers._known.clear()
     monkeypatch.setattr(workers, "versions", lambda: {"duckdb": "9.9.9"})
     with pytest.raises(LakehouseUnusable, match=r"Spark's workers have duckdb [\d.]+ \(9\.9\.9 here\)"):
         in_workers(spark, lambda task: task, [1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -17,6 +18,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
+from backfill_assets_tests.landing.test_landing_files import damage
 from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage
 from backfill_assets_tests.strategies.landed_sales import land
@@ -76,6 +78,16 @@ def test_a_key_that_is_none_in_a_long_file(backfill: Backfill, monkeypatch: pyte
     assert "0 of 3 rows would be quarantined. The first 3 rows were read." in told
     assert "bronze_tolls\t2020-05-30\tfew_duplicates\t1 of 3 rows give way" in told
     assert "for example tolls/2020-05-30/a.jsonl.gz:2 and tolls/2020-05-30/a.jsonl.gz:3" in told
+
+
+def test_a_damaged_file_is_named(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of its rows can be read: they say nothing about the declaration."""
+    declare(monkeypatch, NUMBERED)
+    land_passages(backfill, [passage(number) for number in range(2_000)])
+    damage(backfill.home / "landing" / "tolls" / str(FIRST) / "a.jsonl.gz")
+    said = backfill("dataset", "check", "tolls", exit_code=1)
+    assert re.search(r"tolls/2020-05-30/a\.jsonl\.gz: (undecodable|truncated) gzip.* at byte", said.stderr)
+    assert "Land the whole file again" in said.stderr and "would be quarantined" not in said.stdout
 
 
 def test_a_transform_that_gives_other_columns(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
-from backfill_assets.landing.landed_lines import comparable
 from backfill_assets.model.declaration import GateFinding
 from backfill_assets.model.rules import FewRejected
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import SALE
+from backfill_assets_tests.strategies.landed_texts import typed as value_of
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _key(row: Mapping[Hashable, Any]) -> tuple[str, str]:
 
 
 def _version(row: Mapping[Hashable, Any]) -> tuple[datetime, int]:
-    at = comparable(row["updated_at"], "timestamp")
+    at = value_of(row["updated_at"], "timestamp")
     assert isinstance(at, datetime)
     return at, row["content_hash"]
 
@@ -154,4 +154,4 @@ def _version(row: Mapping[Hashable, Any]) -> tuple[datetime, int]:
 def _readable(row: Mapping[Hashable, Any]) -> bool:
     texts = [*_key(row), row["updated_at"]]
     whole = all(isinstance(text, str) and text for text in texts)
-    return whole and isinstance(comparable(row["updated_at"], "timestamp"), datetime)
+    return whole and value_of(row["updated_at"], "timestamp") is not None

@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
+from backfill_assets.landing import landing_files
 from backfill_assets.landing.raw_query import raw_rows
 from backfill_assets.model.declaration import Step
-from backfill_assets.rebuild import landing_files
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
-from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import raw_content_hash
+from backfill_assets.model.landed import raw_schema
 from backfill_assets_tests.strategies.landed_sales import SALE
 
 SOURCE = SALES.source

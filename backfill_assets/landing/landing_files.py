@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -19,7 +20,8 @@ from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_d
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.line_reader import LINES, lines_of
-from backfill_assets.landing.raw_query import raw_rows, register, register_tokens
+from backfill_assets.landing.raw_query import raw_rows, register
+from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.spark.worker_queries import columns_written, sql_of, streamed, with_hashes_of_read
 from backfill_assets.spark.workers import in_workers
@@ -41,25 +43,36 @@ class LandingFile(NamedTuple):
     size: int
 
 
+def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile]:
+    """``files`` of the landing zone, for workers. Raises :class:`SourceUnreadable` for links that lead out of it."""
+    return [LandingFile(str(zone.locate(each.path)), each.path, each.arrival_day, each.size) for each in files]
+
+
+# ------------------------------------------------------------------ asked where the lines are read
+
+
 @dataclass(frozen=True)
-class LandingJob:
-    """What all tasks of one job share. The token key is read where it is used."""
+class LinesQuery:
+    """DuckDB's SQL over the lines of landed files. The token key is read where it is used, and in no task."""
 
-    query: str
-    raw: DayFolders
+    asked: str
     token_key_file: str
+    """Empty if no personal value is asked for."""
 
-    def __call__(self, files: Sequence[LandingFile]) -> list[AddedFile]:
-        """Carry out one task in a worker. Raises :class:`SourceUnreadable` for a file that cannot be read."""
+    @contextmanager
+    def rows(self, files: Iterable[LandingFile]) -> Iterator[Iterator[pa.RecordBatch]]:
+        """What is asked of the lines of ``files``, in bounded memory, while the block runs.
+
+        Raises :class:`SourceUnreadable` for a file that cannot be read, also from within the block, and
+        :class:`LakehouseUnusable` if the token key cannot be used.
+        """
         unreadable: list[SourceUnreadable] = []
         try:
             with database(threads=1) as connection:
-                register(connection)
-                if self.token_key_file:
-                    register_tokens(connection, Path(self.token_key_file))
+                register(connection, self.token_key_file)
                 lines = pa.RecordBatchReader.from_batches(LINES, _lines(files, unreadable))
                 connection.register(_LINES, lines)
-                return write_days(streamed(connection, self.query), self.raw, f"part-{uuid4().hex[:12]}")
+                yield streamed(connection, self.asked)
         except LakehouseUnusable:
             if unreadable:  # DuckDB says in its own words that what it reads from has failed.
                 raise unreadable[0] from None
@@ -75,13 +88,51 @@ def _lines(files: Iterable[LandingFile], unreadable: list[SourceUnreadable]) -> 
         raise
 
 
+def lines_query(source: Source, token_key_file: str, table: Table | None = None) -> LinesQuery:
+    """Gives the raw rows of ``source``, in bulk as the files of ``table`` have them: hashes are beside each row."""
+    return LinesQuery(_query(source, table), token_key_file if source.personal_fields else "")
+
+
+def prepare(source: Source, table: Table) -> None:
+    """Make the query ahead of :func:`land`."""
+    _query(source, table)
+
+
+@cache
+def _query(source: Source, table: Table | None) -> str:
+    import ibis
+
+    rows = raw_rows(ibis.table(ibis.Schema.from_pyarrow(LINES), name=_LINES), source)
+    return sql_of(with_hashes_of_read(rows, table) if table else rows)
+
+
+# ------------------------------------------------------------------ written by workers
+
+
+@dataclass(frozen=True)
+class LandingJob:
+    """What all tasks of one job share."""
+
+    query: LinesQuery
+    raw: DayFolders
+
+    def __call__(self, files: Sequence[LandingFile]) -> list[AddedFile]:
+        """Carry out one task in a worker. Raises :class:`SourceUnreadable` for a file that cannot be read."""
+        with self.query.rows(files) as rows:
+            return write_days(rows, self.raw, f"part-{uuid4().hex[:12]}")
+
+
+def landing_job(source: Source, token_key_file: str, into: tuple[Table, Timeline]) -> LandingJob:
+    """Writes rows of files into the timeline of raw. No log names what it wrote yet."""
+    table, timeline = into
+    return LandingJob(lines_query(source, token_key_file, table), day_folders(timeline, table, columns_written(table)))
+
+
 def land(
     spark: SparkSession, source: Source, files: Sequence[LandingFile], token_key_file: str, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
     """Write the rows of ``files`` into the timeline of raw: one job of Spark. No log names what it wrote yet."""
-    table, timeline = into
-    key_file = token_key_file if source.personal_fields else ""
-    job = LandingJob(_query(source, table), day_folders(timeline, table, columns_written(table)), key_file)
+    job = landing_job(source, token_key_file, into)
     return [file for written in in_workers(spark, job, landing_tasks(files)) for file in written]
 
 
@@ -102,16 +153,3 @@ def landing_tasks(files: Iterable[LandingFile]) -> list[list[LandingFile]]:
 
 def _arrival_day(file: LandingFile) -> date:
     return file.arrival_day
-
-
-def prepare(source: Source, table: Table) -> None:
-    """Make the query ahead of :func:`land`."""
-    _query(source, table)
-
-
-@cache
-def _query(source: Source, table: Table) -> str:
-    import ibis
-
-    lines = ibis.table(ibis.Schema.from_pyarrow(LINES), name=_LINES)
-    return sql_of(with_hashes_of_read(raw_rows(lines, source), table))

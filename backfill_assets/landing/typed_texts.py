@@ -1,0 +1,75 @@
+"""What landed texts are worth, where few rows are compared without Spark: the declared query types them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from backfill_assets.lakehouse.arrow_dataset import python_rows
+from backfill_assets.model.declaration import Source
+
+Row = Mapping[str, Any]
+_TEXTS, _TEXT = "texts", "text"
+
+
+@dataclass(frozen=True)
+class LandedValues:
+    """The values of some ``columns`` of landed ``rows``, which are few.
+
+    One query types the texts of all of them, once the first one is asked for: where nothing is compared, none is made.
+    """
+
+    source: Source
+    rows: Sequence[Row]
+    columns: tuple[str, ...]
+
+    def value(self, row: Row, name: str) -> object:
+        """What ``row`` has in a column, as typed rows have it; None where its text is no value.
+
+        A day or a moment out of Python's years is its text, as it is in typed rows.
+        """
+        text, kind = row[name], self.source.type_of(name)
+        return text if kind == "string" or not isinstance(text, str) else self._typed[kind][text]
+
+    @cached_property
+    def _typed(self) -> Mapping[str, Mapping[str, object]]:
+        kinds = dict.fromkeys(map(self.source.type_of, self.columns))
+        texts = {text for name in self.columns for row in self.rows if isinstance(text := row[name], str)}
+        return _typed(texts, [kind for kind in kinds if kind != "string"])
+
+
+def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]:
+    """Says whether one of ``raw`` is greater by (version, content hash) than a typed row.
+
+    It is not if its version is unreadable.
+    """
+    version = source.version_field
+    landed = LandedValues(source, raw, (version,))
+
+    def overtakes(row: Row, winner: Row) -> bool:
+        if row["content_hash"] == winner["content_hash"]:  # The hash is of the version, too.
+            return False
+        now, was = landed.value(row, version), winner[version]
+        return type(now) is type(was) and bool((now, row["content_hash"]) > (was, winner["content_hash"]))
+
+    return overtakes
+
+
+def _typed(texts: Collection[str], kinds: Sequence[str]) -> dict[str, dict[str, object]]:
+    """The value of each of ``texts`` as each of ``kinds``."""
+    import ibis
+
+    from backfill_assets.judge.engine import database
+    from backfill_assets.model.landed_values import parsed
+    from backfill_assets.spark.worker_queries import sql_of
+
+    rows = ibis.table({_TEXT: "string"}, name=_TEXTS)
+    asked = rows.select(_TEXT, **{f"as {kind}": parsed(rows[_TEXT], kind) for kind in kinds})
+    with database(threads=1) as connection:
+        connection.register(_TEXTS, pa.table({_TEXT: pa.array(sorted(texts), pa.string())}))
+        found = python_rows(connection.execute(sql_of(asked)).to_arrow_table())
+    return {kind: {row[_TEXT]: row[f"as {kind}"] for row in found} for kind in kinds}

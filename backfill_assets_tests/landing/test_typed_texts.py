@@ -1,0 +1,123 @@
+"""Landed values beside typed ones, where few rows are compared: each as the declared query types it, by one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from backfill_assets.examples.datasets.sales import SALES
+from backfill_assets.examples.datasets.sea_temperatures import SEA
+from backfill_assets.judge import engine
+from backfill_assets.landing.typed_texts import LandedValues, overtaking
+from backfill_assets.model.declaration import Source
+from backfill_assets_tests.strategies.landed_texts import typed
+
+pytestmark = pytest.mark.data
+
+VALUES = [
+    ("7", "bigint", 7),
+    ("+007\r\n", "bigint", 7),
+    ("many", "bigint", None),
+    ("9223372036854775807", "bigint", 2**63 - 1),
+    ("9223372036854775808", "bigint", None),
+    ("2017-03-01", "date", date(2017, 3, 1)),
+    ("2017-02-30", "date", None),
+    ("0000-03-01", "date", "0000-03-01"),
+    ("2017-03-01T10:00:00Z", "timestamp", datetime(2017, 3, 1, 10, tzinfo=UTC)),
+    ("2017-03-01T01:30:00.5+02:00", "timestamp", datetime(2017, 2, 28, 23, 30, 0, 500_000, tzinfo=UTC)),
+    ("2017-03-01T24:00:00Z", "timestamp", None),
+    ("0000-03-01T10:00:00Z", "timestamp", "0000-03-01 10:00:00.000000Z"),
+    ("soon", "timestamp", None),
+    ("1.50", "decimal(18,2)", Decimal("1.5")),
+    ("1.505", "decimal(18,2)", None),
+    ("NaN", "decimal(18,2)", None),
+    ("sNaN", "decimal(18,2)", None),
+    ("Infinity", "decimal(18,2)", None),
+    ("a", "string", "a"),
+    ("", "string", ""),
+    (None, "timestamp", None),
+]
+
+
+def source_of(kind: str) -> Source:
+    return replace(SALES.source, fields=("text",), types={"text": kind}, personal_fields={})
+
+
+def test_a_landed_text_is_worth_what_the_query_says() -> None:
+    """As typed rows have it in Python. A text that is no value equals no value."""
+    for kind in dict.fromkeys(kind for _, kind, _ in VALUES):
+        rows = [{"text": text} for text, of, _ in VALUES if of == kind]
+        landed = LandedValues(source_of(kind), rows, ("text",))
+        found = [landed.value(row, "text") for row in rows]
+        assert found == [value for _, of, value in VALUES if of == kind], kind
+        by_model = [typed(row["text"], kind) for row in rows if not (row["text"] or "").startswith("0000")]
+        assert by_model == [value for row, value in zip(rows, found, strict=True) if row["text"] in _of_years(rows)]
+
+
+def _of_years(rows: list[dict[str, str | None]]) -> set[str | None]:
+    return {row["text"] for row in rows if not (row["text"] or "").startswith("0000")}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Has an entry for each time that DuckDB is opened."""
+    really, opened = engine.database, list[str]()
+
+    @contextmanager
+    def counted(threads: int = 0) -> Iterator[DuckDBPyConnection]:
+        opened.append("opened")
+        with really(threads) as connection:
+            yield connection
+
+    monkeypatch.setattr(engine, "database", counted)
+    return opened
+
+
+def sea(sent_at: str | None, **columns: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(SEA.source.columns), "sent_at": sent_at, "content_hash": 1, **columns}
+
+
+def test_one_query_for_all_rows_and_none_without_a_question(asked: list[str]) -> None:
+    """All columns of all rows, also of different types; text is its own value."""
+    rows = [sea(f"2016-02-16T00:00:{second:02d}Z", celsius="7.5", buoy="B01") for second in range(50)]
+    landed = LandedValues(SEA.source, rows, ("buoy", "sent_at", "celsius"))
+    assert {landed.value(row, "buoy") for row in rows} == {"B01"} and asked == []
+    moments = [landed.value(row, "sent_at") for row in rows]
+    assert moments == [datetime(2016, 2, 16, 0, 0, second, tzinfo=UTC) for second in range(50)]
+    assert {landed.value(row, "celsius") for row in rows} == {Decimal("7.5")}
+    assert asked == ["opened"]
+
+
+@pytest.mark.parametrize(
+    ("sent_at", "content_hash", "wins"),
+    [
+        ("2016-02-16T00:00:00.5Z", 1, True),
+        ("2016-02-15T23:00:00Z", 9, False),
+        ("2016-02-16T00:00:00Z", 9, True),
+        ("2016-02-16T00:00:00Z", 4, False),
+        ("2016-02-16T01:00:00+01:00", 9, True),
+        ("later", 9, False),
+        (None, 9, False),
+    ],
+)
+def test_a_landed_row_wins_by_version_and_then_by_content_hash(sent_at: str, content_hash: int, wins: bool) -> None:
+    """The order in which bronze lets rows win; moments are compared, not their text."""
+    row, winner = (
+        sea(sent_at, content_hash=content_hash),
+        {"sent_at": datetime(2016, 2, 16, tzinfo=UTC), "content_hash": 5},
+    )
+    assert overtaking(SEA.source, [sea("2016-01-01T00:00:00Z"), row])(row, winner) is wins
+
+
+def test_an_identical_row_is_no_newer_one_and_needs_no_query(asked: list[str]) -> None:
+    """What is traced most: a line that was delivered twice."""
+    row = sea("2016-02-16T00:00:00Z", content_hash=5)
+    overtakes = overtaking(SEA.source, [row])
+    assert not overtakes(row, {"sent_at": datetime(2016, 2, 16, tzinfo=UTC), "content_hash": 5}) and asked == []
