@@ -1,4 +1,4 @@
-"""What a landed text is worth, in plain Python: a model beside the declared query, which alone says so in the package."""
+"""What a landed text is worth, in plain Python: a model to compare the declared query with."""
 
 from __future__ import annotations
 
