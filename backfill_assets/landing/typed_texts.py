@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from backfill_assets.judge.engine import database
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed_values import parsed_sql
 
 Row = Mapping[str, Any]
-_TEXTS, _TEXT = "texts", "text"
+_TEXTS, _TEXT = "texts", "landed_text"
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,9 @@ def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]
 
 def _typed(texts: Collection[str], kinds: Sequence[str]) -> dict[str, dict[str, object]]:
     """The value of each of ``texts`` as each of ``kinds``."""
-    import ibis
-
-    from backfill_assets.judge.engine import database
-    from backfill_assets.model.landed_values import parsed
-    from backfill_assets.spark.worker_queries import sql_of
-
-    rows = ibis.table({_TEXT: "string"}, name=_TEXTS)
-    asked = rows.select(_TEXT, **{f"as {kind}": parsed(rows[_TEXT], kind) for kind in kinds})
+    values = ", ".join(f'{parsed_sql(_TEXT, kind)} AS "{kind}"' for kind in kinds)
     with database(threads=1) as connection:
         connection.register(_TEXTS, pa.table({_TEXT: pa.array(sorted(texts), pa.string())}))
-        found = python_rows(connection.execute(sql_of(asked)).to_arrow_table())
-    return {kind: {row[_TEXT]: row[f"as {kind}"] for row in found} for kind in kinds}
+        asked = f"SELECT {_TEXT}, {values} FROM {_TEXTS}"  # noqa: S608 - declared types
+        found = python_rows(connection.execute(asked).to_arrow_table())
+    return {kind: {row[_TEXT]: row[kind] for row in found} for kind in kinds}
