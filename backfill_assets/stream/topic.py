@@ -19,6 +19,7 @@ from backfill_assets.landing.deletions import deletions_by, landed_keys
 from backfill_assets.landing.rows_of_lines import write_rows_of_lines
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
+from backfill_assets.spark.workers import errors_of_workers
 from backfill_assets.state.stream_positions import (
     TopicPositions,
     begun_id,
@@ -278,14 +279,15 @@ class TopicReading(Reading):
         tombs = deleted_keys(source, topic, events, self.lake.token_key_file, self._today).persist()
         keys = landed_keys(source, self.rows(read, read.days), tombs).persist()
         try:
-            found = only(read, (row["day"] for row in keys.select("day").distinct().collect()), exact=True)
-            parts = [(staged, landed_keys(source, staged, tombs))]
-            if found.days:
-                parts.append((self.rows(found, found.days), keys))
-            names = raw_schema(source).names
-            deletions = [deletions_by(source, rows.select(*names), of_rows) for rows, of_rows in parts]
-            unknown = self._rows(of_no_key(topic, events, tombs))
-            stage(reduce(DataFrame.unionByName, deletions, unknown), timeline, {}, table=self.table, other_days=True)
+            with errors_of_workers():
+                found = only(read, (row["day"] for row in keys.select("day").distinct().collect()), exact=True)
+                parts = [(staged, landed_keys(source, staged, tombs))]
+                if found.days:
+                    parts.append((self.rows(found, found.days), keys))
+                names = raw_schema(source).names
+                deletions = [deletions_by(source, rows.select(*names), of_rows) for rows, of_rows in parts]
+                rows = reduce(DataFrame.unionByName, deletions, self._rows(of_no_key(topic, events, tombs)))
+                stage(rows, timeline, {}, table=self.table, other_days=True)
         finally:
             keys.unpersist()
             tombs.unpersist()

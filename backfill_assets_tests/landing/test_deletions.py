@@ -7,8 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayState
@@ -16,13 +14,13 @@ from backfill_assets.landing.deletions import (
     as_deletions,
     days_with_deletions,
     deletions_by,
-    key_line,
+    landed_keys,
     rows_that_stand,
     standing_rows,
     tombstones,
     unreadable,
 )
-from backfill_assets.landing.raw_rows import rows_of_lines
+from backfill_assets.landing.rows_of_lines import rows_of_lines
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 if TYPE_CHECKING:
@@ -87,18 +85,36 @@ def test_a_key_is_one_text_or_an_object_and_may_name_a_day(spark: SparkSession, 
     """Of a source whose rows have their day as a part of what they are, a key alone deletes all of its days."""
     source, key_file = CATALOG.step("raw_fx_rates").source, str(tmp_path / "key")
     assert source is not None
-    shape = "value string, source_file string, source_line bigint, arrival_day date"
+    shape = "value binary, source_file string, source_line bigint, arrival_day date"
     currencies = ("EUR", "USD", "GBP", "SEK")
     rates = [{"currency": each, "rate_day": str(day), "rate": "1.1"} for each in currencies for day in (DAY, OTHER)]
-    landed = [(json.dumps(rate), "kafka:rates/0", number, OTHER) for number, rate in enumerate(rates)]
-    raw = rows_of_lines(spark, source, spark.createDataFrame(landed, shape), key_file)
-    of_a_day = '{"currency": "GBP", "rate_day": "2017-03-02"}'
-    keys = ["EUR", '{"currency": "USD"}', of_a_day, '{"rate_day": "2017-03-02"}', "CHF"]
+    landed = [(json.dumps(rate).encode(), "kafka:rates/0", number, OTHER) for number, rate in enumerate(rates)]
+    raw = rows_of_lines(source, spark.createDataFrame(landed, shape), key_file, OTHER)
+    of_a_day = b'{"currency": "GBP", "rate_day": "2017-03-02"}'
+    keys = [b"EUR", b' {"currency": "USD"}', of_a_day, b'{"rate_day": "2017-03-02"}', b"CHF", b"\xff", b'"']
     events = spark.createDataFrame([(key, "kafka:rates/0", 90 + n, OTHER) for n, key in enumerate(keys)], shape)
-    tombs = tombstones(spark, source, events.withColumn("value", key_line(source, F.col("value"))), key_file)
-    found = deletions_by(source, raw, tombs).collect()
+    tombs = tombstones(source, events, key_file, OTHER)
+    found = deletions_by(source, raw, landed_keys(source, raw, tombs)).collect()
     assert sorted((row["currency"], row["day"]) for row in found) == [
         *(("EUR", DAY), ("EUR", OTHER), ("GBP", OTHER), ("USD", DAY), ("USD", OTHER)),
     ]
     assert {row["record_kind"] for row in found} == {"deletion"}
     assert [row["deleted by line"] for row in tombs.where(unreadable(tombs)).collect()] == [93]
+
+
+def test_a_key_is_the_same_however_its_values_are_written(spark: SparkSession, tmp_path: Path) -> None:
+    """The moment of a reading in another form, or in another place on earth; texts count as they stand."""
+    source, key_file = CATALOG.step("raw_sea_temperatures").source, str(tmp_path / "key")
+    assert source is not None
+    shape = "value binary, source_file string, source_line bigint, arrival_day date"
+
+    def lines(first: int, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+        texts = [json.dumps({"sensor_id": sensor, "measured_at": at}).encode() for sensor, at in pairs]
+        return spark.createDataFrame([(text, "kafka:sea/0", first + n, DAY) for n, text in enumerate(texts)], shape)
+
+    moments = ["2017-03-01T01:00:00Z", "2017-03-01T02:00:00.500Z", "soon", "2017-03-01T03:00:00Z"]
+    raw = rows_of_lines(source, lines(0, [(sensor, at) for sensor in ("A", "a") for at in moments]), key_file, DAY)
+    gone = [("A", "2017-03-01T01:00:00.000Z"), ("a", "2017-03-01T04:00:00.5+02:00"), ("a", "soon"), ("A", "soon ")]
+    keys = landed_keys(source, raw, tombstones(source, lines(90, gone), key_file, DAY))
+    deleted = [(row["sensor_id"], row["measured_at"]) for row in deletions_by(source, raw, keys).collect()]
+    assert sorted(deleted) == [("A", moments[0]), ("a", moments[1]), ("a", moments[2])]

@@ -237,7 +237,7 @@ def test_the_query_gives_what_spark_gives(spark: SparkSession, case: str) -> Non
 
 
 @pytest.mark.parametrize("case", ["sales", "rescued"])
-def test_the_rows_that_stand_are_those_that_spark_leaves(spark: SparkSession, case: str) -> None:
+def test_the_rows_that_stand_are_those_that_plain_python_leaves(spark: SparkSession, case: str) -> None:
     """Where rows came twice, were taken back once or twice, and arrived on other days."""
     refinement, texts = CASES[case]
     raw = raw_of(spark, refinement, texts, seed=1, count=60).cache()
