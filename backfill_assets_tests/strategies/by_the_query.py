@@ -13,6 +13,7 @@ from backfill_assets.landing import deletions
 from backfill_assets.landing.standing_query import standing
 from backfill_assets.model import bronze_query, refinement
 from backfill_assets.model.landed import quarantine_contract, raw_contract
+from backfill_assets_tests.strategies import refined_by_python
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -28,12 +29,14 @@ PARTS = 3
 
 def accepted(raw: DataFrame, asked: Refinement) -> DataFrame:
     """Spark's, after the query gave the same: of the whole day, and of parts of its keys."""
+    _require_python(raw, refinement.accepted(raw, asked), asked, refined_by_python.accepted)
     return _as_both(raw, refinement.accepted(raw, asked), asked, asked.contract, bronze_query.accepted)
 
 
 def rejected(raw: DataFrame, asked: Refinement) -> DataFrame:
     """Spark's, after the query gave the same."""
     contract = quarantine_contract(asked.source, asked.contract)
+    _require_python(raw, refinement.rejected(raw, asked), asked, refined_by_python.rejected)
     return _as_both(raw, refinement.rejected(raw, asked), asked, contract, bronze_query.rejected)
 
 
@@ -95,3 +98,14 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     """Python has no year 0."""
     numbers = {pa.date32(): pa.int32(), pa.timestamp("us", "UTC"): pa.int64()}
     return list(column.cast(numbers.get(column.type, column.type)).to_pylist())
+
+
+def _require_python(raw, by_spark, asked, made):
+    names = columns_of(raw_contract(asked.source)).names
+    table = raw.select(*names).toArrow()
+    rows = [dict(zip(names, row)) for row in _rows(table)]
+    expected = by_spark.toArrow()
+    ours = Counter(str({n: r[n] for n in expected.column_names}) for r in made(rows, asked))
+    theirs = Counter(str(dict(zip(expected.column_names, r))) for r in _rows(expected))
+    d = [list((a-b).elements())[:3] for a, b in ((ours, theirs), (theirs, ours))]
+    assert not any(d), f"python {d[0]}\n spark {d[1]}"
