@@ -1,4 +1,4 @@
-"""The declared query beside Spark's refinement, row by row, over generated raw rows of sources of every kind."""
+"""The declared query beside plain Python, row by row, over generated raw rows of sources of every kind."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def raw_of(spark: SparkSession, refinement: Refinement, texts: Texts, seed: int,
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_query_gives_what_spark_gives(spark: SparkSession, case: str) -> None:
+def test_the_query_gives_what_plain_python_gives(spark: SparkSession, case: str) -> None:
     """Reasons, values, winners, what they won over, markers and numbers; of a whole day, and of parts of its keys."""
     refinement, texts = CASES[case]
     raw = raw_of(spark, refinement, texts, seed=len(case)).cache()

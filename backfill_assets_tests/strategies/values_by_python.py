@@ -35,8 +35,9 @@ def value_of(text: Landed, kind: str) -> Any:
     told = _LINE_END.sub("", text)
     if not re.fullmatch(landed_pattern(kind), told, re.ASCII):
         return None
+    of_kind: dict[str, Callable[[str], Any]] = {"bigint": int, "date": _days, "timestamp": _microseconds}
     try:
-        return {"bigint": int, "date": _days, "timestamp": _microseconds}.get(kind, _decimal_of(kind))(told)
+        return of_kind.get(kind, _decimal_of(kind))(told)
     except ValueError:
         return None
 
@@ -160,7 +161,8 @@ def in_newer_form(texts: Mapping[str, Landed], source: Source) -> bool:
     moments = [texts[name] for name in source.columns if source.type_of(name) == "timestamp"]
     # One that ends as the first form does, and is no longer, cannot be of another form and a moment.
     return any(
-        text is not None and not (text.endswith("Z") and len(text) <= len("2017-03-01T10:00:00.000000Z"))
+        text is not None
+        and not (text.endswith("Z") and len(text) <= len("2017-03-01T10:00:00.000000Z"))
         and not is_in_first_form(text)
         for text in moments
     )
