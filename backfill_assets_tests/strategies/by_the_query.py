@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,14 +15,13 @@ from backfill_assets.model.landed import quarantine_contract, raw_contract
 from backfill_assets.model.standing_query import standing
 from backfill_assets.spark.computed import computed
 from backfill_assets_tests.strategies import refined_by_python
-from backfill_assets_tests.strategies.refined_by_python import Found, Row
+from backfill_assets_tests.strategies.refined_by_python import Row
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends.duckdb import Backend
     from pyspark.sql import DataFrame
 
-    from backfill_assets.model.contract import Contract
     from backfill_assets.model.declaration import Source
     from backfill_assets.model.refinement import Refinement
 
@@ -31,13 +30,12 @@ PARTS = 3
 
 def accepted(raw: DataFrame, asked: Refinement) -> DataFrame:
     """The query's, after plain Python found the same: of the whole day, and of parts of its keys."""
-    return _as_both(raw, asked, f"bronze_{asked.source.name}", asked.contract, refined_by_python.accepted)
+    return _as_both(raw, asked, f"bronze_{asked.source.name}")
 
 
 def rejected(raw: DataFrame, asked: Refinement) -> DataFrame:
     """The query's, after plain Python found the same."""
-    contract = quarantine_contract(asked.source, asked.contract)
-    return _as_both(raw, asked, f"quarantine_{asked.source.name}", contract, refined_by_python.rejected)
+    return _as_both(raw, asked, f"quarantine_{asked.source.name}")
 
 
 def both(raw: DataFrame, asked: Refinement) -> dict[str, DataFrame]:
@@ -50,31 +48,39 @@ def standing_rows(raw: DataFrame, source: Source) -> DataFrame:
     by_spark = deletions.standing_rows(raw)
     with engine(threads=1) as connection:
         rows = _registered(connection, _held(raw, source))
-        _require_same(connection.to_pyarrow(standing(rows)), python_rows(by_spark.toArrow()))
+        require_same(connection.to_pyarrow(standing(rows)), python_rows(by_spark.toArrow()))
     return by_spark
 
 
-def _as_both(
-    raw: DataFrame,
-    asked: Refinement,
-    table: str,
-    contract: type[Contract],
-    by_python: Callable[[Sequence[Row], Refinement], Found],
-) -> DataFrame:
-    """By the query, what is judged is stored, as workers do it."""
-    held = _held(raw, asked.source)
-    expected = by_python(python_rows(held), asked)
-    with engine(threads=1) as connection:
-        rows = _registered(connection, held)
-
-        def found(part: tuple[int, int]) -> pa.Table:
-            return connection.to_pyarrow(asked.tables(stored(asked.judged(rows, part)))[table])
-
-        whole = found((0, 1))
-        assert _types(whole.schema) == _types(columns_of(contract))
-        _require_same(whole, expected)
-        _require_same(pa.concat_tables(found((part, PARTS)) for part in range(PARTS)), expected)
+def _as_both(raw: DataFrame, asked: Refinement, table: str) -> DataFrame:
+    require_as_by_python(_held(raw, asked.source), asked)
     return both(raw, asked)[table]
+
+
+def require_as_by_python(raw: pa.Table, asked: Refinement) -> dict[str, int]:
+    """Both tables are those of plain Python, of the whole day and of parts of its keys; gives their numbers of rows.
+
+    By the query, what is judged is stored, as workers do it.
+    """
+    name, rows = asked.source.name, python_rows(raw)
+    expected = {
+        f"bronze_{name}": refined_by_python.accepted(rows, asked),
+        f"quarantine_{name}": refined_by_python.rejected(rows, asked),
+    }
+    contracts = asked.contract, quarantine_contract(asked.source, asked.contract)
+    with engine(threads=1) as connection:
+        held = _registered(connection, raw)
+
+        def found(part: tuple[int, int]) -> dict[str, pa.Table]:
+            judged = stored(asked.judged(held, part))
+            return {table: connection.to_pyarrow(each) for table, each in asked.tables(judged).items()}
+
+        whole, parts = found((0, 1)), [found((part, PARTS)) for part in range(PARTS)]
+    for (table, by_python), contract in zip(expected.items(), contracts, strict=True):
+        assert _types(whole[table].schema) == _types(columns_of(contract))
+        require_same(whole[table], by_python)
+        require_same(pa.concat_tables(part[table] for part in parts), by_python)
+    return {table: len(of_table) for table, of_table in expected.items()}
 
 
 def _held(raw: DataFrame, source: Source) -> pa.Table:
@@ -91,7 +97,8 @@ def _types(schema: pa.Schema) -> dict[str, pa.DataType]:
     return dict(zip(schema.names, schema.types, strict=True))
 
 
-def _require_same(found: pa.Table, expected: Iterable[Row]) -> None:
+def require_same(found: pa.Table, expected: Iterable[Row]) -> None:
+    """The same rows, in any order; those of ``found`` by :func:`python_rows`."""
     ours, theirs = (Counter(str(sorted(row.items())) for row in rows) for rows in (python_rows(found), expected))
     differing = [list((these - those).elements())[:5] for these, those in ((ours, theirs), (theirs, ours))]
     if any(differing):

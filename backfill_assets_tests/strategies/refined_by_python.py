@@ -18,6 +18,7 @@ from typing import Any
 from backfill_assets.model.checks import KINDS
 from backfill_assets.model.contract import declared_types
 from backfill_assets.model.declaration import OCCURRENCE
+from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.measure import ContentHash
 from backfill_assets.model.refinement import Refinement
@@ -54,6 +55,29 @@ def rejected(rows: Sequence[Row], asked: Refinement) -> Found:
         for each in judged
         if each.is_received and each.reasons
     ]
+
+
+def standing(rows: Sequence[Row]) -> list[Row]:
+    """``rows`` without deletions, and without one equal row for each of them, whenever that arrived."""
+    counts: dict[tuple[Any, ...], int] = defaultdict(int)
+    arrivals: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for row in rows:
+        cancels = row["record_kind"] == DELETION
+        cancelled = "supersession" if row["source_file"] is None else "received"
+        kind = {"record_kind": cancelled} if cancels else {}
+        place = tuple((name, value) for name, value in {**row, **kind}.items() if name != "arrival_day")
+        counts[place] += -1 if cancels else 1
+        arrivals[place] += [] if row["arrival_day"] is None else [row["arrival_day"]]
+    return [
+        {**dict(place), "arrival_day": max(arrivals[place], default=None)}
+        for place, count in counts.items()
+        for _ in range(count)
+    ]
+
+
+def keys_of(rows: Sequence[Row], asked: Refinement) -> set[tuple[Any, ...]]:
+    """The day and the key of each row, also of one that is rejected, or is no row of its own."""
+    return set(_by_key([_Judged(row, asked) for row in rows], asked))
 
 
 # ------------------------------------------------------------------ one row
