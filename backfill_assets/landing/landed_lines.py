@@ -127,7 +127,7 @@ def overtakes(source: Source, raw: Mapping[str, Any], winner: Mapping[str, Any])
 
 
 def _read(text: str, spark_type: str) -> object:
-    """As ``parsed`` of ``model/canonical.py`` has Spark read it, which cuts one end of a line off."""
+    """As ``parsed`` of ``model/landed_values.py`` has it read, which cuts one end of a line off."""
     text = _LINE_END.sub("", text)
     if not re.fullmatch(landed_pattern(spark_type), text):
         raise ValueError

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -88,10 +88,10 @@ def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, G
     keys = _find_keys(growth, raw, refinement, gains)
     again = [file for day in days for file in gains[day].old if keys.counts[raw.name].get(file.path)]
     into = [(table, growth.timelines[table.name]) for table in (bronze, quarantine)]
-    refined = refine_gained(refinement, KeyedFiles(raw, new), KeyedFiles(raw, again), keys.values, into)
+    refined = cache(partial(refine_gained, refinement, KeyedFiles(raw, new), KeyedFiles(raw, again), keys.values, into))
     grown = {
-        bronze.name: growth.replace_rows(bronze, lambda: refined.accepted, written_schema(bronze.contract), keys),
-        quarantine.name: growth.add_rows(quarantine, refined.rejected),
+        bronze.name: growth.replace_rows(bronze, lambda: refined().accepted, written_schema(bronze.contract), keys),
+        quarantine.name: growth.add_rows(quarantine, refined().rejected),
     }
     raw_files = {day: [file.below(raw.name) for file in (*new, *again) if file.day == str(day)] for day in days}
     grown[bronze.name] |= _without_duplicates(growth, bronze, grown, raw_files)
