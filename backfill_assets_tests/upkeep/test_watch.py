@@ -23,11 +23,11 @@ from backfill_assets.judge.by_pandera import AGREES
 from backfill_assets.judge.engine import DayFiles
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing import raw_query
+from backfill_assets.landing import landing_files, raw_query
 from backfill_assets.model import bronze_query, landed_values
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
-from backfill_assets.landing import landing_files, refining
+from backfill_assets.rebuild import refining
 from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop
