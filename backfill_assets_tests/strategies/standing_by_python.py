@@ -10,7 +10,7 @@ Row = Mapping[str, Any]
 
 
 def standing(raw: Iterable[Row]) -> list[dict[str, Any]]:
-    """``raw`` without its deletions, and without one equal row for each; equal rows all arrived with the last of them."""
+    """``raw`` without its deletions, and without one equal row for each; equal rows arrived with the last of them."""
     counts: Counter[tuple[tuple[str, Any], ...]] = Counter()
     arrived: dict[tuple[tuple[str, Any], ...], Any] = {}
     for row in raw:
