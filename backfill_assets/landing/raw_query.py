@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import date
-from functools import reduce
+from functools import lru_cache, partial, reduce
 from hashlib import sha256
 from operator import add, or_
 from pathlib import Path
@@ -19,7 +19,7 @@ from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.landing.token_key import read_token_key
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract
-from backfill_assets.model.landed_values import parsed, raw_content_hash
+from backfill_assets.model.landed_values import parsed, raw_content_hash_of_read
 from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 RECEIVED = "received"
+_DAY = "day"
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
-"""Only the last two are beside landed fields, and no field has a space in its name."""
+"""Only the last two, and typed values, are beside landed fields; no field has a space in its name."""
 _ODD = "odd_line_as_plain_object"
 _HMAC = "hmac_of_personal_value"
+_KNOWN_TOKENS = 1 << 16
+"""So many values of a task are not hashed once more where they come again."""
 _BLANK = r"[ \t\r\n]*"
 _SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_SIGN_OF_PAIR})'
@@ -74,13 +77,21 @@ def raw_rows(lines: ir.Table, source: Source, today: date | None = None) -> ir.T
         arrival_day=read.arrival_day,
         superseded_by_day=ibis.null("date"),
     )
-    placed = _placed(landed, source, today)
-    return placed.mutate(content_hash=raw_content_hash(source, placed)).select(*raw_columns(source))
+    read_texts = dict.fromkeys([*source.parsed_columns, source.event_day_field])
+    typed = landed.mutate({_typed(name): parsed(landed[name], source.type_of(name)) for name in read_texts})
+    placed = _placed(typed, source, today)
+    # A field that is called as the day of the row is the day that it was put on.
+    hashed = raw_content_hash_of_read(source, placed, lambda name: placed[name if name == _DAY else _typed(name)])
+    return placed.mutate(content_hash=hashed).select(*raw_columns(source))
 
 
 def raw_columns(source: Source) -> tuple[str, ...]:
     """The columns of raw rows of ``source``, in order."""
     return tuple(raw_contract(source).fields())
+
+
+def _typed(name: str) -> str:
+    return f"{name} typed"
 
 
 def _columns(source: Source) -> dict[str, str]:
@@ -209,17 +220,18 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 
 def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
     """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
-    return _placed(raw, source, None).select(*raw.columns)
+    name = source.event_day_field
+    # A field that is called as the day of the row is no text any more.
+    text = cast("ir.StringValue", raw[name].cast("string"))
+    typed = raw.mutate({_typed(name): parsed(text, source.type_of(name))})
+    return _placed(typed, source, None).select(*raw.columns)
 
 
 def _placed(landed: ir.Table, source: Source, today: date | None) -> ir.Table:
     """With the day of the event, if it is possible, or else that of the arrival."""
     import ibis
 
-    field = source.event_day_field
-    # Of raw, where the field may be called as the day of the row.
-    text = cast("ir.StringValue", landed[field].cast("string"))
-    read = landed.mutate(**{_EVENT: parsed(text, source.type_of(field)).cast("date")})
+    read = landed.mutate(**{_EVENT: landed[_typed(source.event_day_field)].cast("date")})
     if today is not None:
         possible = _is_plausible(source, read[_EVENT], ibis.literal(today))
         own = possible.ifelse(read[_EVENT], ibis.null("date"))
@@ -247,7 +259,8 @@ def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> i
 def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
     """Make known to DuckDB how tokens are made with the key in ``key_file``; without it none can be made."""
     keyed = hmac.new(read_token_key(key_file), digestmod=sha256)
-    _register(connection, _HMAC, lambda values: _tokens(keyed, values))
+    known = lru_cache(_KNOWN_TOKENS)(partial(_token, keyed))
+    _register(connection, _HMAC, lambda values: _tokens(known, values))
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
@@ -255,10 +268,10 @@ def token(value: ir.StringValue) -> ir.StringValue:
     return cast("ir.StringValue", of_duckdb(_HMAC, "string", value))
 
 
-def _tokens(keyed: hmac.HMAC, values: pa.ChunkedArray) -> pa.Array:
+def _tokens(known: Callable[[str], str | None], values: pa.ChunkedArray) -> pa.Array:
     """Each value is looked at once, however often it is there."""
     encoded = values.combine_chunks().dictionary_encode()
-    tokens = pa.array((_token(keyed, value) for value in encoded.dictionary.to_pylist()), pa.string())
+    tokens = pa.array(map(known, encoded.dictionary.to_pylist()), pa.string())
     return tokens.take(encoded.indices)
 
 

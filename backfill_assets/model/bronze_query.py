@@ -200,13 +200,17 @@ def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
 # ------------------------------------------------------------------ the two tables
 
 
+def rejects(judged: ir.Table) -> ir.Table:
+    """Those of ``judged`` that break the contract: all that :func:`rejected` needs."""
+    return judged.filter(judged[_LANDED].notnull())
+
+
 def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
-    source = refinement.source
-    rejects = judged.filter(judged[_LANDED].notnull())
-    typed = {_typed(refinement, name): rejects[name] for name in (*source.parsed_columns, *refinement.derived)}
-    landed = {name: rejects[_LANDED][number] for number, name in enumerate(_kept(source))}
-    rows = rejects.mutate({**typed, **landed})
+    source, of = refinement.source, rejects(judged)
+    typed = {_typed(refinement, name): of[name] for name in (*source.parsed_columns, *refinement.derived)}
+    landed = {name: of[_LANDED][number] for number, name in enumerate(_kept(source))}
+    rows = of.mutate({**typed, **landed})
     columns = {**{name: rows[name] for name in rows.columns}, "reasons": _reasons(rows, refinement)}
     return rows.select(**{name: columns[name] for name in quarantine_contract(source, refinement.contract).fields()})
 

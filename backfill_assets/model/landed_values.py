@@ -169,6 +169,11 @@ def raw_content_hash(source: Source, rows: ir.Table) -> ir.IntegerValue:
     return _or_of_line(rows, content_hash_of_text(source, rows))
 
 
+def raw_content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], ir.Value]) -> ir.IntegerValue:
+    """:func:`raw_content_hash` of a row whose ``value`` by field was read before, null where the text is none."""
+    return _or_of_line(rows, content_hash_of_read(source, rows, value))
+
+
 def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
     """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
 

@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.standing_query import standing
-from backfill_assets.model.bronze_query import accepted, judged, rejected
+from backfill_assets.model.bronze_query import accepted, judged, rejected, rejects
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.rebuild.refine_tasks import Cut, RefineTask, refine_tasks
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_RAW, _JUDGED, _ACCEPTED, _REJECTED = "raw", "judged", "accepted", "rejected"
+_RAW, _JUDGED, _ACCEPTED, _REJECTS, _REJECTED = "raw", "judged", "accepted", "rejects", "rejected"
 
 
 class Refined(NamedTuple):
@@ -40,10 +40,15 @@ class Refined(NamedTuple):
 
 @dataclass(frozen=True)
 class Queries:
-    """The declared query in DuckDB's SQL: what is judged of ``raw``, and both parts of what was ``judged``."""
+    """The declared query in DuckDB's SQL: what is judged of ``raw``, and both parts of what was ``judged``.
+
+    Of those that are to be rejected, the ``rejects`` are taken together first: a function asked of a few rows at a
+    time costs as much as one that is asked of two thousand.
+    """
 
     judged: str
     accepted: str
+    rejects: str
     rejected: str
 
 
@@ -64,6 +69,7 @@ class RefineJob:
             raw = select_rows(connection, storage, self.columns, DAY, task.files)
             connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(raw, asked.judged)}")
             accepted_files = write_days(stored(connection, _ACCEPTED, asked.accepted), self.bronze, name)
+            connection.execute(f"CREATE TEMP TABLE {_REJECTS} AS {asked.rejects}")
             rejected_files = write_days(stored(connection, _REJECTED, asked.rejected), self.quarantine, name)
         return Refined(tuple(accepted_files), tuple(rejected_files))
 
@@ -108,9 +114,13 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
     rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(raw.contract)), name=_RAW)
     of_judged = judged(standing(rows) if cut.has_deletions else rows, refinement, (cut.part, cut.parts))
     known = ibis.table(of_judged.schema(), name=_JUDGED)
-    both = (accepted(known, refinement), rejected(known, refinement))
+    of_rejects = rejects(known)
+    rejected_rows = rejected(ibis.table(of_rejects.schema(), name=_REJECTS), refinement)
     return Queries(
-        sql_of(of_judged), *(sql_of(with_hashes(part, table)) for part, table in zip(both, tables, strict=True))
+        judged=sql_of(of_judged),
+        accepted=sql_of(with_hashes(accepted(known, refinement), tables[0])),
+        rejects=sql_of(of_rejects),
+        rejected=sql_of(with_hashes(rejected_rows, tables[1])),
     )
 
 
