@@ -17,7 +17,7 @@ from backfill_assets.landing import raw_query
 from backfill_assets.landing.landing_files import LandingFile, LinesQuery, landing_tasks, lines_query
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract, raw_schema
-from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, in_columns
+from backfill_assets.spark.partition_query import ROWS, ROWS_FOR_SPARK, PartitionQuery, by_query, in_columns
 from backfill_assets.spark.worker_queries import sql_of
 from backfill_assets.spark.workers import carrying, require_workers
 
@@ -36,7 +36,7 @@ class _RowsOfTasks:
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for some in numbers:
             for number in some.column(0).to_pylist():
-                with self.query.rows(self.tasks[number]) as rows:
+                with self.query.rows(self.tasks[number], ROWS_FOR_SPARK) as rows:
                     for batch in rows:
                         yield from in_columns(batch, self.columns)
 

@@ -23,7 +23,7 @@ from backfill_assets.landing.line_reader import LINES, lines_of
 from backfill_assets.landing.raw_query import raw_rows, register
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source, Table
-from backfill_assets.spark.worker_queries import columns_written, sql_of, streamed, with_hashes_of_read
+from backfill_assets.spark.worker_queries import ROWS_AT_ONCE, columns_written, sql_of, streamed, with_hashes_of_read
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class LinesQuery:
     """Empty if no personal value is asked for."""
 
     @contextmanager
-    def rows(self, files: Iterable[LandingFile]) -> Iterator[Iterator[pa.RecordBatch]]:
+    def rows(self, files: Iterable[LandingFile], at_once: int = ROWS_AT_ONCE) -> Iterator[Iterator[pa.RecordBatch]]:
         """What is asked of the lines of ``files``, in bounded memory, while the block runs.
 
         Raises :class:`SourceUnreadable` for a file that cannot be read, also from within the block, and
@@ -72,7 +72,7 @@ class LinesQuery:
                 register(connection, self.token_key_file)
                 lines = pa.RecordBatchReader.from_batches(LINES, _lines(files, unreadable))
                 connection.register(_LINES, lines)
-                yield streamed(connection, self.asked)
+                yield streamed(connection, self.asked, at_once)
         except LakehouseUnusable:
             if unreadable:  # DuckDB says in its own words that what it reads from has failed.
                 raise unreadable[0] from None

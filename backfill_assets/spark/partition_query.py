@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 ROWS = "partition_rows"
 """What a query names the rows of its partition."""
-_ROWS_AT_ONCE = 16_384
+ROWS_FOR_SPARK = 16_384
+"""At once: its JVM has a batch in memory as a whole."""
 _FOUND = "found"
 
 
@@ -52,7 +53,7 @@ class PartitionQuery:
             self.known(connection)
             connection.register(ROWS, self._rows(chain([first], given)))
             connection.execute(f"CREATE TEMP TABLE {_FOUND} AS {self.asked}")
-            for batch in batches(connection, f"FROM {_FOUND}", _ROWS_AT_ONCE):
+            for batch in batches(connection, f"FROM {_FOUND}", ROWS_FOR_SPARK):
                 yield from in_columns(batch, self.found)
 
     def _rows(self, given: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:

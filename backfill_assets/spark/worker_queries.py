@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from backfill_assets.model.contract import Contract
 
-_ROWS_AT_ONCE = 100_000
+ROWS_AT_ONCE = 100_000
 
 
 def columns_written(table: Table) -> pa.Schema:
@@ -69,9 +69,9 @@ def sql_of(expression: ir.Table) -> str:
     return str(ibis.to_sql(expression, dialect="duckdb"))
 
 
-def streamed(connection: DuckDBPyConnection, asked: str) -> Iterator[pa.RecordBatch]:
+def streamed(connection: DuckDBPyConnection, asked: str, at_once: int = ROWS_AT_ONCE) -> Iterator[pa.RecordBatch]:
     """The rows that ``asked`` gives, some at a time."""
-    return batches(connection, asked, _ROWS_AT_ONCE)
+    return batches(connection, asked, at_once)
 
 
 def stored(connection: DuckDBPyConnection, name: str, asked: str) -> Iterator[pa.RecordBatch]:

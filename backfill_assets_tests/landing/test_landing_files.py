@@ -24,7 +24,6 @@ from backfill_assets.landing import line_reader
 from backfill_assets.landing.landing_files import LandingFile, files_in, landing_tasks, lines_query
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
-from backfill_assets.spark import worker_queries
 from backfill_assets_tests.strategies.landed_sales import land, land_key, sale
 
 pytestmark = pytest.mark.data
@@ -258,13 +257,12 @@ def damage(path: str | Path) -> None:
 def test_a_file_that_is_damaged_in_the_middle_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if rows of others before it were given: then it is no error of DuckDB's own any more."""
     monkeypatch.setattr(line_reader, "AT_ONCE", 1 << 16)
-    monkeypatch.setattr(worker_queries, "_ROWS_AT_ONCE", FEW)
     many = [f'{{"currency":"{number}"}}' for number in range(MANY)]
     files = [landing_file(land(tmp_path, "fx_rates", str(ARRIVED), name, many)) for name in ("a", "b")]
     given = list[int]()
 
     def count() -> None:
-        with lines_query(FX_RATES.source, "no.key").rows(files) as rows:
+        with lines_query(FX_RATES.source, "no.key").rows(files, FEW) as rows:
             for batch in rows:
                 given.append(batch.num_rows)
 

@@ -146,7 +146,8 @@ def _key(row: Mapping[Hashable, Any]) -> tuple[str, str]:
 
 
 def _version(row: Mapping[Hashable, Any]) -> tuple[datetime, int]:
-    at = value_of(row["updated_at"], "timestamp")
+    sent = row["updated_at"]
+    at = sent if isinstance(sent, datetime) else value_of(sent, "timestamp")
     assert isinstance(at, datetime)
     return at, row["content_hash"]
 
