@@ -232,10 +232,10 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 
 def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
     """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
-    field = source.event_day_field
-    # Of raw, where the field may be called as the day of the row.
-    text = cast("ir.StringValue", raw[field].cast("string"))
-    typed = raw.mutate({_typed(field): parsed(text, source.type_of(field))})
+    name = source.event_day_field
+    # A field that is called as the day of the row is no text any more.
+    text = cast("ir.StringValue", raw[name].cast("string"))
+    typed = raw.mutate({_typed(name): parsed(text, source.type_of(name))})
     return _placed(typed, source).select(*raw.columns)
 
 

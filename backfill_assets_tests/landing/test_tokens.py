@@ -4,15 +4,16 @@ import hashlib
 import hmac
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
-from backfill_assets.landing.raw_rows import token, with_token_pads
+from backfill_assets.judge.engine import engine
+from backfill_assets.landing.raw_query import register_tokens, token
 from backfill_assets.landing.token_key import token_of
 from backfill_assets_tests.strategies.landed_sales import land_key
 
+pytestmark = pytest.mark.data
 KEYS = {
     "of 16 characters": b"k" * 16,
     "no ASCII": "a key with blanks and ümlauts".encode(),
@@ -23,53 +24,30 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_a_token_is_the_hmac_of_the_standard_library(spark: SparkSession, tmp_path: Path, key: bytes) -> None:
+def test_a_token_is_the_hmac_of_the_standard_library(tmp_path: Path, key: bytes) -> None:
     """Known answers: a home-made construction would be worth nothing.
 
     Nothing has no token: that of an absent household would look like one big household.
     """
     path = tmp_path / "token.key"
     path.write_bytes(key)
-    values = ["900", "1", " a b\n", "ß", "x" * 300]
-    rows = spark.createDataFrame([(value,) for value in [*values, "", None]], "household string")
-    keyed = with_token_pads(rows, spark, str(path))
-    found = {
-        row.household: row.token for row in keyed.select("household", token(keyed.household).alias("token")).collect()
-    }
-    assert (found.pop(""), found.pop(None)) == (None, None)
-    assert found == {value: hmac.new(key, value.encode(), hashlib.sha256).hexdigest() for value in values}
-    assert found == {value: token_of(value, path) for value in values}
-
-
-def test_no_plan_shows_the_key_or_what_is_derived_from_it(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Plans end up in event logs and in the UI; the pads are as good as the key."""
-    key = "correct-horse-battery-staple-0123"
-    rows = spark.createDataFrame([("900",), (None,)], "household string")
-    keyed = with_token_pads(rows, spark, land_key(tmp_path, key))
-    tokens = keyed.select(token(keyed.household).alias("token"))
-    tokens.collect()
-    for mode in ("extended", "formatted", "codegen"):
-        tokens.explain(mode=mode)
-    execution = getattr(tokens, "_jdf").queryExecution()  # noqa: B009
-    plans = [execution.optimizedPlan().toJSON(), execution.executedPlan().toJSON()]
-    plan = (capsys.readouterr().out + "".join(plans)).lower()
-    block = key.encode().ljust(64, b"\0")
-    secrets = [key.encode(), bytes(byte ^ 0x36 for byte in block), bytes(byte ^ 0x5C for byte in block)]
-    for secret in secrets:
-        assert secret.hex() not in plan
-        assert secret.decode("latin-1").lower() not in plan
-    assert "token.key" in plan
+    values = ["900", "1", " a b\n", "ß", "x" * 300, "900"]
+    with engine(threads=1) as connection:
+        register_tokens(connection.con, path)
+        connection.con.register("rows", pa.table({"household": [*values, "", None]}))
+        rows = connection.table("rows")
+        found = connection.to_pyarrow(rows.mutate(token=token(rows.household))).to_pylist()
+    tokens = {row["household"]: row["token"] for row in found}
+    assert (tokens.pop(""), tokens.pop(None)) == (None, None)
+    assert tokens == {value: hmac.new(key, value.encode(), hashlib.sha256).hexdigest() for value in values}
+    assert tokens == {value: token_of(value, path) for value in values}
 
 
 @pytest.mark.parametrize("key", ["", " " * 40], ids=["empty", "blank"])
-def test_a_short_or_empty_key_is_refused(spark: SparkSession, tmp_path: Path, key: str) -> None:
-    """An empty key file must neither give guessable tokens nor, by the join, lose every row."""
-    rows = spark.createDataFrame([("900",)], "household string")
-    keyed = with_token_pads(rows, spark, land_key(tmp_path, key))
-    with pytest.raises(PySparkException, match="fewer than 16 characters"):
-        keyed.select(token(keyed.household)).collect()
+def test_a_short_or_empty_key_is_refused(tmp_path: Path, key: str) -> None:
+    """An empty key file must not give tokens that can be guessed."""
+    with engine(threads=1) as connection, pytest.raises(LakehouseUnusable, match="fewer than 16 characters"):
+        register_tokens(connection.con, Path(land_key(tmp_path, key)))
 
 
 @pytest.mark.parametrize("key", [None, "short", " " * 40])

@@ -12,7 +12,7 @@ from backfill_assets.spark import workers
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -61,3 +61,14 @@ def test_workers_without_what_they_need_are_named(spark: SparkSession, monkeypat
         in_workers(spark, lambda task: task, [1])
     monkeypatch.undo()
     assert in_workers(spark, lambda task: task, [1]) == [1]
+
+
+def test_sessions_that_share_their_workers_ask_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream has a session of its own for each micro-batch, and would run a job more with each."""
+    known = workers.require_workers(spark)
+
+    def ask_again(session: SparkSession) -> Mapping[str, str]:
+        raise AssertionError(session)
+
+    monkeypatch.setattr(workers, "_asked", ask_again)
+    assert workers.require_workers(spark.newSession()) == known

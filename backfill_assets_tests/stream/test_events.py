@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.stream.broker import BrokerAway, broker_away, is_about_an_event, reason_of
-from backfill_assets.stream.events import around, by_day, event_time, set_apart, within
+from backfill_assets.stream.events import around, event_time, set_apart, within
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 
 MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -142,15 +141,3 @@ def test_the_offsets_of_a_batch_choose_its_events_and_are_no_part_of_the_code_th
 def code_of(rows: DataFrame) -> list[str]:
     parts = rows._jdf.queryExecution().debug().codegenToSeq()
     return [parts.apply(number)._2() for number in range(parts.size())]
-
-
-def test_late_events_of_a_day_are_one_file_and_those_of_today_are_written_side_by_side(spark: SparkSession) -> None:
-    """Whichever of the four partitions of a topic they came by."""
-    today = date(2026, 3, 2)
-    day = F.when(F.col("id") < 40, F.lit(today)).otherwise(F.date_sub(F.lit(today), (1 + F.col("id") % 5).cast("int")))
-    rows = spark.range(0, 80, 1, 4).select(
-        F.col("id").alias("source_line"), day.alias("day"), F.lit(today).alias("arrival_day")
-    )
-    placed = by_day(rows, 2).select("day", F.spark_partition_id().alias("task")).distinct().collect()
-    tasks = Counter(row.day for row in placed)
-    assert tasks == {today: 2, **{today - timedelta(days=back): 1 for back in range(1, 6)}}

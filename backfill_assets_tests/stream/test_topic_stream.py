@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
-from backfill_assets.errors import SourceUnreadable
+from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.landing import rows_of_lines
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild.raw_change import RawWriter
@@ -69,6 +70,30 @@ def test_each_event_is_in_raw_once_with_its_position(stream: SmallStream, topic:
     stream.run()
     assert stream.read() == topic.sent
     assert stream.positions().next_offsets == {0: 10, 1: 5}
+
+
+def test_a_batch_leaves_one_file_on_each_of_its_days(stream: SmallStream, topic: Topic) -> None:
+    """Whichever of the partitions its events came by; a large batch is several tasks, with files of their own."""
+    topic.send([sale(number, DAY - timedelta(days=number % 3)) for number in range(12)])
+    stream.run()
+    main = MainTable.open(stream.storage, "raw_sales")
+    assert main is not None
+    assert {day: len(files) for day, files in main.state().by_day().items()} == {
+        (DAY - timedelta(days=back)).date(): 1 for back in range(3)
+    }
+
+
+def test_rows_that_are_lost_on_their_way_are_not_published(
+    stream: SmallStream, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark counts the events before rows are made of them."""
+    topic.send([sale(1), sale(2, DAY - timedelta(days=1)), sale(3, DAY - timedelta(days=1))])
+    topic.send([None], key=key_of(1))
+    written = rows_of_lines.write_rows_of_lines
+    monkeypatch.setattr(topic_module, "write_rows_of_lines", lambda *asked: written(*asked)[1:])
+    with pytest.raises(LakehouseUnusable, match="4 events read, 1 without a value, and 1 row written"):
+        stream.run()
+    assert stream.raw() == []
 
 
 def test_what_cannot_be_read_is_kept_with_topic_partition_and_offset(stream: SmallStream, topic: Topic) -> None:
