@@ -1,4 +1,4 @@
-"""Rows by the keys that new raw rows brought: counted in files, and left out of copies of files, by DuckDB.
+"""Rows by the keys that new raw rows brought: counted in files, read, and left out of copies of files, by DuckDB.
 
 A day grows by the second. A job of Spark's takes longer than the files of a micro-batch, however few rows it looks at.
 """
@@ -63,6 +63,16 @@ def count_rows_of_keys(
             counts = connection.execute(asked).fetchall() if place.files else []
             found[place.table.name] = {at[_DAY_DIGITS + 1 :]: rows for at, rows in counts}
     return found
+
+
+def select_rows_of_keys(
+    connection: DuckDBPyConnection, storage: Storage, refinement: Refinement, changed: pa.Table, raw: KeyedFiles
+) -> str:
+    """A query of DuckDB's for the rows in files of raw whose keys are among ``changed``, in the columns of raw."""
+    connection.register(_CHANGED, changed)
+    own = f"({_asked(connection, storage, raw, _landed_keys(raw.table, refinement))}) AS own"
+    names = ", ".join(f'own."{name}"' for name in columns_of(raw.table.contract).names)
+    return f"SELECT {names} FROM {own} SEMI JOIN {_same(refinement.key)}"  # noqa: S608 - our own names
 
 
 def rows_of_other_keys(

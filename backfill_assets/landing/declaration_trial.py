@@ -44,6 +44,7 @@ from backfill_assets.model.logic import logic_of
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.quality import gates, measures
+from backfill_assets.spark.computed import computed
 from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.text import format_count
 
@@ -163,7 +164,7 @@ def schema_problems(spark: SparkSession, step: Step, version: Version, find: Fin
     """Where the output of ``version`` differs from the contracts of its tables; runs no Spark job."""
     where = f"{step.name}, version {version.name}"
     try:
-        outputs = version.transform(empty_inputs(spark, version, find))
+        outputs = computed(version, empty_inputs(spark, version, find))
         given = {
             name: [(f.name, f.dataType.simpleString()) for f in rows.schema.fields] for name, rows in outputs.items()
         }
@@ -251,7 +252,7 @@ def _judge_rows(
     step = _bronze_step(dataset, source)
     version = step.version()
     raw_table = _raw_step(dataset, source).tables[0]
-    outputs = version.transform({**empty_inputs(spark, version, find), raw_table.name: raw})
+    outputs = computed(version, {**empty_inputs(spark, version, find), raw_table.name: raw})
     quarantine = next(table for table in step.tables if table.layer == "quarantine")
     progress(f"looking for rows of {quarantine.name}")
     rejected = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()

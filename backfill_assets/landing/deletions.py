@@ -21,11 +21,11 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.raw_query import raw_rows
 from backfill_assets.landing.rows_of_lines import asked_of_lines
-from backfill_assets.landing.standing_query import PLACE, standing
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.model.deletion import DELETED, DELETION
 from backfill_assets.model.landed_values import key_text
 from backfill_assets.model.of_duckdb import of_duckdb
+from backfill_assets.model.standing_query import PLACE, standing
 from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows
 from backfill_assets.spark.worker_queries import sql_of
 

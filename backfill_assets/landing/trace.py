@@ -19,11 +19,11 @@ from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_outcomes import RECEIVED, Place, Row, deleted_rows, place_of
-from backfill_assets.model.canonical import parts_of_key
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import OCCURRENCE, Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
+from backfill_assets.model.landed_values import parts_of_key
 from backfill_assets.model.rules import FewUnknown
 from backfill_assets.state.history import history
 from backfill_assets.state.reading import PublishedTable, read_switches

@@ -1,19 +1,18 @@
-"""Landed text, its typed value, and the one text form both share: what content hashes are computed from.
+"""Content hashes as Spark computes them of published rows: an independent second opinion on what DuckDB has written.
 
-``content_hash`` is XXH64 over ``name=value`` of every landed field that is not null. A raw row computes it from its
-text, a typed row from its values, and both get the same number, whichever way the source wrote an amount.
+Rows are made by the declared query (``model/landed_values.py`` has its values), and judged by its own engine. Watchdogs
+let Spark read them and compute their hashes again, of landed text and of typed values: an error of either is seen.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.checks import all_of
 from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_pattern
 
 _BETWEEN = "\u001f"
@@ -97,16 +96,6 @@ def raw_content_hash(source: Source, well_written: Column | None = None) -> Colu
     return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(content_hash_of_text(source, well_written))
 
 
-def content_hash_of_read(source: Source, value: Callable[[str], Column]) -> Column:
-    """:func:`content_hash_of_text` of a row whose ``value`` by field was read before, null where the text is none."""
-
-    def text(name: str) -> Column:
-        kind = source.type_of(name)
-        return F.col(name) if kind == "string" else F.coalesce(canonical(value(name), kind), F.col(name))
-
-    return _content_hash(source, text)
-
-
 def content_hash_as_before(source: Source) -> Column:
     """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
 
@@ -122,7 +111,7 @@ def content_hash_as_before(source: Source) -> Column:
 def in_newer_form(source: Source) -> Column:
     """Whether a moment of a landed row is written in a form that was not always read."""
     moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
-    return ~all_of(_as_before(F.col(name)) for name in moments)
+    return reduce(or_, (~_as_before(F.col(name)) for name in moments), F.lit(False))
 
 
 def _as_before(text: Column) -> Column:
@@ -156,38 +145,3 @@ def whole_hash(high: Column, low: Column) -> Column:
 def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:
     # XXH64 in Spark passes over nulls; the name in front keeps two fields that change places apart.
     return F.xxhash64(*[F.concat(F.lit(f"{name}="), text(name)) for name in source.columns])
-
-
-# ------------------------------------------------------------------ keys that are joined of several fields
-
-_DASH, _ESCAPE = "-", "\\"
-_PART = re.compile(r"((?:\\.|[^\\-])*)-", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-
-
-def joined_key(source: Source, parts: Sequence[str]) -> Column:
-    r"""The text of a key of raw columns; null if one of them is empty or missing. Each counts as its value.
-
-    Different parts have different texts. A dash is between them; one that is in a part, and a backslash, have a
-    backslash before them: of ``10-1`` and ``2`` the text is ``10\-1-2``. The last part is what is left, and stays as it
-    is: of ``10`` and ``1-2`` it is ``10-1-2``.
-    """
-    texts = [key_text(source, name) for name in parts]
-    whole = F.concat_ws(_DASH, *map(_escaped, texts[:-1]), texts[-1])
-    return F.when(all_of(F.length(name) > 0 for name in parts), whole)
-
-
-def parts_of_key(key: str, count: int) -> list[str] | None:
-    """The ``count`` texts that ``key`` was joined of; None if it is no such key."""
-    parts, at = [], 0
-    for _ in range(count - 1):
-        part = _PART.match(key, at)
-        if part is None:
-            return None
-        parts.append(_ESCAPED.sub(r"\1", part[1]))
-        at = part.end()
-    return [*parts, key[at:]]
-
-
-def _escaped(text: Column) -> Column:
-    return reduce(lambda found, sign: F.replace(found, F.lit(sign), F.lit(f"{_ESCAPE}{sign}")), (_ESCAPE, _DASH), text)

@@ -1,29 +1,23 @@
 """What a contract asks of its rows: pandera's checks, by pandera's names of their arguments.
 
-The judge carries out pandera's own functions, as expressions over what was written. Spark asks the same of rows that
-it has not written yet, to set aside those that break their contract, in the pass that computes them; tests compare the
-verdicts of both.
+They are pandera's own functions, as expressions of Ibis. The query of bronze asks them of landed rows, to set aside
+those that break their contract, and the judge asks them again of what was written.
 """
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.model.contract import (
     Contract,
     DeclaredField,
-    declared_types,
     is_list,
     is_nested,
     spark_types,
@@ -36,8 +30,6 @@ if TYPE_CHECKING:
 
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
-"""Of a pattern: an escaped character, a class of characters, or the end."""
 
 
 def _as_it_is(asked: Any) -> Arguments:
@@ -46,11 +38,10 @@ def _as_it_is(asked: Any) -> Arguments:
 
 @dataclass(frozen=True)
 class CheckKind:
-    """One kind of check: what pandera calls it, what Spark asks, and its words."""
+    """One kind of check: what pandera calls it, and its words."""
 
     pandera: str
     """The name of its function in ``pandera.backends.ibis.builtin_checks``."""
-    spark: Callable[[Column, Any], Column]
     words: str
     """What a value is that fulfils it, with a place for what is asked."""
     shown: Callable[[Any], str] = str
@@ -82,23 +73,9 @@ class CheckKind:
         return cast("ir.BooleanColumn", said.op().values[name].to_expr())
 
 
-def _in_range(value: Column, asked: Mapping[str, Any]) -> Column:
-    above = operator.ge if asked.get("include_min", True) else operator.gt
-    below = operator.le if asked.get("include_max", True) else operator.lt
-    return cast("Column", above(value, asked["min_value"]) & below(value, asked["max_value"]))
-
-
 def _interval(asked: Mapping[str, Any]) -> str:
     below, above = "[" if asked.get("include_min", True) else "(", "]" if asked.get("include_max", True) else ")"
     return f"{below}{asked['min_value']}, {asked['max_value']}{above}"
-
-
-def _one_of(value: Column, allowed: Iterable[Any]) -> Column:
-    return value.isin(list(allowed))
-
-
-def _none_of(value: Column, forbidden: Iterable[Any]) -> Column:
-    return ~_one_of(value, forbidden)
 
 
 def _listed(asked: Iterable[Any]) -> str:
@@ -114,11 +91,6 @@ def anchored(asked: Any) -> str:
     return f"^(?:{_pattern(asked)})"
 
 
-def _matches(value: Column, asked: Any) -> Column:
-    """For Java ``$`` also stands before the last end of a line; for the judge it does not, as Java's end of a text."""
-    return value.rlike(_PART.sub(lambda part: r"\z" if part[0] == "$" else part[0], anchored(asked)))
-
-
 def _without_start(asked: Any) -> str:
     return _pattern(asked).removeprefix("^")
 
@@ -126,12 +98,6 @@ def _without_start(asked: Any) -> str:
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
     """DuckDB looks at all of a text in a fifth of the time in which it looks for what begins it."""
     return cast("ir.Value", of_duckdb("regexp_full_match", "boolean", values, f"(?:{_pattern(asked)})(?s:.*)"))
-
-
-def _long(value: Column, asked: Mapping[str, Any]) -> Column:
-    least, most = asked.get("min_value"), asked.get("max_value")
-    long_enough = F.length(value) >= (least or 0)
-    return long_enough if most is None else long_enough & (F.length(value) <= most)
 
 
 def _span(asked: Mapping[str, Any]) -> str:
@@ -149,20 +115,19 @@ def _as_anchored(asked: Any) -> Arguments:
 
 KINDS: Mapping[str, CheckKind] = MappingProxyType(
     {
-        "eq": CheckKind("equal_to", operator.eq, "equal to {}"),
-        "ne": CheckKind("not_equal_to", operator.ne, "not {}", otherwise="equal to {}"),
-        "gt": CheckKind("greater_than", operator.gt, "greater than {}"),
-        "ge": CheckKind("greater_than_or_equal_to", operator.ge, "greater than or equal to {}"),
-        "lt": CheckKind("less_than", operator.lt, "less than {}"),
-        "le": CheckKind("less_than_or_equal_to", operator.le, "less than or equal to {}"),
-        "in_range": CheckKind("in_range", _in_range, "in {}", _interval, _by_name),
-        "isin": CheckKind("isin", _one_of, "one of {}", _listed),
-        "notin": CheckKind("notin", _none_of, "none of {}", _listed, otherwise="one of {}"),
+        "eq": CheckKind("equal_to", "equal to {}"),
+        "ne": CheckKind("not_equal_to", "not {}", otherwise="equal to {}"),
+        "gt": CheckKind("greater_than", "greater than {}"),
+        "ge": CheckKind("greater_than_or_equal_to", "greater than or equal to {}"),
+        "lt": CheckKind("less_than", "less than {}"),
+        "le": CheckKind("less_than_or_equal_to", "less than or equal to {}"),
+        "in_range": CheckKind("in_range", "in {}", _interval, _by_name),
+        "isin": CheckKind("isin", "one of {}", _listed),
+        "notin": CheckKind("notin", "none of {}", _listed, otherwise="one of {}"),
         "str_matches": CheckKind(
-            *("str_matches", _matches, "matches ^{}", _without_start, _as_anchored, _begins_with),
-            otherwise="does not match ^{}",
+            *("str_matches", "matches ^{}", _without_start, _as_anchored, _begins_with), otherwise="does not match ^{}"
         ),
-        "str_length": CheckKind("str_length", _long, "{} characters long", _span, _by_name),
+        "str_length": CheckKind("str_length", "{} characters long", _span, _by_name),
     }
 )
 """In the order in which pandera judges them."""
@@ -173,11 +138,7 @@ def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
     return [(kind, field.checks[check]) for check, kind in KINDS.items() if check in field.checks]
 
 
-# ------------------------------------------------------------------ as Spark asks, before rows are written
-
-
-def all_of(conditions: Iterable[Column]) -> Column:
-    return reduce(operator.and_, conditions, F.lit(True))
+# ------------------------------------------------------------------ as Spark has it
 
 
 def as_declared(value: Column, field: T.StructField) -> Column:
@@ -192,69 +153,6 @@ def struct_type(contract: type[Contract]) -> T.StructType:
     """The Spark schema that ``contract`` declares, with its nullability and column descriptions."""
     types = spark_types(contract)
     return T.StructType([_struct_field(name, types[name], field) for name, field in contract.fields().items()])
-
-
-def violations(
-    contract: type[Contract],
-    texts: Mapping[str, Column] | None = None,
-    columns: Iterable[str] | None = None,
-    value: Callable[[str], Column] = F.col,
-) -> Column:
-    """Every reason why a row breaks ``contract``, as array<string>, empty for a sound row.
-
-    ``texts`` has the landed text of typed columns: it distinguishes a null from a text that could not be read.
-    ``columns`` limits the judgement to some of the contract's columns. ``value`` finds the typed value of a column.
-    As in pandera, a null passes every check.
-    """
-    declared, types = contract.fields(), declared_types(contract)
-    reasons: list[Column] = []
-    for name in declared if columns is None else columns:
-        reasons += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
-        reasons += (
-            _breach(name, value(name), kind.spark(value(name), asked), kind.wrong(asked))
-            for kind, asked in asked_of(declared[name])
-        )
-    sound = F.array().cast("array<string>")
-    if not reasons:
-        return sound
-    # Spark interprets array_compact and all that is in it, row by row; what comes first is compiled, and nearly all
-    # rows are sound.
-    return F.when(F.coalesce(*reasons).isNull(), sound).otherwise(F.array_compact(F.array(*reasons)))
-
-
-def sound(
-    contract: type[Contract],
-    texts: Mapping[str, Column] | None = None,
-    columns: Iterable[str] | None = None,
-    value: Callable[[str], Column] = F.col,
-) -> Column:
-    """Whether a row has none of the :func:`violations`: never null, and small enough for Java to compile.
-
-    Java leaves methods of more than 8,000 bytes to its interpreter, and the words of every reason would be in it.
-    """
-    declared = contract.fields()
-    names = list(declared if columns is None else columns)
-    return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
-
-
-def _soundness(value: Column, field: DeclaredField, text: Column | None) -> list[Column]:
-    checks = [F.coalesce(kind.spark(value, asked), F.lit(True)) for kind, asked in asked_of(field)]
-    if not field.nullable:
-        return [value.isNotNull(), *checks]
-    return [*([] if text is None else [value.isNotNull() | text.isNull()]), *checks]
-
-
-def _absence(name: str, value: Column, field: DeclaredField, kind: str, text: Column | None) -> list[Column]:
-    missing = [F.when(value.isNull(), F.lit(f"{name}: is missing"))] if not field.nullable else []
-    if text is None:
-        return missing
-    unreadable = F.concat(F.lit(f"{name}: '"), text, F.lit(f"' is not a {kind}"))
-    as_landed = F.when(value.isNull() & text.isNotNull(), unreadable)
-    return [F.coalesce(as_landed, *missing)]
-
-
-def _breach(name: str, value: Column, fulfilled: Column, wrong: str) -> Column:
-    return F.when(~fulfilled, F.concat(F.lit(f"{name}: {wrong} (was "), value.cast("string"), F.lit(")")))
 
 
 def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.StructField:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from backfill_assets.model.contract import Contract
+    from backfill_assets.model.refinement import Refinement
 
 Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
@@ -39,6 +40,8 @@ Follows = Literal["", "rows", "groups"]
 rows of changed keys are computed. ``groups``: it is small, and its day is computed whole in the same publication. A
 table that declares nothing becomes stale.
 """
+Transform = Callable[[Mapping[str, "DataFrame"]], Mapping[str, "DataFrame"]]
+"""Rows by table, from those of what is read to those of what is built."""
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
 Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
@@ -267,12 +270,13 @@ class Version:
 
     The mapping it is given also has :data:`PUBLISHED_DAYS` if one of its reads is partial.
     The rows it returns are clustered: all rows of a day lie in one partition, so that a day is written as one file.
+    How raw becomes bronze is declared instead, as a :class:`~backfill_assets.model.refinement.Refinement`.
     """
 
     name: str
     description: str
     reads: tuple[Reads, ...]
-    transform: Callable[[Mapping[str, DataFrame]], Mapping[str, DataFrame]]
+    transform: Transform | Refinement
     follows: Follows = ""
 
 

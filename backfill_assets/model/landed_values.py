@@ -7,6 +7,7 @@ are expressions of Ibis, which DuckDB carries out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
@@ -97,6 +98,9 @@ def _day_text(value: ir.Value) -> ir.StringValue:
 
 # ------------------------------------------------------------------ keys
 
+_PART = re.compile(r"((?:\\.|[^\\-])*)-", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
 
 def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
     """The value of a landed key column, however it was written, as one text; null if it has none.
@@ -130,6 +134,18 @@ def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.Strin
     whole = reduce(lambda found, text: found + "-" + text, [*map(_escaped, first), last])
     present = reduce(and_, (_landed(rows, name).length() > 0 for name in parts))
     return cast("ir.StringValue", present.ifelse(whole, ibis.null("string")))
+
+
+def parts_of_key(key: str, count: int) -> list[str] | None:
+    """The ``count`` texts that ``key`` was joined of; None if it is no such key."""
+    parts, at = [], 0
+    for _ in range(count - 1):
+        part = _PART.match(key, at)
+        if part is None:
+            return None
+        parts.append(_ESCAPED.sub(r"\1", part[1]))
+        at = part.end()
+    return [*parts, key[at:]]
 
 
 def _escaped(text: ir.StringValue) -> ir.StringValue:

@@ -6,13 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
@@ -28,20 +25,20 @@ from backfill_assets.judge.measure import measure_files
 from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.lakehouse.rows import rows_and_files, stage, take_in, write
+from backfill_assets.lakehouse.rows import rows_and_files, take_in, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
-from backfill_assets.model.canonical import joined_key, parsed
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.declaration import DUPLICATES, DayFacts, Metrics, RuleOutcome, Step, Table
-from backfill_assets.model.refinement import Refinement, accepted, rejected
+from backfill_assets.model.declaration import DUPLICATES, DayFacts, Metrics, RuleOutcome, Step, Table, Transform
+from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide, grown_content
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.growing import ChangedKeys, Gain, Growing, metric_names
 from backfill_assets.rebuild.grown_content import EXTENSIONS, FileChoice, had_no_duplicates
+from backfill_assets.rebuild.refining import refine_gained
 from backfill_assets.rebuild.stage import (
     Chunk,
     StagedTableDay,
@@ -51,14 +48,14 @@ from backfill_assets.rebuild.stage import (
     side_by_side,
     with_verdict,
 )
+from backfill_assets.spark.worker_queries import written_schema
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _ROWS_AT_ONCE = 16_384
-_CHANGED_DAY = "changed day"
-"""No column of a table has a space in its name."""
 
 
 def grow_chunk(growing: Growing, chunk: Chunk, gains: Mapping[date, Gain], timelines: Mapping[str, Timeline]) -> Grown:
@@ -67,13 +64,14 @@ def grow_chunk(growing: Growing, chunk: Chunk, gains: Mapping[date, Gain], timel
     ``timelines`` has one for every table of the step. Days whose content cannot be told so, to the last metric, come
     back with the reason why they have to be built whole.
     """
-    if isinstance(chunk.version.transform, Refinement):
-        return _grow_refined(Growth(growing, chunk, timelines), chunk.version.transform, gains)
+    transform = chunk.version.transform
+    if isinstance(transform, Refinement):
+        return _grow_refined(Growth(growing, chunk, timelines), transform, gains)
     done = Grown()
     for keys in {id(gains[day].keys): gains[day].keys for day in chunk.days}.values():
         days = [day for day in chunk.days if gains[day].keys is keys]
         if keys is not None:
-            part = _grow_following(Growth(growing, replace(chunk, days=days), timelines), keys, gains)
+            part = _grow_following(Growth(growing, replace(chunk, days=days), timelines), transform, keys, gains)
             done = Grown({**done.staged, **part.staged}, {**done.whole, **part.whole})
     return done
 
@@ -87,18 +85,14 @@ def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, G
     raw = growth.chunk.catalog.table(growth.chunk.version.reads[0].table)
     bronze, quarantine = growth.chunk.step.tables
     new = [file for day in days for file in gains[day].new]
-    new_rows = growth.rows(raw, new)
-    keys = _find_keys(growth, raw, refinement, new_rows, gains)
+    keys = _find_keys(growth, raw, refinement, gains)
     again = [file for day in days for file in gains[day].old if keys.counts[raw.name].get(file.path)]
-    judged = new_rows
-    if again:
-        before = of_keys(growth.rows(raw, again), key_of_landed(refinement), keys.changed)
-        judged = new_rows.unionByName(before)
-    work = {
-        bronze.name: partial(growth.replace_rows, bronze, accepted(judged, refinement), keys),
-        quarantine.name: partial(growth.add_rows, quarantine, rejected(new_rows, refinement)),
+    into = [(table, growth.timelines[table.name]) for table in (bronze, quarantine)]
+    refined = cache(partial(refine_gained, refinement, KeyedFiles(raw, new), KeyedFiles(raw, again), keys.values, into))
+    grown = {
+        bronze.name: growth.replace_rows(bronze, lambda: refined().accepted, written_schema(bronze.contract), keys),
+        quarantine.name: growth.add_rows(quarantine, refined().rejected),
     }
-    grown = side_by_side(growth.spark, work)
     raw_files = {day: [file.below(raw.name) for file in (*new, *again) if file.day == str(day)] for day in days}
     grown[bronze.name] |= _without_duplicates(growth, bronze, grown, raw_files)
     return growth.judged(grown, time.monotonic() - started)
@@ -127,9 +121,7 @@ def _without_duplicates(
     }
 
 
-def _find_keys(
-    growth: Growth, raw: Table, refinement: Refinement, new_rows: DataFrame, gains: Mapping[date, Gain]
-) -> ChangedKeys:
+def _find_keys(growth: Growth, raw: Table, refinement: Refinement, gains: Mapping[date, Gain]) -> ChangedKeys:
     """Where raw had the new keys before, and where the refined table and those that follow have them now."""
     days, growing, storage = growth.chunk.days, growth.growing, growth.storage
     new, old = (tuple(chain.from_iterable(getattr(gains[day], part) for day in days)) for part in ("new", "old"))
@@ -138,7 +130,7 @@ def _find_keys(
     tables = (bronze, *_followers(growing.steps, bronze.name, refinement.key))
     places = [KeyedFiles(table, growing.files_of(table.name, days)) for table in tables]
     counts = count_rows_of_keys(storage, refinement, values, KeyedFiles(raw, old), places)
-    return ChangedKeys(changed_keys(new_rows, refinement), values, counts, refinement.key)
+    return ChangedKeys(values, counts, refinement.key)
 
 
 def _followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Table]:
@@ -155,10 +147,11 @@ def _followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Ta
 # ------------------------------------------------------------------ tables that follow row by row
 
 
-def _grow_following(growth: Growth, keys: ChangedKeys, gains: Mapping[date, Gain]) -> Grown:
+def _grow_following(growth: Growth, transform: Transform, keys: ChangedKeys, gains: Mapping[date, Gain]) -> Grown:
     started, (table,) = time.monotonic(), growth.chunk.step.tables
-    rows = growth.chunk.version.transform(_inputs(growth, gains))[table.name]
-    grown = {table.name: growth.replace_rows(table, rows, keys)}
+    rows = transform(_inputs(growth, gains))[table.name].select(*struct_type(table.contract).names)
+    came = partial(write, rows, growth.timelines[table.name], table)
+    grown = {table.name: growth.replace_rows(table, came, rows.schema, keys)}
     _require_keys_of(growth, table, keys, gains)
     return growth.judged(grown, time.monotonic() - started)
 
@@ -247,23 +240,24 @@ class Growth:
 
     # ---------------------------------------------------------------- one table
 
-    def replace_rows(self, table: Table, rows: DataFrame, keys: ChangedKeys) -> dict[date, GrownTable]:
-        """Put ``rows``, those of the changed keys, in the place of the ones that ``table`` has of these keys.
+    def replace_rows(
+        self, table: Table, came: Callable[[], Sequence[AddedFile]], schema: StructType, keys: ChangedKeys
+    ) -> dict[date, GrownTable]:
+        """Put the rows that ``came``, those of the changed keys, in the place of the ones that ``table`` has of these.
 
-        The rows that stay of a file are written apart from them, so that each file is measured as a whole, without
-        Spark.
+        ``came`` writes them into files, which no log names yet. The rows that stay of a file are written apart from
+        them, so that each file is measured as a whole, without Spark.
         """
-        names, timeline, counts = struct_type(table.contract).names, self.timelines[table.name], keys.counts[table.name]
+        timeline, counts = self.timelines[table.name], keys.counts[table.name]
         published = self.growing.files[table.name]
         choices = {day: grown_content.choose_files(published[day], counts) for day in self.chunk.days}
         went = [file for choice in choices.values() for file in choice.rewritten]
-        came = rows.select(*names)
-        parts: dict[str, Callable[[], list[AddedFile]]] = {"came": partial(write, came, timeline, table)}
+        parts = {"came": came}
         if went:
             parts["stayed"] = partial(_copy_others, self.storage, KeyedFiles(table, went), keys, timeline)
         files = side_by_side(self.spark, parts)
         for own in files.values():
-            take_in(own, came.schema, timeline, self.staged_as)
+            take_in(own, schema, timeline, self.staged_as)
         measured = {part: measured_files(self.spark, table, timeline, own) for part, own in files.items()}
         gone = measure_files(self.storage, table, files_by_day(table.name, went), partial(self.rows, table, went))
         grown = {}
@@ -276,10 +270,10 @@ class Growth:
             grown[day] = self.grown(table, day, (*choices[day].kept, *new, *old), removed, added)
         return grown
 
-    def add_rows(self, table: Table, rows: DataFrame) -> dict[date, GrownTable]:
-        """Add ``rows`` to ``table``, which never loses any."""
-        timeline, names = self.timelines[table.name], struct_type(table.contract).names
-        staged = stage(rows.select(*names), timeline, self.staged_as, table=table)
+    def add_rows(self, table: Table, staged: Sequence[AddedFile]) -> dict[date, GrownTable]:
+        """Add the rows of written files to ``table``, which never loses any."""
+        timeline = self.timelines[table.name]
+        take_in(staged, written_schema(table.contract), timeline, self.staged_as)
         added = measured_files(self.spark, table, timeline, staged)
         grown = {}
         for day in self.chunk.days:
@@ -369,38 +363,7 @@ def _why_whole(table: Table, facts: DayFacts) -> str:
     return f"extended, it breaks {broken[0].rule}: {broken[0].observed}" if broken else ""
 
 
-# ------------------------------------------------------------------ which keys raw brought, and where they are now
-
-
-def key_of_landed(refinement: Refinement) -> tuple[Column, ...]:
-    """The typed key of a raw row, made of its landed texts alone; null where a part of it cannot be read."""
-    return tuple(_typed(refinement, name) for name in refinement.key)
-
-
-def _typed(refinement: Refinement, name: str) -> Column:
-    if name in refinement.derived:
-        return joined_key(refinement.source, refinement.derived[name])
-    return parsed(F.col(name), refinement.source.type_of(name))
-
-
-def changed_keys(new: DataFrame, refinement: Refinement) -> DataFrame:
-    """The day and the typed key of each of the ``new`` raw rows, under names that no table has."""
-    key = (column.alias(_changed(number)) for number, column in enumerate(key_of_landed(refinement)))
-    return new.select(F.col("day").alias(_CHANGED_DAY), *key)
-
-
-def of_keys(rows: DataFrame, key: Sequence[Column], changed: DataFrame) -> DataFrame:
-    """The ``rows`` whose day and key are among ``changed``. They keep their columns."""
-    same = [F.col(_changed(number)).eqNullSafe(column) for number, column in enumerate(key)]
-    condition = reduce(Column.__and__, same, F.col("day") == F.col(_CHANGED_DAY))
-    return rows.join(F.broadcast(changed), condition, "left_semi")
-
-
 def keys_in(storage: Storage, table: str, files: Sequence[AddedFile], key: Sequence[str]) -> set[tuple[object, ...]]:
     """The keys of the rows in a few ``files`` of ``table``, read without Spark."""
     batches = (batch for file in files for batch in storage.parquet_batches(f"{table}/{file.path}", _ROWS_AT_ONCE, key))
     return {row for batch in batches for row in zip(*(batch.column(name).to_pylist() for name in key), strict=True)}
-
-
-def _changed(number: int) -> str:
-    return f"changed {number}"

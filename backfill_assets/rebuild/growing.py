@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,9 +30,6 @@ from backfill_assets.rebuild.decide import EarlierState
 from backfill_assets.rebuild.grown_content import MetricNames
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.state.edited_logic import EditedLogic
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _SHORTEST_PAUSE, _PAUSE_TIMES = timedelta(seconds=60), 20
 """A day that is held back when it is built whole waits this long, or so many times what building it took."""
@@ -66,9 +62,8 @@ def following(steps: Iterable[Step], raw: str) -> list[Step]:
 class ChangedKeys:
     """The keys that raw brought, and how many of their rows each file has, by table and path."""
 
-    changed: DataFrame
     values: pa.Table
-    """The same for DuckDB: each once."""
+    """The day and the typed key of each, once."""
     counts: Mapping[str, Mapping[str, int]]
     key: tuple[str, ...]
     """The columns of the key in the refined table and in those that follow it by rows."""

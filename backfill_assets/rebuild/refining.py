@@ -1,4 +1,4 @@
-"""From raw to bronze and quarantine by the declared query, which Spark's workers carry out over the files of days."""
+"""From raw to bronze and quarantine by the declared query, over files: of days by Spark's workers, of a batch here."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from backfill_assets.judge.engine import DAY, columns_of, database, select_rows
+from backfill_assets.judge.changed_keys import KeyedFiles, select_rows_of_keys
+from backfill_assets.judge.engine import DAY, columns_of, database, files_by_day, select_rows
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.standing_query import standing
-from backfill_assets.model.bronze_query import accepted, judged, rejected, rejects
+from backfill_assets.model.bronze_query import rejects
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.rebuild.refine_tasks import Cut, RefineTask, refine_tasks
@@ -25,6 +25,7 @@ from backfill_assets.spark.worker_queries import columns_written, sql_of, stored
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
 
@@ -64,13 +65,12 @@ class RefineJob:
 
     def __call__(self, task: RefineTask) -> Refined:
         """Carry out one task in a worker."""
-        storage, asked, name = Storage(self.root), self.queries[task.cut], f"part-{uuid4().hex[:12]}"
+        storage, asked, name = Storage(self.root), self.queries[task.cut], _file_name()
         with database(threads=1) as connection:
             raw = select_rows(connection, storage, self.columns, DAY, task.files)
             connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(raw, asked.judged)}")
             accepted_files = write_days(stored(connection, _ACCEPTED, asked.accepted), self.bronze, name)
-            connection.execute(f"CREATE TEMP TABLE {_REJECTS} AS {asked.rejects}")
-            rejected_files = write_days(stored(connection, _REJECTED, asked.rejected), self.quarantine, name)
+            rejected_files = _write_rejected(connection, asked, self.quarantine, name)
         return Refined(tuple(accepted_files), tuple(rejected_files))
 
 
@@ -87,7 +87,7 @@ def refine(
     One job of Spark. No log names the files yet.
     """
     tasks = refine_tasks(files, with_deletions)
-    bronze, quarantine = (day_folders(timeline, table, columns_written(table)) for table, timeline in into)
+    bronze, quarantine = _folders(into)
     tables = (into[0][0], into[1][0])
     job = RefineJob(
         into[0][1].storage.root,
@@ -102,6 +102,50 @@ def refine(
     )
 
 
+def refine_gained(
+    refinement: Refinement,
+    raw: KeyedFiles,
+    before: KeyedFiles,
+    changed: pa.Table,
+    into: Sequence[tuple[Table, Timeline]],
+) -> Refined:
+    """Write what days gained by new files of ``raw``: rows of all keys that are ``changed``, and new rejected rows.
+
+    The files ``before`` have older raw rows of these keys, which the new ones compete with.
+
+    This process does it, without a job of Spark's: a micro-batch is small, and to tell workers of it takes longer.
+    """
+    (bronze, timeline), (quarantine, _) = into
+    storage, asked = timeline.storage, _queries(refinement, raw.table, (bronze, quarantine), Cut())
+    accepted_into, rejected_into = _folders(into)
+    with database(threads=1) as connection:
+        files = files_by_day(raw.table.name, raw.files)
+        rows = select_rows(connection, storage, columns_of(raw.table.contract), DAY, files)
+        connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(rows, asked.judged)}")
+        # Older rows were rejected before.
+        rejected = _write_rejected(connection, asked, rejected_into, _file_name())
+        if before.files:
+            rows = select_rows_of_keys(connection, storage, refinement, changed, before)
+            connection.execute(f"INSERT INTO {_JUDGED} {_over(rows, asked.judged)}")
+        accepted = write_days(stored(connection, _ACCEPTED, asked.accepted), accepted_into, _file_name())
+    return Refined(tuple(accepted), tuple(rejected))
+
+
+def _write_rejected(connection: DuckDBPyConnection, asked: Queries, into: DayFolders, name: str) -> list[AddedFile]:
+    connection.execute(f"CREATE TEMP TABLE {_REJECTS} AS {asked.rejects}")
+    return write_days(stored(connection, _REJECTED, asked.rejected), into, name)
+
+
+def _folders(into: Sequence[tuple[Table, Timeline]]) -> tuple[DayFolders, DayFolders]:
+    """New ones, of the refined table and of its quarantine."""
+    bronze, quarantine = (day_folders(timeline, table, columns_written(table)) for table, timeline in into)
+    return bronze, quarantine
+
+
+def _file_name() -> str:
+    return f"part-{uuid4().hex[:12]}"
+
+
 def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:
     """Make the queries that a whole day asks, ahead of :func:`refine`: about a second."""
     _queries(refinement, raw, (tables[0], tables[1]), Cut())
@@ -112,15 +156,18 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
     import ibis
 
     rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(raw.contract)), name=_RAW)
-    of_judged = judged(standing(rows) if cut.has_deletions else rows, refinement, (cut.part, cut.parts))
-    known = ibis.table(of_judged.schema(), name=_JUDGED)
-    of_rejects = rejects(known)
-    rejected_rows = rejected(ibis.table(of_rejects.schema(), name=_REJECTS), refinement)
+    judged = refinement.judged(rows, (cut.part, cut.parts), has_deletions=cut.has_deletions)
+    every = ibis.table(judged.schema(), name=_JUDGED)
+    of_rejects = rejects(every)
+    found = {
+        _ACCEPTED: refinement.tables(every)[tables[0].name],
+        _REJECTED: refinement.tables(ibis.table(of_rejects.schema(), name=_REJECTS))[tables[1].name],
+    }
     return Queries(
-        judged=sql_of(of_judged),
-        accepted=sql_of(with_hashes(accepted(known, refinement), tables[0])),
+        judged=sql_of(judged),
+        accepted=sql_of(with_hashes(found[_ACCEPTED], tables[0])),
         rejects=sql_of(of_rejects),
-        rejected=sql_of(with_hashes(rejected_rows, tables[1])),
+        rejected=sql_of(with_hashes(found[_REJECTED], tables[1])),
     )
 
 

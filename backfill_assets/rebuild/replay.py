@@ -23,6 +23,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.spark.computed import computed
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) ->
     raw = inputs[rejects.raw]
     again = {**inputs, rejects.raw: raw.join(then.select(*_PLACE), list(_PLACE), "left_semi").select(*raw.columns)}
     (step,) = lake.with_current([rejects.step])
-    now = step.version().transform(again)[rejects.table].select(*_PLACE, F.col("reasons").alias("now"))
+    now = computed(step.version(), again)[rejects.table].select(*_PLACE, F.col("reasons").alias("now"))
     judged = then.join(raw.select(*_PLACE), list(_PLACE), "left_semi").join(now, list(_PLACE), "left")
     return judged.groupBy("day", "then", "now").count()
 

@@ -20,6 +20,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.declaration import Metrics
 from backfill_assets.model.measure import hashes_written_of, is_hash
 from backfill_assets.quality import measures
+from backfill_assets.spark.computed import computed
 from backfill_assets_tests.judge.written_rows import measure_rows
 from backfill_assets_tests.quality.test_measures import DEFECTS, NEXT_DAY
 from backfill_assets_tests.strategies.raw_sales import DAY, raw_sales
@@ -38,7 +39,7 @@ def tables(spark: SparkSession) -> dict[str, DataFrame]:
     rates = spark.createDataFrame([], "currency string, rate_day date, rate decimal(18,6)")
     tables = {"raw_sales": raw_sales(spark, ROWS), "bronze_fx_rates": rates}
     for name in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
-        tables |= CATALOG.step(name).version().transform(tables)
+        tables |= computed(CATALOG.step(name).version(), tables)
     return {name: rows for name, rows in tables.items() if name != "bronze_fx_rates"}
 
 

@@ -16,8 +16,8 @@ from backfill_assets.judge.second_look import measure_corrected, measure_duplica
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.model.declaration import OCCURRENCE, Metrics
-from backfill_assets.model.refinement import rejected
 from backfill_assets_tests.judge.written_rows import written
+from backfill_assets_tests.strategies.by_the_query import rejected
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 SOURCE = SALES.source

@@ -20,7 +20,7 @@ from backfill_assets.model.canonical import (
     sum_of_hashes,
 )
 from backfill_assets.model.measure import ContentHash
-from backfill_assets.model.refinement import accepted, rejected
+from backfill_assets_tests.strategies.by_the_query import accepted, rejected
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.raw_sales import TOKEN, raw_sales
 from backfill_assets_tests.strategies.xxh64 import chained, xxh64

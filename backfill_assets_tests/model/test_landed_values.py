@@ -1,4 +1,4 @@
-"""A landed text has the value here that it has in Spark, which computes bronze from it: odd texts of every type."""
+"""A landed text has the value here that it has in plain Python, and the hash that it has in Spark: odd texts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from backfill_assets.judge.compare import value_text
 from backfill_assets.judge.engine import engine
 from backfill_assets.model import canonical, landed_values
 from backfill_assets.model.declaration import Source, landed_pattern
+from backfill_assets_tests.strategies import values_by_python
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_texts import typed
 
@@ -103,10 +104,12 @@ TEXTS: Sequence[str | None] = [
 BESIDE = [" ", "\n", "\r", "\r\n", "\n\r", "\n\n", "\t", "\v", "\f", "\x00", "\x1f", "\x7f", "\x85", "\xa0", "\u2028"]
 """What may stand before or behind a text."""
 NAME = "a\\b-c"
+_LANDED = 5
+"""Where among what is made of a text the landed text of its value is."""
 KINDS = ("string", "bigint", "decimal(6,2)", "decimal(18,9)", "decimal(38,0)", "decimal(38,6)", "date", "timestamp")
 
 Values = Mapping[str, Sequence[tuple[object, ...]]]
-"""By type, all that is made of each text: first the landed text of its value."""
+"""By type, all that is made of each text."""
 
 
 def source_of(kind: str) -> Source:
@@ -123,20 +126,32 @@ def by_spark(spark: SparkSession, texts: Sequence[str | None]) -> Values:
 
 
 def spark_values(source: Source, kind: str) -> list[Column]:
+    """What watchdogs have Spark compute again."""
     value = canonical.parsed(F.col("text"), kind)
     values = [
-        canonical.landed_text(value, kind),
+        F.xxhash64(value, value.isNull(), F.col("text")),
         canonical.canonical_text(F.col("text"), kind),
-        canonical.key_value(source, "text"),
-        canonical.key_text(source, "text"),
-        canonical.joined_key(source, ["text", "name", "text"]),
         canonical.raw_content_hash(source),
-        canonical.content_hash_of_read(source, lambda _: value),
         canonical.content_hash_as_before(source),
         canonical.in_newer_form(source),
-        F.xxhash64(value, value.isNull(), F.col("text")),
     ]
     return [each.alias(str(number)) for number, each in enumerate(values)]
+
+
+def python_values(text: str | None, kind: str) -> tuple[object, ...]:
+    source, texts = source_of(kind), {"text": text, "name": NAME}
+    content_hash = values_by_python.content_hash(texts, source)
+    return (
+        values_by_python.canonical_text(text, kind),
+        content_hash,
+        values_by_python.content_hash(texts, source, as_before=True),
+        values_by_python.in_newer_form(texts, source),
+        values_by_python.landed_text(values_by_python.value_of(text, kind), kind),
+        values_by_python.key_value(text, kind),
+        values_by_python.key_text(text, kind),
+        values_by_python.joined_key(texts, source, ("text", "name", "text")),
+        content_hash,
+    )
 
 
 def by_duckdb(texts: Sequence[str | None]) -> Values:
@@ -155,16 +170,16 @@ def by_duckdb(texts: Sequence[str | None]) -> Values:
 def ibis_values(source: Source, rows: ir.Table, kind: str) -> dict[str, ir.Value]:
     value = landed_values.parsed(rows.text, kind)
     values = [
-        landed_values.landed_text(value, kind),
+        landed_values.hashed(value, value.isnull(), rows.text),
         landed_values.canonical_text(rows.text, kind),
+        landed_values.raw_content_hash(source, rows),
+        landed_values.content_hash_as_before(source, rows),
+        landed_values.in_newer_form(source, rows),
+        landed_values.landed_text(value, kind),
         landed_values.key_value(rows.text, kind),
         landed_values.key_text(source, rows, "text"),
         landed_values.joined_key(source, rows, ["text", "name", "text"]),
-        landed_values.raw_content_hash(source, rows),
         landed_values.content_hash_of_read(source, rows, lambda _: value),
-        landed_values.content_hash_as_before(source, rows),
-        landed_values.in_newer_form(source, rows),
-        landed_values.hashed(value, value.isnull(), rows.text),
     ]
     return {f"value {number}": each for number, each in enumerate(values)}
 
@@ -180,9 +195,10 @@ def _written(value: object) -> str | None:
 def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
     here, there = by_duckdb(texts), by_spark(spark, texts)
     for kind in KINDS:
-        of_kind = zip(texts, here[kind], there[kind], strict=True)
-        assert [(text, ours) for text, ours, theirs in of_kind if ours != theirs] == [], kind
-        by_value = zip(texts, by_python(texts, kind), (value for value, *_ in there[kind]), strict=True)
+        of_kind = list(zip(texts, here[kind], there[kind], strict=True))
+        assert [(text, ours) for text, ours, theirs in of_kind if ours[: len(theirs)] != theirs] == [], kind
+        assert [(text, ours) for text, ours, _ in of_kind if ours[1:] != python_values(text, kind)] == [], kind
+        by_value = zip(texts, by_python(texts, kind), (values[_LANDED] for values in here[kind]), strict=True)
         differ = [(text, ours, theirs) for text, ours, theirs in by_value if not _are_equal(ours, theirs, kind)]
         assert [each for each in differ if not (each[0] or "").startswith("0000")] == [], kind
 
@@ -192,7 +208,7 @@ def _are_equal(ours: object, theirs: object, kind: str) -> bool:
     return Decimal(str(ours)) == Decimal(str(theirs)) if is_number else ours == theirs
 
 
-def test_odd_texts_have_the_value_that_spark_gives_them(spark: SparkSession) -> None:
+def test_odd_texts_have_the_value_that_spark_and_python_give_them(spark: SparkSession) -> None:
     sound = ("7", "7.5", "2017-03-01", "2017-03-01T10:00:00Z", "2017-03-01T10:00:00.5Z", "x")
     require_equal(spark, [*TEXTS, *(f"{text}{sign}" for text in sound for sign in BESIDE)])
     require_equal(spark, [f"{sign}{text}" for text in sound for sign in BESIDE])
@@ -212,7 +228,7 @@ def texts_of(kind: str) -> st.SearchStrategy[str]:
 
 @settings(max_examples=drawn(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(st.one_of([texts_of(kind) for kind in KINDS if kind != "string"]), min_size=100, max_size=200))
-def test_any_text_has_the_value_that_spark_gives_it(spark: SparkSession, texts: list[str]) -> None:
+def test_any_text_has_the_value_that_spark_and_python_give_it(spark: SparkSession, texts: list[str]) -> None:
     require_equal(spark, texts)
 
 

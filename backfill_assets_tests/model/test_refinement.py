@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import ibis
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,13 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
-from backfill_assets.model.canonical import joined_key, parts_of_key
+from backfill_assets.judge.engine import engine
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.landed import quarantine_contract
-from backfill_assets.model.refinement import (
-    Refinement,
-)
-from backfill_assets_tests.strategies.by_the_query import accepted, rejected
+from backfill_assets.model.landed_values import joined_key, parts_of_key
+from backfill_assets.model.refinement import Refinement
+from backfill_assets_tests.strategies.by_the_query import accepted, both, rejected
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import versions
 from backfill_assets_tests.strategies.raw_sales import DAY, SOURCE, marker, raw_sales
@@ -47,7 +47,7 @@ def test_a_sound_row_is_typed_and_keeps_its_provenance(spark: SparkSession) -> N
 
 def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkSession) -> None:
     """A schema that drifts from the contract is refused at publication, for every day at once."""
-    outputs = REFINEMENT({"raw_sales": raw_sales(spark, [{}])})
+    outputs = both(raw_sales(spark, [{}]), REFINEMENT)
     for name, contract in (
         ("bronze_sales", REFINEMENT.contract),
         ("quarantine_sales", quarantine_contract(SALES.source)),
@@ -75,10 +75,9 @@ def test_late_rows_are_rejected_where_that_is_declared(spark: SparkSession) -> N
         "3": ["quantity: 'x' is not a bigint", late.format(19)],
         "4": ["transaction_timestamp: '2017-03-01T11:53:26Z' is no plausible day"],
     }
-    outputs = week({"raw_sales": rows})
-    (winner,) = outputs["bronze_sales"].collect()
+    (winner,) = accepted(rows, week).collect()
     assert (winner.basket_id, winner.superseded_by_day) == ("1", OTHER_DAY)
-    assert {row.basket_id: list(row.reasons) for row in outputs["quarantine_sales"].collect()} == expected
+    assert {row.basket_id: list(row.reasons) for row in rejected(rows, week).collect()} == expected
     assert {row.basket_id for row in accepted(rows, REFINEMENT).collect()} == {"1", "2"}
 
 
@@ -302,20 +301,22 @@ PARTS: Sequence[tuple[str, list[str], str]] = [
 """A type, texts of one value of it, and the key that each of them gives."""
 
 
-def test_a_part_of_a_key_counts_as_its_value(spark: SparkSession) -> None:
+def keys_of(kind: str, rows: Sequence[tuple[str | None, str]]) -> list[str | None]:
+    """The keys of baskets and products, where baskets are of a type."""
+    source = replace(SOURCE, types={**SOURCE.types, "basket_id": kind})
+    baskets, products = zip(*rows, strict=True)
+    held = ibis.memtable({"at": range(len(rows)), "basket_id": baskets, "product_id": products})
+    key = joined_key(source, held, ("basket_id", "product_id"))
+    with engine(threads=1) as connection:
+        return list(connection.to_pyarrow(held.select("at", key=key).order_by("at"))["key"].to_pylist())
+
+
+def test_a_part_of_a_key_counts_as_its_value() -> None:
     """The key is what the typed columns say, and its text is that which most sources write."""
-    texts = [{"basket_id": text} for text in dict.fromkeys(text for _, texts, _ in PARTS for text in texts)]
-    of_kinds = [replace(SOURCE, types={**SOURCE.types, "basket_id": kind}) for kind, *_ in PARTS]
-    keys = [joined_key(each, ("basket_id", "product_id")).alias(str(at)) for at, each in enumerate(of_kinds)]
-    found = {row.basket_id: row for row in raw_sales(spark, texts).select("basket_id", *keys).collect()}
-    assert [(kind, texts, {found[text][str(at)] for text in texts}) for at, (kind, texts, _) in enumerate(PARTS)] == [
-        (kind, texts, {key}) for kind, texts, key in PARTS
-    ]
+    found = [(kind, texts, set(keys_of(kind, [(text, "1095275") for text in texts]))) for kind, texts, _ in PARTS]
+    assert found == [(kind, texts, {key}) for kind, texts, key in PARTS]
 
 
-def test_a_part_that_is_no_value_is_joined_as_it_stands(spark: SparkSession) -> None:
+def test_a_part_that_is_no_value_is_joined_as_it_stands() -> None:
     """What is wrong with the row is said of the part; a part that is missing leaves no key."""
-    source = replace(SOURCE, types={**SOURCE.types, "basket_id": "bigint"})
-    raw = raw_sales(spark, [{"basket_id": text, "product_id": "1"} for text in ("x", "", None)])
-    keys = raw.select(joined_key(source, ("basket_id", "product_id")).alias("key")).collect()
-    assert [row.key for row in keys] == ["x-1", None, None]
+    assert keys_of("bigint", [("x", "1"), ("", "1"), (None, "1")]) == ["x-1", None, None]

@@ -19,6 +19,7 @@ from backfill_assets.model.drift import FIELDS
 from backfill_assets.model.measure import RowHash
 from backfill_assets.quality.gates import judge
 from backfill_assets.quality.measures import examples, numbers, zero_metrics
+from backfill_assets.spark.computed import computed
 from backfill_assets_tests.judge.written_rows import measure_rows
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
@@ -91,7 +92,7 @@ def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = 
     tables: dict[str, DataFrame] = {"raw_sales": raw, "bronze_fx_rates": rates}
     sources = {**tables, "raw_sales": raw if bronze_from is None else bronze_from}
     for name in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
-        built = CATALOG.step(name).version().transform(sources)
+        built = computed(CATALOG.step(name).version(), sources)
         # As from a table: planning all layers as one query would take longer than everything else here.
         stored = {table: spark.createDataFrame(rows.collect(), rows.schema) for table, rows in built.items()}
         tables.update(stored)

@@ -33,6 +33,7 @@ from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.grown_content import without_extensions
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.spark.computed import computed
 from backfill_assets.state.observed import observe
 from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.strategies.how_many import drawn
@@ -282,7 +283,7 @@ def test_days_of_two_versions_in_one_call_follow_their_own_keys(
 def with_other_keys(step: Step) -> Step:
     def changed(version: Version) -> Version:
         def transform(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-            rows = version.transform(inputs)[step.name]
+            rows = computed(version, inputs)[step.name]
             return {step.name: rows.withColumn("transaction_id", F.concat("transaction_id", F.lit("x")))}
 
         return replace(version, transform=transform)

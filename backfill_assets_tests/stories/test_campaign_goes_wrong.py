@@ -20,6 +20,7 @@ from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.senders import LogSender
 from backfill_assets.rebuild.walk import shadow
+from backfill_assets.spark.computed import computed
 from backfill_assets_tests.declared import declared
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import FACT, RUN, changed, checksums, steps
@@ -83,7 +84,7 @@ def test_one_day_that_cannot_be_computed_stands_alone_and_the_others_go_on(wrong
     (fact, *others) = steps()
 
     def failing(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        found = dict(fact.named.transform(inputs))
+        found = dict(computed(fact.named, inputs))
         bad = F.when(F.col("day") == F.lit(BAD_DAY), F.raise_error(F.lit("a rate of zero")).cast("decimal(18,2)"))
         found[FACT] = found[FACT].withColumn("sales_value", bad.otherwise(F.col("sales_value")))
         return found

@@ -24,6 +24,7 @@ from backfill_assets.landing import landing_files
 from backfill_assets.landing.raw_query import raw_rows
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
+from backfill_assets.spark.computed import computed
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -103,7 +104,7 @@ class Damaged:
     damage: Damage
 
     def transform(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-        made = dict(self.step.version().transform(inputs))
+        made = dict(computed(self.step.version(), inputs))
         made[self.step.name] = self.damage(made[self.step.name]).repartition("day")
         return made
 

@@ -13,6 +13,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.sales import FACT, LONGEST_GAP_DAYS
 from backfill_assets.model.declaration import Reads, Step, Version
+from backfill_assets.spark.computed import computed
 from backfill_assets_tests.declared import declare
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _MONDAY = 2
 
 def _wrong_on_mondays(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     step = CATALOG.step(FACT)
-    wrong, right = (step.version(name).transform(inputs)[FACT] for name in ("v1", "v2"))
+    wrong, right = (computed(step.version(name), inputs)[FACT] for name in ("v1", "v2"))
     is_monday = F.dayofweek("day") == _MONDAY
     return {FACT: wrong.where(is_monday).unionByName(right.where(~is_monday))}
 

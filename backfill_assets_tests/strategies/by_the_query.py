@@ -1,25 +1,27 @@
-"""Both tables of a refinement by Spark, held beside those of the declared query: every row, and every column's type."""
+"""Both tables of a refinement by the declared query, held beside those of plain Python: every row and every type."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from backfill_assets.judge.engine import columns_of, engine, stored
 from backfill_assets.landing import deletions
-from backfill_assets.model import bronze_query, refinement
+from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.landed import quarantine_contract, raw_contract
-from backfill_assets_tests.strategies import standing_by_python
+from backfill_assets.model.standing_query import standing
+from backfill_assets.spark.computed import computed
+from backfill_assets_tests.strategies import refined_by_python
+from backfill_assets_tests.strategies.refined_by_python import Row
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends.duckdb import Backend
     from pyspark.sql import DataFrame
 
-    from backfill_assets.model.contract import Contract
     from backfill_assets.model.declaration import Source
     from backfill_assets.model.refinement import Refinement
 
@@ -27,51 +29,67 @@ PARTS = 3
 
 
 def accepted(raw: DataFrame, asked: Refinement) -> DataFrame:
-    """Spark's, after the query gave the same: of the whole day, and of parts of its keys."""
-    return _as_both(raw, refinement.accepted(raw, asked), asked, asked.contract, bronze_query.accepted)
+    """The query's, after plain Python found the same: of the whole day, and of parts of its keys."""
+    return _as_both(raw, asked, f"bronze_{asked.source.name}")
 
 
 def rejected(raw: DataFrame, asked: Refinement) -> DataFrame:
-    """Spark's, after the query gave the same."""
-    contract = quarantine_contract(asked.source, asked.contract)
-    return _as_both(raw, refinement.rejected(raw, asked), asked, contract, bronze_query.rejected)
+    """The query's, after plain Python found the same."""
+    return _as_both(raw, asked, f"quarantine_{asked.source.name}")
+
+
+def both(raw: DataFrame, asked: Refinement) -> dict[str, DataFrame]:
+    """Both tables, as Spark's workers ask the query for them."""
+    return dict(computed(Version("v1", "", (Reads(asked.raw),), asked), {asked.raw: raw}))
 
 
 def standing_rows(raw: DataFrame, source: Source) -> DataFrame:
-    """Those that Spark's workers find, after plain Python found the same."""
-    found, held = deletions.standing_rows(raw), raw.select(*columns_of(raw_contract(source)).names).toArrow()
-    by_python = pa.Table.from_pylist(standing_by_python.standing(held.to_pylist()), held.schema)
-    _require_same(found.toArrow(), by_python)
-    return found
-
-
-def _as_both(
-    raw: DataFrame,
-    by_spark: DataFrame,
-    asked: Refinement,
-    contract: type[Contract],
-    table: Callable[[ir.Table, Refinement], ir.Table],
-) -> DataFrame:
-    """By the query, what is judged is stored, as workers do it."""
-    expected = by_spark.select(*columns_of(contract).names).toArrow()
+    """Spark's, after the query gave the same."""
+    by_spark = deletions.standing_rows(raw)
     with engine(threads=1) as connection:
-        rows = _held(connection, raw, asked.source)
-
-        def found(part: tuple[int, int]) -> pa.Table:
-            return connection.to_pyarrow(table(stored(bronze_query.judged(rows, asked, part)), asked))
-
-        whole = found((0, 1))
-        assert _types(whole.schema) == _types(columns_of(contract)) and set(whole.column_names) == set(
-            expected.column_names
-        )
-        _require_same(whole, expected)
-        _require_same(pa.concat_tables(found((part, PARTS)) for part in range(PARTS)), expected)
+        rows = _registered(connection, _held(raw, source))
+        require_same(connection.to_pyarrow(standing(rows)), python_rows(by_spark.toArrow()))
     return by_spark
 
 
-def _held(connection: Backend, raw: DataFrame, source: Source) -> ir.Table:
+def _as_both(raw: DataFrame, asked: Refinement, table: str) -> DataFrame:
+    require_as_by_python(_held(raw, asked.source), asked)
+    return both(raw, asked)[table]
+
+
+def require_as_by_python(raw: pa.Table, asked: Refinement) -> dict[str, int]:
+    """Both tables are those of plain Python, of the whole day and of parts of its keys; gives their numbers of rows.
+
+    By the query, what is judged is stored, as workers do it.
+    """
+    name, rows = asked.source.name, python_rows(raw)
+    expected = {
+        f"bronze_{name}": refined_by_python.accepted(rows, asked),
+        f"quarantine_{name}": refined_by_python.rejected(rows, asked),
+    }
+    contracts = asked.contract, quarantine_contract(asked.source, asked.contract)
+    with engine(threads=1) as connection:
+        held = _registered(connection, raw)
+
+        def found(part: tuple[int, int]) -> dict[str, pa.Table]:
+            judged = stored(asked.judged(held, part))
+            return {table: connection.to_pyarrow(each) for table, each in asked.tables(judged).items()}
+
+        whole, parts = found((0, 1)), [found((part, PARTS)) for part in range(PARTS)]
+    for (table, by_python), contract in zip(expected.items(), contracts, strict=True):
+        assert _types(whole[table].schema) == _types(columns_of(contract))
+        require_same(whole[table], by_python)
+        require_same(pa.concat_tables(part[table] for part in parts), by_python)
+    return {table: len(of_table) for table, of_table in expected.items()}
+
+
+def _held(raw: DataFrame, source: Source) -> pa.Table:
     columns = columns_of(raw_contract(source))
-    connection.con.register("raw", raw.select(*columns.names).toArrow().cast(columns))
+    return raw.select(*columns.names).toArrow().cast(columns)
+
+
+def _registered(connection: Backend, held: pa.Table) -> ir.Table:
+    connection.con.register("raw", held)
     return connection.table("raw")
 
 
@@ -79,19 +97,20 @@ def _types(schema: pa.Schema) -> dict[str, pa.DataType]:
     return dict(zip(schema.names, schema.types, strict=True))
 
 
-def _require_same(found: pa.Table, expected: pa.Table) -> None:
-    names = expected.column_names
-    ours, theirs = (Counter(map(str, _rows(table.select(names)))) for table in (found, expected))
+def require_same(found: pa.Table, expected: Iterable[Row]) -> None:
+    """The same rows, in any order; those of ``found`` by :func:`python_rows`."""
+    ours, theirs = (Counter(str(sorted(row.items())) for row in rows) for rows in (python_rows(found), expected))
     differing = [list((these - those).elements())[:5] for these, those in ((ours, theirs), (theirs, ours))]
     if any(differing):
-        raise AssertionError(f"By the query, and by Spark: {differing}")
+        raise AssertionError(f"By the query, and beside it: {differing}")
 
 
-def _rows(table: pa.Table) -> Iterable[tuple[object, ...]]:
-    return zip(*(_plain(column) for column in table.columns), strict=True)
+def python_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Its rows; days and moments are numbers, since Python has no year 0."""
+    columns = [_plain(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """Python has no year 0."""
     numbers = {pa.date32(): pa.int32(), pa.timestamp("us", "UTC"): pa.int64()}
     return list(column.cast(numbers.get(column.type, column.type)).to_pylist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -22,13 +23,17 @@ from backfill_assets.judge.by_pandera import AGREES
 from backfill_assets.judge.engine import DayFiles
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing import landing_files, raw_query
+from backfill_assets.model import bronze_query, landed_values
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.watchdogs import CONTENT, FILES
+from backfill_assets.rebuild import refining
 from backfill_assets.upkeep import watch
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
@@ -79,6 +84,43 @@ def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSessio
     assert _failures(found) == {}
     assert {d.day for d in found if d.table == "fact_daily_revenue"} == set(DAYS)
     assert {d.rows for d in found if d.table == "fact_sales_transactions"} == {30}
+
+
+@pytest.fixture
+def without_cents(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A fault of the query that lands, refines and hashes rows: it cuts all amounts off at the point."""
+    right, made = landed_values.parsed, (landing_files._query, refining._queries)
+
+    def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
+        return right(text.re_replace("[.].*", "") if spark_type.startswith("decimal") else text, spark_type)
+
+    for module in (landed_values, raw_query, bronze_query):
+        monkeypatch.setattr(module, "parsed", parsed)
+    for queries in made:
+        queries.cache_clear()
+    yield
+    for queries in made:
+        queries.cache_clear()
+
+
+@pytest.mark.usefixtures("without_cents")
+def test_a_fault_of_the_query_is_found_by_spark(tmp_path: Path, spark: SparkSession) -> None:
+    """What makes rows and what judges them are one engine, and agree: each amount is wrong by the same fault.
+
+    Spark reads what was landed by itself.
+    """
+    workshop, tables = Workshop(tmp_path / "home", lambda: spark), ("raw_sales", "bronze_sales")
+    workshop.land_synthetic(SPEC)
+    for table in tables:
+        workshop.build(table, DAYS)
+    landed, refined = (workshop.read(table)["sales_value"].astype(str) for table in tables)
+    assert not landed.str.endswith(".00").all() and refined.str.endswith(".00").all()
+    lake = workshop.builder.lake
+    by_one_engine = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"), True)
+    assert _failures(by_one_engine.look([*map(CATALOG.table, tables)], DAYS)) == {}
+    nightly = Watch(CATALOG, lake.storage, lake.publisher.log, lambda: spark).look([*map(CATALOG.table, tables)], DAYS)
+    assert _failures(nightly) == {("raw_sales", day): {"content_intact"} for day in DAYS}
+    assert all(each.is_wrong == (each.table == "raw_sales") for each in nightly)
 
 
 def test_days_that_were_just_staged_are_looked_at_without_spark(built: Workshop) -> None:

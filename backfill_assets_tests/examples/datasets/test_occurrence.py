@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.model.canonical import raw_content_hash
 from backfill_assets.model.landed import raw_schema
-from backfill_assets.model.refinement import accepted
 from backfill_assets_tests.stories.toll_passages import FIRST, REFINEMENT, SECOND, SOURCE, passage
+from backfill_assets_tests.strategies.by_the_query import accepted
 from backfill_assets_tests.strategies.how_many import drawn
 
 Line = tuple[date, str, int]

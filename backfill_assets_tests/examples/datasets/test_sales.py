@@ -13,7 +13,8 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.products import LONGEST_CATALOGUE_GAP_DAYS, products_as_of
 from backfill_assets.examples.datasets.sales import SALES, half_up_quotient, rates_as_of
 from backfill_assets.model.declaration import Version
-from backfill_assets.model.refinement import accepted
+from backfill_assets.spark.computed import computed
+from backfill_assets_tests.strategies.by_the_query import accepted
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 REFINEMENT = SALES.refinement()
@@ -60,7 +61,7 @@ def _facts(
     spark: SparkSession, version: Version, raw: list[dict[str, Any]], *rates: tuple[str, date, str]
 ) -> list[Any]:
     inputs = {"bronze_sales": accepted(raw_sales(spark, raw), REFINEMENT), "bronze_fx_rates": _rates(spark, *rates)}
-    return version.transform(inputs)["fact_sales_transactions"].collect()
+    return computed(version, inputs)["fact_sales_transactions"].collect()
 
 
 V1, V2 = (CATALOG.step("fact_sales_transactions").version(name) for name in ("v1", "v2"))
@@ -99,7 +100,7 @@ def test_daily_revenue_adds_up_lines_baskets_and_pieces(spark: SparkSession) -> 
     sales = [{"currency": "EUR", **dict(zip(names, line, strict=True))} for line in lines]
     inputs = {"bronze_sales": accepted(raw_sales(spark, sales), REFINEMENT), "bronze_fx_rates": _rates(spark)}
     revenue = CATALOG.step("fact_daily_revenue").version("v1")
-    rows = revenue.transform(V2.transform(inputs))["fact_daily_revenue"].collect()
+    rows = computed(revenue, computed(V2, inputs))["fact_daily_revenue"].collect()
     assert {(row.store_id, row.revenue_eur, row.lines, row.baskets, row.quantity, row.day) for row in rows} == {
         ("1", Decimal("3.3000"), 2, 1, 5, DAY),
         ("2", Decimal("4.0000"), 1, 1, 1, DAY),

@@ -41,9 +41,13 @@ def test_only_new_versions_are_pinned_without_being_named() -> None:
 
 
 def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
-    """Logic sits in shared functions, in contracts and in the source's declaration as much as in the transform."""
+    """Logic sits in shared functions, in contracts and in the source's declaration as much as in the transform.
+
+    Of a refinement it is the query that workers are asked: what stands of raw, what is judged, and who wins.
+    """
     used = parts(CATALOG.step("bronze_sales").version())
-    assert {"_winners", "parsed", "_PATTERNS", "_in_range", "KINDS", "Refinement"} <= used
+    assert {"standing", "lone_and_alike", "judged", "rejected", "_winners", "_newest_first", "_with_markers"} <= used
+    assert {"parsed", "_LINE_END", "_PATTERNS", "_begins_with", "KINDS", "Refinement", "of_duckdb"} <= used
     used = parts(CATALOG.step("fact_sales_transactions").version("v2"))
     assert {"LONGEST_GAP_DAYS", "in_eur", "rates_as_of", "half_up_quotient", "with_completeness"} <= used
 

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ibis
 import pytest
 
+from backfill_assets.judge.engine import columns_of
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.measure import hashes_written_of
+from backfill_assets.model.refinement import Refinement
 from benchmarks.wide_dataset import wide_dataset
 
 if TYPE_CHECKING:
@@ -32,18 +35,25 @@ def inferring_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def frames(spark: SparkSession, dataset: Dataset, folder: Path) -> dict[str, DataFrame]:
-    """What a day of ``dataset`` goes through: both transforms, and the hashes of rows of each table."""
-    read = {}
+    """What Spark computes of a day of ``dataset``: the hashes of rows of each table."""
+    found = {}
     for table in dataset.tables:
         # Read from a file: of no rows at all Spark would plan nothing.
         schema, file = struct_type(table.contract), str(folder / table.name)
         spark.createDataFrame([], schema).write.parquet(file)
-        read[table.name] = spark.read.schema(schema).parquet(file)
-    found = dict(dataset.steps[1].versions[0].transform(read))
-    for table in dataset.tables:
         hashes = (each.column().alias(each.name) for each in hashes_written_of(table))
-        found[f"hashes of {table.name}"] = read[table.name].select("*", *hashes)
+        found[table.name] = spark.read.schema(schema).parquet(file).select("*", *hashes)
     return found
+
+
+def queries(dataset: Dataset) -> dict[str, str]:
+    """What a day of ``dataset`` is asked from raw to bronze, in DuckDB's SQL."""
+    transform = dataset.steps[1].versions[0].transform
+    assert isinstance(transform, Refinement)
+    raw = ibis.table(ibis.Schema.from_pyarrow(columns_of(dataset.tables[0].contract)), name="raw")
+    judged = transform.judged(raw)
+    asked = {"judged": judged, **transform.tables(ibis.table(judged.schema(), name="judged"))}
+    return {name: str(ibis.to_sql(rows, dialect="duckdb")) for name, rows in asked.items()}
 
 
 def _optimized(frame: DataFrame) -> Any:
@@ -68,3 +78,5 @@ def test_plans_grow_with_the_number_of_fields(inferring_spark: SparkSession, tmp
     wide = frames(inferring_spark, wide_dataset(40), tmp_path / "wide")
     for (name, one), other in zip(narrow.items(), wide.values(), strict=True):
         assert len(_optimized(other).toString()) < 5 * len(_optimized(one).toString()), name
+    of_both = zip(*(queries(wide_dataset(fields)).items() for fields in (10, 40)), strict=True)
+    assert [name for (name, one), (_, other) in of_both if len(other) >= 5 * len(one)] == []

@@ -1,0 +1,59 @@
+"""The tables of a version from rows that Spark holds, as rows that nobody has written: lazily, and through Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from backfill_assets.judge.engine import columns_of
+from backfill_assets.model.checks import struct_type
+from backfill_assets.model.declaration import Version
+from backfill_assets.model.landed import quarantine_contract, raw_contract
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_JUDGED = "judged_rows"
+
+
+class _Asked(NamedTuple):
+    query: PartitionQuery
+    schema: StructType
+
+
+def computed(version: Version, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+    """What ``version`` makes of ``inputs``, by table: its function, or the query that it declares.
+
+    Builds have workers read and write files for a declared query; this is for a few rows that are only looked at. All
+    rows of a day lie in one partition.
+    """
+    transform = version.transform
+    if not isinstance(transform, Refinement):
+        return transform(inputs)
+    days = inputs[transform.raw].repartition("day")
+    return {name: by_query(days, asked.query, asked.schema) for name, asked in _queries(transform).items()}
+
+
+@cache
+def _queries(refinement: Refinement) -> Mapping[str, _Asked]:
+    import ibis
+
+    sql, source = partial(ibis.to_sql, dialect="duckdb"), refinement.source
+    given = columns_of(raw_contract(source))
+    judged = refinement.judged(ibis.table(ibis.Schema.from_pyarrow(given), name=ROWS))
+    tables = refinement.tables(ibis.table(judged.schema(), name=_JUDGED))
+    contracts = (refinement.contract, quarantine_contract(source, refinement.contract))
+    found = {}
+    for (name, rows), contract in zip(tables.items(), contracts, strict=True):
+        # The rows of a partition come once: what is judged of them is kept for all that is asked about it.
+        asked = f"WITH {_JUDGED} AS MATERIALIZED ({sql(judged)}) SELECT * FROM ({sql(rows)})"  # noqa: S608 - our own
+        schema, columns = struct_type(contract), columns_of(contract)
+        gives = pa.schema([columns.field(each) for each in schema.names])
+        found[name] = _Asked(PartitionQuery(asked, given, gives), schema)
+    return found
