@@ -41,7 +41,7 @@ class LandedValues:
     def _typed(self) -> Mapping[str, Mapping[str, object]]:
         kinds = dict.fromkeys(map(self.source.type_of, self.columns))
         texts = {text for name in self.columns for row in self.rows if isinstance(text := row[name], str)}
-        return _typed(texts, [kind for kind in kinds if kind != "string"])
+        return _values_of(texts, [kind for kind in kinds if kind != "string"])
 
 
 def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]:
@@ -61,7 +61,7 @@ def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]
     return overtakes
 
 
-def _typed(texts: Collection[str], kinds: Sequence[str]) -> dict[str, dict[str, object]]:
+def _values_of(texts: Collection[str], kinds: Sequence[str]) -> dict[str, dict[str, object]]:
     """The value of each of ``texts`` as each of ``kinds``."""
     values = ", ".join(f'{parsed_sql(_TEXT, kind)} AS "{kind}"' for kind in kinds)
     with database(threads=1) as connection:

@@ -121,11 +121,20 @@ def errors_of_workers() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        _, found, told = str(error).partition(_CARRIED)
-        if not found:
+        ours = _carried(str(error))
+        if ours is None:
             raise
-        carried, _ = json.JSONDecoder().raw_decode(told)
-        raise getattr(errors, carried["kind"])(carried["message"], hint=carried["hint"]) from error
+        raise ours from error
+
+
+def _carried(said: str) -> BackfillError | None:
+    _, _, told = said.partition(_CARRIED)
+    try:
+        found, _ = json.JSONDecoder().raw_decode(told)
+    except ValueError:  # Nothing was carried, or not all of it has arrived.
+        return None
+    ours: BackfillError = getattr(errors, found["kind"])(found["message"], hint=found["hint"])
+    return ours
 
 
 # ------------------------------------------------------------------ what workers have to have

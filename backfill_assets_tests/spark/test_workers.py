@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
+from backfill_assets.judge.measure import FilesUnreadable
 from backfill_assets.spark import workers
-from backfill_assets.spark.workers import in_workers
+from backfill_assets.spark.workers import carrying, errors_of_workers, in_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +43,23 @@ def test_an_error_of_ours_is_raised_here(each_spark: SparkSession, tmp_path: Pat
         in_workers(each_spark, work, [0])
     assert caught.value.hint == "Send it again."
     assert (tmp_path / "0").read_text() == "x"
+
+
+def test_an_error_of_ours_is_known_again_where_rows_are_taken(each_spark: SparkSession) -> None:
+    """By the kind that all know, if its own is that of a module; any other error stays Spark's."""
+
+    def rows(error: Exception) -> DataFrame:
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from batches
+            raise error
+
+        return each_spark.range(10).mapInArrow(carrying(work), "id long")
+
+    with pytest.raises(LakehouseUnusable, match="a\\.parquet: \\{gone\\}") as caught, errors_of_workers():
+        rows(FilesUnreadable('a.parquet: {gone} "é\nand more', hint="Put it back.")).count()
+    assert (caught.value.message, caught.value.hint) == ('a.parquet: {gone} "é\nand more', "Put it back.")
+    with pytest.raises(PySparkException, match="no error of ours"), errors_of_workers():
+        rows(ValueError("no error of ours")).count()
 
 
 def test_workers_without_what_they_need_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
