@@ -80,7 +80,7 @@ def rows_of_other_keys(
 ) -> Iterator[tuple[date, pa.Table]]:
     """The rows in ``place`` whose keys are not among ``changed``, some at a time, day after day.
 
-    They are as they are in their files, with the hashes that Spark wrote beside them.
+    They are as they are in their files, with the hashes that were written beside them.
     """
     columns = copied_columns(place.table)
     with database() as connection:

@@ -40,7 +40,7 @@ def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, L
 
     Rows belong together by day and key; those of a table without a key, and of a key that repeats, as a multiset. A row
     that leaves its day or group is one less there, and one more where it comes to. Where both sides have the hashes
-    that Spark wrote of all rows, rows with equal ones are the same, and their other columns are not read.
+    that were written of all rows, those with equal ones are the same, and their other columns are not read.
     """
     names, hashed = list(table.contract.fields()), RowHash(table.contract).name
     has_hashes = all(hashed in side.columns for side in (before, after))

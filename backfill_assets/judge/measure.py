@@ -1,7 +1,7 @@
 """Measures days from the files that have their rows: all rules and metrics of all days in one query.
 
-What Spark wrote is read back by another engine. Only the hashes of rows are Spark's own: it has written them beside
-the rows, and adds them up itself where it has not, or where they are not to be believed.
+What was written is read back. The hashes of rows were written beside them; where they were not, or are not to be
+believed, Spark computes them again and adds them up.
 """
 
 from __future__ import annotations

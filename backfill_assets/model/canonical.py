@@ -122,21 +122,21 @@ def _as_before(text: Column) -> Column:
 
 def sum_of_hashes(hashes: Column) -> Column:
     """The exact sum of bigint hashes as decimal(38,0), 0 for none."""
-    found = whole_hash(F.sum(high_half(hashes)), F.sum(low_half(hashes)))
+    found = _whole_hash(F.sum(_high_half(hashes)), F.sum(_low_half(hashes)))
     return F.coalesce(found, F.lit(0).cast("decimal(38,0)"))
 
 
-def high_half(hash_: Column) -> Column:
+def _high_half(hash_: Column) -> Column:
     """The upper 32 bits. Summing both halves as bigint avoids Spark's slow decimal sum."""
     return F.shiftright(hash_, 32)
 
 
-def low_half(hash_: Column) -> Column:
+def _low_half(hash_: Column) -> Column:
     """The lower 32 bits, never negative. Two thousand million rows add up to a bigint; more is an error in Spark."""
     return hash_.bitwiseAND(F.lit(0xFFFFFFFF))
 
 
-def whole_hash(high: Column, low: Column) -> Column:
+def _whole_hash(high: Column, low: Column) -> Column:
     """The sum of hashes, as decimal(38,0), from the sums of their halves."""
     shifted = high.cast("decimal(20,0)") * F.lit(2**32).cast("decimal(10,0)")
     return (shifted + low.cast("decimal(20,0)")).cast("decimal(38,0)")

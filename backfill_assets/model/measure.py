@@ -1,8 +1,9 @@
 """What is measured of the rows of a day: expressions of Ibis, which the judge carries out over its files.
 
 Each function is given the rows, a table of Ibis, or columns of them. So may a rule do: each of its
-:data:`~backfill_assets.model.declaration.Aggregates` is a function of the rows. Only the hashes of a row's content are
-Spark's: it writes them beside the row (:class:`WrittenHash`), and the judge adds them up.
+:data:`~backfill_assets.model.declaration.Aggregates` is a function of the rows. Only the hashes of a row's content
+(:class:`WrittenHash`) come from who made the row and wrote them beside it: Spark, or the query of raw and bronze. The
+judge adds them up.
 """
 
 from __future__ import annotations
@@ -173,11 +174,11 @@ def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
     return (rows.day_is_arrival & rows.arrival_day.notnull()).ifelse(named, None)
 
 
-# ------------------------------------------------------------------ hashes that Spark writes
+# ------------------------------------------------------------------ hashes that are written beside rows
 
 
 class WrittenHash(ABC):
-    """A hash of a row (bigint) that Spark computes as it writes it, into a column of the file; measured is its sum.
+    """A hash of a row (bigint) that is computed as it is written, into a column of the file; measured is its sum.
 
     Delta's schema lacks that column. A file of another writer lacks it, too, and a watchdog does not believe it: then
     Spark computes the hash again.
@@ -349,7 +350,7 @@ def _without(source: Source, fields: Collection[str]) -> Source:
 
 
 def is_hash(name: str) -> bool:
-    """Whether a column of a file has hashes that Spark wrote."""
+    """Whether a column of a file has hashes of its rows."""
     return _HASH.fullmatch(name) is not None
 
 
@@ -365,10 +366,10 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:
-    """The hashes that Spark writes beside each row of ``table``: one of everything in it, and what its rules add up."""
+    """The hashes that are written beside each row of ``table``: of everything in it, and what its rules add up."""
     return tuple(dict.fromkeys([RowHash(table.contract), *hashes_of(table.measured).values()]))
 
 
 def hashes_of(metrics: Aggregates) -> dict[str, WrittenHash]:
-    """Those of ``metrics`` that are sums of hashes which Spark writes."""
+    """Those of ``metrics`` that are sums of hashes which are written beside rows."""
     return {name: made for name, made in metrics.items() if isinstance(made, WrittenHash)}

@@ -88,11 +88,11 @@ def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSessio
 
 @pytest.fixture
 def without_cents(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A fault of the query that lands, refines and hashes rows: it cuts all amounts off at the point."""
+    """A fault of the query that lands, refines and hashes rows: it cuts amounts off at the point."""
     right, made = landed_values.parsed, (landing_files._query, refining._queries)
 
     def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
-        return right(text.re_replace("[.].*", "") if spark_type.startswith("decimal") else text, spark_type)
+        return right(text.re_replace("[.].*", "") if spark_type.endswith(",2)") else text, spark_type)
 
     for module in (landed_values, raw_query, bronze_query):
         monkeypatch.setattr(module, "parsed", parsed)
