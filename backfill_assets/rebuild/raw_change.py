@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,7 +23,6 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.judge.engine import columns_of, files_by_day
 from backfill_assets.judge.keys import markers
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.day_files import day_folders
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
@@ -62,8 +61,7 @@ from backfill_assets.rebuild.stage import (
     with_cost,
     with_verdict,
 )
-from backfill_assets.spark.partition_query import ROWS, PartitionQuery, QueryWriter
-from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes
+from backfill_assets.spark.partition_query import write_here
 from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
@@ -320,11 +318,9 @@ class RawWriter:
 
     def write_markers(self, timeline: Timeline, due: Iterator[Mapping[str, Any]]) -> list[AddedFile]:
         """Write these rows, each of which names the columns that have a value, and return their files."""
-        columns, files = columns_of(self.table.contract), list[AddedFile]()
+        files: list[AddedFile] = []
         while some := list(islice(due, _MARKERS_AT_ONCE)):
-            rows = pa.Table.from_pylist(some, columns)
-            write = QueryWriter(_as_written(self.table), day_folders(timeline, self.table, columns_written(self.table)))
-            files += write(iter(rows.to_batches()))
+            files += write_here(pa.Table.from_pylist(some, columns_of(self.table.contract)), self.table, timeline)
         return files
 
     # ------------------------------------------------------------------ judge
@@ -406,13 +402,3 @@ def only(read: InputRead, days: Iterable[date], *, exact: bool = False) -> Input
 def tables_of_tokens(catalog: Catalog) -> list[str]:
     """The raw tables of the sources that have personal fields."""
     return [step.name for step in catalog.steps if step.source and step.source.personal_fields]
-
-
-@cache
-def _as_written(table: Table) -> PartitionQuery:
-    """Gives rows of ``table`` as its files have them."""
-    import ibis
-
-    columns = columns_of(table.contract)
-    rows = ibis.table(ibis.Schema.from_pyarrow(columns), name=ROWS)
-    return PartitionQuery(sql_of(with_hashes(rows, table)), columns, columns_written(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
@@ -11,9 +12,12 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
-from backfill_assets.judge.engine import batches, database
-from backfill_assets.lakehouse.day_files import DayFolders, write_days
+from backfill_assets.judge.engine import batches, columns_of, database
+from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.model.declaration import Table
+from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes
 from backfill_assets.spark.workers import carrying, of_partitions, require_workers
 
 if TYPE_CHECKING:
@@ -83,13 +87,29 @@ def write_by_query(rows: DataFrame, query: PartitionQuery, into: DayFolders) -> 
 
     No log names the files yet.
     """
-    written = of_partitions(rows.select(*query.given.names), QueryWriter(query, into))
+    written = of_partitions(rows.select(*query.given.names), _DayWriter(query, into))
     return [file for files in written for file in files]
 
 
+def write_here(rows: pa.Table, table: Table, timeline: Timeline) -> list[AddedFile]:
+    """Write a few ``rows`` of ``table`` into ``timeline`` without Spark; the hashes beside them are computed here."""
+    write = _DayWriter(_as_written(table), day_folders(timeline, table, columns_written(table)))
+    return write(iter(rows.to_batches()))
+
+
+@cache
+def _as_written(table: Table) -> PartitionQuery:
+    """Gives rows of ``table`` as its files have them."""
+    import ibis
+
+    columns = columns_of(table.contract)
+    rows = ibis.table(ibis.Schema.from_pyarrow(columns), name=ROWS)
+    return PartitionQuery(sql_of(with_hashes(rows, table)), columns, columns_written(table))
+
+
 @dataclass(frozen=True)
-class QueryWriter:
-    """Writes what a query gives for some rows: in a worker; or in this process, where there are few."""
+class _DayWriter:
+    """Writes what a query gives for some rows."""
 
     query: PartitionQuery
     into: DayFolders

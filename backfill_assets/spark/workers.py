@@ -66,6 +66,7 @@ def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], An
     def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(_given(work, batches))]}, schema=_ANSWER)
 
+    require_workers(rows.sparkSession)
     found = rows.mapInArrow(answered, "answer binary").collect()
     # Only our own workers have written what is read here.
     return [_taken(pickle.loads(row["answer"])) for row in found]  # noqa: S301
