@@ -23,7 +23,7 @@ from backfill_assets.landing.line_reader import LINES, lines_of
 from backfill_assets.landing.raw_query import raw_rows, register
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source, Table
-from backfill_assets.spark.worker_queries import ROWS_AT_ONCE, columns_written, sql_of, streamed, with_hashes_of_read
+from backfill_assets.spark.worker_queries import ROWS_AT_ONCE, columns_written, sql_of, streamed, with_hashes
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _query(source: Source, table: Table | None) -> str:
     import ibis
 
     rows = raw_rows(ibis.table(ibis.Schema.from_pyarrow(LINES), name=_LINES), source)
-    return sql_of(with_hashes_of_read(rows, table) if table else rows)
+    return sql_of(with_hashes(rows, table) if table else rows)
 
 
 # ------------------------------------------------------------------ written by workers

@@ -17,7 +17,7 @@ from backfill_assets.landing.raw_query import TODAY, raw_rows, register, text_of
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows, write_by_query
-from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes_of_read
+from backfill_assets.spark.worker_queries import columns_written, sql_of, with_hashes
 
 if TYPE_CHECKING:
     from datetime import date
@@ -78,4 +78,4 @@ def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
 
     held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)
     found = asked(held.mutate(value=text_of_line(held.value)), source)
-    return sql_of(with_hashes_of_read(found, table) if table else found)
+    return sql_of(with_hashes(found, table) if table else found)

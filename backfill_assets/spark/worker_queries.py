@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from backfill_assets.judge.engine import batches, columns_of
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Table
-from backfill_assets.model.measure import ContentHash, hashes_written_of
+from backfill_assets.model.measure import hashes_written_of
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -37,17 +37,6 @@ def written_schema(contract: type[Contract]) -> StructType:
 def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
     """``rows`` of ``table`` with the hashes that are written beside them."""
     return rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
-
-
-def with_hashes_of_read(rows: ir.Table, table: Table) -> ir.Table:
-    """:func:`with_hashes` of rows of raw that the same query reads: they carry the hash of their content already."""
-    hashes = {each.name: each for each in hashes_written_of(table)}
-    return rows.mutate(
-        **{
-            name: rows.content_hash if isinstance(each, ContentHash) else each.value(rows)
-            for name, each in hashes.items()
-        }
-    )
 
 
 @contextmanager
