@@ -63,7 +63,10 @@ def rows_that_stand(
 
 
 def standing_rows(raw: DataFrame) -> DataFrame:
-    """``raw`` without its deletions, and without one equal row for each of them. Equal rows are at one place."""
+    """``raw`` without its deletions, and without one equal row for each of them.
+
+    Equal rows are at one place, so that a partition need not be a whole day.
+    """
     return by_query(raw.repartition(*PLACE), _standing(columns_of_rows(raw.schema)), raw.schema)
 
 
@@ -118,7 +121,7 @@ def _tombstones(keys: ir.Table, source: Source) -> ir.Table:
 
 
 def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
-    """The key of an event as a landed line."""
+    """The key of an event as a line: one that is no object is the value of the one field."""
     if len(source.key_fields) > 1:
         return key
     (name,) = source.key_fields

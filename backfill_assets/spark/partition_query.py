@@ -1,4 +1,7 @@
-"""Declared queries over rows that Spark already holds: its workers carry them out, partition by partition."""
+"""Declared queries over rows that Spark already holds: its workers carry them out, partition by partition.
+
+What a query gives comes back to Spark, or is written where it is computed.
+"""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Seque
 def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Answer]) -> list[Answer]:
     """What ``work`` gives for each partition of ``rows``, in any order: a task of one Spark job each.
 
-    ``work`` and the answers are pickled; no secret may be in them. Errors are raised as by :func:`in_workers`, but for
-    those of Spark, which may be about what ``rows`` are read from.
+    ``work`` and the answers are pickled; no secret may be in them. Errors of ours are raised as by :func:`in_workers`;
+    what ``rows`` cannot be read from, Spark says.
     """
 
     def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.judge.measure import FilesUnreadable
 from backfill_assets.spark import workers
-from backfill_assets.spark.workers import carrying, errors_of_workers, in_workers
+from backfill_assets.spark.workers import carrying, errors_of_workers, in_workers, of_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,3 +91,31 @@ def test_sessions_that_share_their_workers_ask_once(spark: SparkSession, monkeyp
 
     monkeypatch.setattr(workers, "_asked", ask_again)
     assert workers.require_workers(spark.newSession()) == known
+
+
+def test_each_partition_has_an_answer(each_spark: SparkSession) -> None:
+    """An error of ours is raised as it is, also by who has not taken all of the rows."""
+
+    def total(batches: Iterator[pa.RecordBatch]) -> int:
+        return sum(sum(batch.column(0).to_pylist()) for batch in batches)
+
+    def refused(batches: Iterator[pa.RecordBatch]) -> int:
+        next(batches, None)
+        raise SourceUnreadable("A row is no number.", hint="Send it again.")
+
+    rows = each_spark.range(0, 40_000, 1, 3)
+    assert sum(of_partitions(rows, total)) == sum(range(40_000)) and len(of_partitions(rows, total)) == 3
+    with pytest.raises(SourceUnreadable, match="no number") as caught:
+        of_partitions(rows, refused)
+    assert caught.value.hint == "Send it again."
+
+
+def test_what_rows_cannot_be_read_from_is_said_by_spark(each_spark: SparkSession) -> None:
+    """Of an event, say, that Spark cannot read: nobody takes what the worker made of the rows before it."""
+
+    def total(batches: Iterator[pa.RecordBatch]) -> int:
+        return sum(batch.num_rows for batch in batches)
+
+    rows = each_spark.range(0, 40_000, 1, 2).selectExpr("IF(id = 39999, raise_error('no such row'), id) AS id")
+    with pytest.raises(PySparkException, match="no such row"):
+        of_partitions(rows, total)
