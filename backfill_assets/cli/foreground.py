@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _JAVA_OBJECTS = "py4j/java_gateway.py"
+_CONNECTIONS = "py4j/clientserver.py"
 _A_MOMENT_SECONDS = 0.01
 _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
@@ -124,16 +125,35 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     PySpark's finalizers take some percent of the time while columns are built.
     """
     if not _is_collecting(frame):
+        _abandon_calls(frame)
         raise KeyboardInterrupt
     again = threading.Timer(_A_MOMENT_SECONDS, os.kill, [os.getpid(), number])
     again.daemon = True
     again.start()
 
 
+def _abandon_calls(frame: FrameType | None) -> None:
+    """Let py4j open a new connection for what PySpark asks while the interrupt passes through it.
+
+    py4j would shut down the connection of the call that is interrupted, through the other ones; now and then that hits
+    the new one too, and its network error takes the place of the interrupt.
+    """
+    for each in _frames(frame):
+        if each.f_code.co_name == "send_command" and each.f_code.co_filename.endswith(_CONNECTIONS):
+            connection = each.f_locals["self"]
+            os.close(connection.socket.detach())
+            connection.socket = None
+
+
 def _is_collecting(frame: FrameType | None) -> bool:
     """PySpark's finalizer is a lambda in py4j's module of Java objects."""
+    return any(
+        each.f_code.co_name == "<lambda>" and each.f_code.co_filename.endswith(_JAVA_OBJECTS) for each in _frames(frame)
+    )
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """From the innermost outwards."""
     while frame is not None:
-        if frame.f_code.co_name == "<lambda>" and frame.f_code.co_filename.endswith(_JAVA_OBJECTS):
-            return True
+        yield frame
         frame = frame.f_back
-    return False

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from py4j import java_gateway
 
 from backfill_assets.cli.foreground import interrupt, silence_py4j
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class _Collected:
@@ -45,6 +52,17 @@ def test_ctrl_c_is_not_lost_while_an_object_of_pyspark_is_collected() -> None:
         del found
         assert told() is None
         time.sleep(10)
+
+
+def test_ctrl_c_in_a_call_to_the_jvm_comes_through_what_pyspark_asks_meanwhile(spark: SparkSession) -> None:
+    """PySpark forgets the place of a call as it leaves it: by a call of its own, while other threads have theirs."""
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: spark.range(1).count(), range(8)))
+        for seconds in (0.2, 0.3, 0.4):
+            threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT]).start()
+            with pytest.raises(KeyboardInterrupt):
+                spark.sql("SELECT java_method('java.lang.Thread', 'sleep', CAST(1000 AS BIGINT))").collect()
+            assert list(threads.map(lambda _: spark.range(3).count(), range(8))) == [3] * 8
 
 
 def test_py4j_still_collects_by_a_function_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

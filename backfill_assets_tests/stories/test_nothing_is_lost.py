@@ -32,6 +32,7 @@ Files = Mapping[str, tuple[list[bytes], bool]]
 ARRIVALS = DayRange.parse("2017-03-02..2017-03-03")
 SOUND_LINES = 100
 """A day."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _days = st.integers(-2, 2).map(lambda offset: date(2017, 3, 2 + offset) if offset > -2 else date(2017, 2, 28))
 _sales = st.builds(
@@ -62,7 +63,9 @@ _without = st.builds(
 _objects = st.one_of(_sales, _sales, _changed, _without).map(lambda fields: json.dumps(fields).encode())
 _broken = st.builds(lambda line, cut: line[: cut % len(line)], _objects, st.integers(1, 400))
 _anything = st.one_of(
-    _text.map(str.encode), st.binary(max_size=20), st.sampled_from([b"", b" \t", b"{}", b"null", b"[]"])
+    _text.map(str.encode),
+    st.binary(max_size=20),
+    st.sampled_from([b"", b" \t", b"{}", b"null", b"[]", BYTE_ORDER_MARK]),
 )
 _lines = st.lists(
     st.one_of(_objects, _objects, _broken, _anything).map(lambda line: line.replace(b"\n", b" ")), max_size=30
@@ -86,8 +89,9 @@ def land_bytes(landing: Path, day: date, name: str, lines: Sequence[bytes], *, e
 
 
 def places(lines: Sequence[bytes], day: date, name: str) -> set[tuple[str, int]]:
-    """Where the lines are that are not blank."""
-    return {(f"sales/{day}/{name}.jsonl.gz", n) for n, line in enumerate(lines, 1) if line.strip(b" \t\r")}
+    """Where the lines are that are not blank; a byte order mark before the first is the file's, not the line's."""
+    texts = [line.removeprefix(BYTE_ORDER_MARK) if n == 0 else line for n, line in enumerate(lines)]
+    return {(f"sales/{day}/{name}.jsonl.gz", n) for n, text in enumerate(texts, 1) if text.strip(b" \t\r")}
 
 
 def placed(rows: pd.DataFrame) -> list[tuple[str, int]]:
