@@ -41,7 +41,10 @@ def _as_it_is(_: DuckDBPyConnection) -> None:
 
 @dataclass(frozen=True)
 class PartitionQuery:
-    """DuckDB's SQL over the rows of one partition, which it names :data:`ROWS`; no secret may be in it."""
+    """DuckDB's SQL over the rows of one partition; no secret may be in it.
+
+    It names them :data:`ROWS`, once: they come as a stream. What is asked twice of them is kept as ``MATERIALIZED``.
+    """
 
     asked: str
     given: pa.Schema

@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Timed:
-    """One run of a command. ``peak_mib`` is the largest process it had, which is the JVM where there is one."""
+    """One run of a command. ``peak_mib`` is the largest process it had."""
 
     seconds: float
     cpu_seconds: float
@@ -26,6 +26,9 @@ class Timed:
     jvm: bool
     """Whether it started one, or was one."""
     output: str = ""
+    peak_mib_of_jvm: int = 0
+    peak_mib_of_others: int = 0
+    """Of the largest process besides the JVM."""
 
 
 @dataclass
@@ -35,6 +38,8 @@ class ProcessFamily:
     session: int
     cpu: dict[int, float] = field(default_factory=dict)
     peak_kib: int = 0
+    peak_kib_of_jvm: int = 0
+    peak_kib_of_others: int = 0
     jvm: bool = False
 
     @property
@@ -53,12 +58,17 @@ class ProcessFamily:
             if int(fields[3]) != self.session:
                 return
             self.cpu[int(process.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
-            self.jvm |= name.endswith("(java")
+            is_jvm = name.endswith("(java")
+            self.jvm |= is_jvm
             status = (process / "status").read_text()
         except (OSError, IndexError):
             return  # it ended while it was looked at
-        peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-        self.peak_kib = max([self.peak_kib, *(int(peak) for peak in peaks)])
+        peak = max([0, *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))])
+        self.peak_kib = max(self.peak_kib, peak)
+        if is_jvm:
+            self.peak_kib_of_jvm = max(self.peak_kib_of_jvm, peak)
+        else:
+            self.peak_kib_of_others = max(self.peak_kib_of_others, peak)
 
 
 def timed(command: Sequence[str], environment: Mapping[str, str], log: Path, timeout_seconds: float = 3600) -> Timed:
@@ -85,4 +95,13 @@ def timed(command: Sequence[str], environment: Mapping[str, str], log: Path, tim
         words = "\n".join((output + log.read_text()).splitlines()[-25:])
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} after {seconds:.0f} s:\n{words}")
     cpu = round(family.cpu_seconds, 2)
-    return Timed(round(seconds, 2), cpu, family.peak_kib // 1024, before, family.jvm, output)
+    return Timed(
+        round(seconds, 2),
+        cpu,
+        family.peak_kib // 1024,
+        before,
+        family.jvm,
+        output,
+        family.peak_kib_of_jvm // 1024,
+        family.peak_kib_of_others // 1024,
+    )
