@@ -54,18 +54,12 @@ def _messages() -> Iterator[str]:
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
-    said = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and _begins_with_text(node.body)
-    }
+    with_body = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    first = [node.body[0] for node in with_body if node.body]
+    said = {id(each.value) for each in first if isinstance(each, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
             yield node.value
-
-
-def _begins_with_text(body: list[ast.stmt]) -> bool:
-    return bool(body) and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
 
 
 def test_real_data_comes_with_the_examples_alone(wheel: ZipFile) -> None:
