@@ -21,6 +21,7 @@ SHOWN = (
     "backfill_assets_tests/stories/test_sea_temperatures.py",
     "backfill_assets_tests/stories/landing_snippet.py",
     "backfill_assets_tests/quality/few_zeros.py",
+    "backfill_assets/init_project/test_datasets.txt",
 )
 EXCERPTS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 

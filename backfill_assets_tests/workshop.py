@@ -1,4 +1,4 @@
-"""A lakehouse, a landing zone and a builder in a folder of their own: what stories and Spark tests work with."""
+"""What stories and Spark tests work with: the lakehouse of :mod:`backfill_assets.testing`, and a builder of steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from deltalake import DeltaTable
 
+from backfill_assets import testing
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.real import land_real
@@ -18,8 +19,7 @@ from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.settings import Settings
-from backfill_assets_tests.declared import declared
+from backfill_assets_tests.declared import EXAMPLES, declared
 from backfill_assets_tests.examples.sample.synthetic_tally import SyntheticTally
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ KEY = "a key for tests that is long enough"
 """The token key of every test lakehouse, so that tokens are the same in all of them."""
 
 
-class Workshop:
+class Workshop(testing.Workshop):
     """Everything below ``home``; ``messages`` has what builds reported, ``sessions`` how often Spark was asked for."""
 
     def __init__(self, home: Path, spark: Callable[[], SparkSession]) -> None:
-        self.settings = Settings.at(home)
+        super().__init__(home, EXAMPLES)
         self.settings.token_key_file.parent.mkdir(parents=True, exist_ok=True)
         self.settings.token_key_file.write_text(KEY)
         self.messages: list[str] = []

@@ -206,8 +206,13 @@ def workers(settings: Settings) -> MachineFinding:
 
 
 def datasets(settings: Settings, catalog: Catalog) -> MachineFinding:
+    """What is declared wrong would stop its own runs; all else is looked at."""
     counts = f"{format_count(len(catalog.datasets), 'dataset')}, {format_count(len(catalog.tables), 'table')}"
-    return MachineFinding("ok", f"{counts}, declared in {settings.datasets}")
+    found = f"{counts}, declared in {settings.datasets}"
+    if catalog.left_out:
+        hints = dict.fromkeys(each.error.hint for each in catalog.left_out if each.error.hint)
+        return MachineFinding("fail", ". ".join([found, *map(str, catalog.left_out)]), " ".join(hints))
+    return MachineFinding("ok", found)
 
 
 def landed_files(root: Path, source: str) -> MachineFinding:

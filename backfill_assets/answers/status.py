@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.answers.held_back import find_held, held_parts
+from backfill_assets.answers.left_out import left_out_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
@@ -19,6 +20,7 @@ from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
+from backfill_assets.model.left_out import LeftOut
 from backfill_assets.plan.records import Plan
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import Unreadable
@@ -78,6 +80,8 @@ class FoundStatus:
     """Days that a person put back and that are not made of what there is now."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
     """Newest days of sources that have fewer rows than usual, in words."""
+    left_out: Sequence[LeftOut] = ()
+    """Datasets and tables that are declared wrong, or read what is."""
 
     def status_of(self, table: str, day: date) -> str:
         if TableDay(table, day) in self.damaged:
@@ -251,6 +255,7 @@ def status_answer(found: FoundStatus) -> Answer:
 
 
 def _before(found: FoundStatus) -> Iterator[Part]:
+    yield from left_out_parts(found.left_out)
     if found.place is not None:
         yield Fact("timeline", shown_name(found.place.timeline.name))
         yield Fact("as of entry", found.place.timeline.base.sequence)

@@ -49,6 +49,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dev": "Serve Dagster's UI, its daemon and one Spark for this project.",
         "spark": "Start, show and stop a Spark server that all runs share.",
         "ui": "Open the page of Dagster's UI about a table, plan or timeline.",
+        "docs": "Print a page of the documentation that messages name.",
     },
 }
 """By what people do: each command and its line in ``backfill --help``. It is in the module of its name in ``verbs``."""

@@ -42,10 +42,12 @@ def backfill_definitions(
     It is a whole code location, or is merged with what there is by ``dg.Definitions.merge``: its resources are called
     ``backfill`` and ``backfill_spark``. Without ``settings``, those of the environment count. A location has one
     executor; None leaves it to what it is merged with. Each process that builds then starts a Spark of its own, unless
-    ``SPARK_REMOTE`` names a server.
+    ``SPARK_REMOTE`` names a server. A dataset that is declared wrong is left out, with a warning.
     """
     batch_events()
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
+    for each in catalog.left_out:
+        dg.get_dagster_logger("backfill").warning(str(each))
     chosen = settings or Settings.from_environment()
     RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
     for version in (version for step in catalog.steps for version in step.versions):

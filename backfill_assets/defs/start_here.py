@@ -39,6 +39,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.left_out import LeftOut
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.places import FailingPlace, failing_places
 from backfill_assets.rebuild.decide import published_days
@@ -125,14 +126,15 @@ def lakehouse_state(
     location, for links.
     """
     ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
-    log = backfill.publications()
+    log, wrong = backfill.publications(), [*map(_left_out, tables.catalog.left_out)]
     if log is None:
-        return StartPage(state_sentence(built_datasets(ends, {})), location=location)
+        return StartPage(state_sentence(built_datasets(ends, {})), wrong, location=location)
     head = log.head()
     states = log.day_states(head, tables.by_table)
     incidents, pads = IncidentBook(backfill.storage).open(), Launchpads(location)
     decision = repairs_needed(look(instance, backfill, tables, incidents))
     people = [
+        *wrong,
         *_sensors(instance, backfill.storage, location),
         *map(_failing_place, failing_places(backfill.storage, backfill.settings.notices)),
         *(of_action(each, incidents, pads.new_plan, pads.start) for each in decision.for_people),
@@ -218,6 +220,13 @@ def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> I
         title, _, why = f"{trouble[0].upper()}{trouble[1:]}".partition(": ")
         item = ToDo(title, Urgency.SAFETY, why, page, each.next_step)
         yield item if item.do else replace(item, do="look at its newest tick", opens=page)
+
+
+def _left_out(gone: LeftOut) -> ToDo:
+    """A dataset that is declared wrong, or a table that reads one: nothing looks at it, or builds it."""
+    title = f"{gone.what} is left out: it is declared wrong"
+    do = (gone.error.hint or "put its declaration right").rstrip(".")
+    return ToDo(title, Urgency.SAFETY, gone.error.message, do=do)
 
 
 def _failing_place(place: FailingPlace) -> ToDo:

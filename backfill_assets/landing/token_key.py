@@ -24,7 +24,7 @@ CHECK_FILE = "_token_key.json"
 _CHECKED = b"backfill-assets: check value of the token key"
 _BRING_IT = (
     "Copy the key from the machine that took the rows in to this path, or point BACKFILL_TOKEN_KEY_FILE at it "
-    "(docs/operations.md, One key for all machines)."
+    '(backfill docs operations "One key for all machines").'
 )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-import traceback
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,10 +12,19 @@ from pathlib import Path
 from types import ModuleType
 
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.model.dataset import Dataset, require_sound
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.declared_wrong import import_refused, names_written
 from backfill_assets.model.graph import build_order, step_by_table
 from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets.model.left_out import (
+    LeftOut,
+    begins_elsewhere,
+    names_of,
+    reads_of,
+    refused_at_once,
+    sound_datasets,
+)
 from backfill_assets.text import suggest_or_list
 
 
@@ -28,14 +35,27 @@ class Catalog:
     datasets: tuple[Dataset, ...] = ()
     folder: Path | None = None
     """That of the package that the datasets are declared in, with all that they may be computed by."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What is declared wrong, or reads what is: who asks for it by its name gets that error."""
 
     @classmethod
     def of(cls, declared: Iterable[Dataset | LandedDataset], folder: Path | None = None) -> Catalog:
         """By name, but for what they read. Raises :class:`InvalidRequest` for a wrong declaration."""
-        found = [each.dataset() if isinstance(each, LandedDataset) else each for each in declared]
-        _require_own_tables(found)
-        require_sound(found)
-        return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)), folder)
+        found = cls.of_sound(declared, folder)
+        if found.left_out:
+            raise found.left_out[0].error
+        return found
+
+    @classmethod
+    def of_sound(
+        cls,
+        declared: Iterable[Dataset | LandedDataset],
+        folder: Path | None = None,
+        left_out: Iterable[LeftOut] = (),
+    ) -> Catalog:
+        """As :meth:`of`, without what is declared wrong, which comes to what is ``left_out`` already."""
+        found, gone = sound_datasets(declared, left_out)
+        return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)), folder, tuple(gone))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -58,7 +78,7 @@ class Catalog:
     def dataset(self, name: str) -> Dataset:
         found = {each.name: each for each in self.datasets}
         if name not in found:
-            raise _unknown("dataset", name, found)
+            raise self._unknown("dataset", name, found)
         return found[name]
 
     def dataset_of(self, table: str) -> Dataset:
@@ -76,7 +96,7 @@ class Catalog:
     def step(self, table: str) -> Step:
         """The step that builds ``table``."""
         if table not in self._step_by_table:
-            raise _unknown("table", table, self._step_by_table)
+            raise self._unknown("table", table, self._step_by_table)
         return self._step_by_table[table]
 
     def table(self, name: str) -> Table:
@@ -86,16 +106,37 @@ class Catalog:
     def _step_by_table(self) -> Mapping[str, Step]:
         return step_by_table(self.steps)
 
+    def refuse_left_out(self, name: str) -> None:
+        """Raise why the dataset or table called ``name`` is left out, if it is."""
+        if gone := self._left_out_for(name):
+            raise gone.error
+
+    def _left_out_for(self, name: str) -> LeftOut | None:
+        return next((each for each in self.left_out if name in each.names), None)
+
+    def _unknown(self, kind: str, name: str, known: Collection[str]) -> BackfillError:
+        """Of what is left out, why it is; what is left out may be what an unknown name was to be."""
+        if gone := self._left_out_for(name):
+            return gone.error
+        hint = suggest_or_list(name, known, f"{kind.capitalize()}s")
+        return InvalidRequest(f"There is no {kind} {name!r}.", hint=" ".join([hint, *map(str, self.left_out)]))
+
 
 def discover(module: ModuleType) -> Catalog:
     """The datasets at the top of ``module`` and, if it is a package, of each module in it.
 
-    Raises :class:`InvalidRequest` for a module that cannot be imported, and for a wrong declaration.
+    A module that cannot be imported, and a dataset that is declared wrong, is left out. Raises their error where there
+    is nothing else.
     """
-    values = {id(value): value for each in _modules(module) for value in vars(each).values()}.values()
+    failed: list[LeftOut] = []
+    values = {id(value): value for each in _modules(module, failed) for value in vars(each).values()}.values()
     top = sys.modules[module.__name__.partition(".")[0]]
     folder = Path(top.__file__).resolve().parent if top.__file__ else None
-    return Catalog.of((value for value in values if isinstance(value, Dataset | LandedDataset)), folder)
+    declared = (value for value in values if isinstance(value, Dataset | LandedDataset))
+    found = Catalog.of_sound(declared, folder, failed)
+    if found.left_out and not found.datasets:
+        raise refused_at_once(found.left_out)
+    return found
 
 
 @cache
@@ -107,34 +148,24 @@ def load(name: str) -> Catalog:
     return discover(_import_module(name))
 
 
-def _modules(module: ModuleType) -> Iterator[ModuleType]:
+def _modules(module: ModuleType, failed: list[LeftOut]) -> Iterator[ModuleType]:
+    """``module`` and all in it that can be imported; the others come to ``failed``."""
     yield module
     for found in sorted(pkgutil.iter_modules(getattr(module, "__path__", ())), key=lambda each: each.name):
-        yield from _modules(_import_module(f"{module.__name__}.{found.name}"))
+        name = f"{module.__name__}.{found.name}"
+        try:
+            imported = _import_module(name)
+        except BackfillError as error:
+            failed.append(LeftOut(name, names_written(name), error))
+        else:
+            yield from _modules(imported, failed)
 
 
 def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except BackfillError:
-        raise
     except Exception as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        # A syntax error says itself where it is.
-        where = "" if isinstance(error, SyntaxError) else f" ({at.filename}, line {at.lineno})"
-        raise InvalidRequest(
-            f"{name} cannot be imported: {type(error).__name__}: {error}{where}.",
-            hint="Each module beside a dataset is read as one: fix it, or move it to another folder.",
-        ) from error
-
-
-def _require_own_tables(datasets: Sequence[Dataset]) -> None:
-    counts = Counter(name for dataset in datasets for name in {dataset.name} | _names(dataset))
-    if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise InvalidRequest(
-            f"Two datasets have one name, or tables of one name: {', '.join(twice)}.",
-            hint="A name is a folder: give each dataset and each table its own.",
-        )
+        raise import_refused(name, error) from error
 
 
 def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
@@ -145,7 +176,7 @@ def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
     def add(dataset: Dataset) -> None:
         if dataset.name not in reached:
             reached.add(dataset.name)
-            for other in (each for each in datasets if _reads(dataset) & _names(each)):
+            for other in (each for each in datasets if reads_of(dataset) & names_of(each)):
                 add(other)
             found.append(dataset)
 
@@ -167,25 +198,9 @@ def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:
 
 
 def _read_each_other(one: Dataset, other: Dataset) -> bool:
-    return bool(_reads(one) & _names(other) or _reads(other) & _names(one))
-
-
-def _reads(dataset: Dataset) -> set[str]:
-    return {reads.table for step in dataset.steps for version in step.versions for reads in version.reads}
-
-
-def _names(dataset: Dataset) -> set[str]:
-    return {table.name for table in dataset.tables}
+    return bool(reads_of(one) & names_of(other) or reads_of(other) & names_of(one))
 
 
 def _require_one_beginning(chain: Sequence[Dataset]) -> None:
     if len({dataset.first_day for dataset in chain}) > 1:
-        begun = ", ".join(f"{dataset.name} on {dataset.first_day}" for dataset in chain)
-        raise InvalidRequest(
-            f"Datasets that read each other begin on different days: {begun}.",
-            hint="Give them the same first_day: one run carries a range through all of them.",
-        )
-
-
-def _unknown(kind: str, name: str, known: Collection[str]) -> InvalidRequest:
-    return InvalidRequest(f"There is no {kind} {name!r}.", hint=suggest_or_list(name, known, f"{kind.capitalize()}s"))
+        raise begins_elsewhere(chain)

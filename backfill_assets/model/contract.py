@@ -12,6 +12,7 @@ from functools import cache
 from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.declared_wrong import is_type, wrong_annotations
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
 """The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
@@ -111,9 +112,16 @@ def declared_types(contract: type[Contract]) -> dict[str, str]:
 
 @once
 def spark_types(contract: type[Contract]) -> dict[str, Any]:
-    """The Spark type of each column."""
-    annotations = get_type_hints(contract, include_extras=True)
-    return {name: _spark_type(annotations[name]) for name in contract.fields()}
+    """The Spark type of each column. Raises :class:`InvalidRequest` for an annotation that is none, with its line."""
+    columns = contract.fields()
+    try:
+        annotations = get_type_hints(contract, include_extras=True)
+        types = {name: _spark_type(annotations[name]) for name in columns}
+    except Exception as error:
+        raise wrong_annotations(contract, columns, _spark_type) or error from error
+    if not all(map(is_type, types.values())) and (wrong := wrong_annotations(contract, columns, _spark_type)):
+        raise wrong
+    return types
 
 
 def is_list(kind: Any) -> bool:

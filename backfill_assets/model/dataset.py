@@ -85,13 +85,15 @@ class Mistake:
     hint: str = ""
 
 
-def require_sound(datasets: Sequence[Dataset], *, complete: bool = True) -> None:
-    """Raise :class:`InvalidRequest` with every mistake in ``datasets``.
+def require_sound(
+    datasets: Sequence[Dataset], *, among: Sequence[Dataset] | None = None, complete: bool = True
+) -> None:
+    """Raise :class:`InvalidRequest` with every mistake in ``datasets``, which are all, or are ``among`` others.
 
     Of datasets that are not ``complete``, names that may be those of another dataset's tables are left for later.
     """
     for dataset in datasets:
-        if mistakes := list(_Judge(dataset, datasets, complete=complete).mistakes()):
+        if mistakes := list(_Judge(dataset, among or datasets, complete=complete).mistakes()):
             raise _refusal(f"The dataset {dataset.name}", list(dict.fromkeys(mistakes)))
 
 

@@ -236,6 +236,12 @@ class LandedDataset:
         return f"quarantine_{self.name}"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Its own and those of its tables, also where it is declared wrong."""
+        made = (table.name for step in self._steps.values() for table in step.tables)
+        return (self.name, self.raw, self.bronze, self.quarantine, *made)
+
+    @property
     def source(self) -> Source:
         """What is landed, as the current class of a row says."""
         return self._source(self._current_row().contract)

@@ -62,5 +62,6 @@ def _named(word: str, catalog: Catalog, stale: Callable[[], Collection[str]]) ->
 def _tagged(tag: str, catalog: Catalog) -> Sequence[str]:
     known = tables_by_tag(catalog)
     if tag not in known:
+        catalog.refuse_left_out(tag)
         raise InvalidRequest(f"No table has the tag {tag!r}.", hint=suggest_or_list(tag, known, "Tags"))
     return known[tag]

@@ -99,6 +99,7 @@ def _rebuild(table: Table) -> str:
     if table.layer == "raw":
         return (
             "Raw cannot be built again from landing, where each file counts once. Find out who wrote "
-            f"(backfill history {table.name}), then restore the published files: Foreign writes in docs/operations.md."
+            f"(backfill history {table.name}), then restore the published files: "
+            'backfill docs operations "Foreign writes"'
         )
     return "The sensor repairs builds the day again, and what is downstream; if it is off, launch them with force."

@@ -163,7 +163,7 @@ class RefreshBuild(RawWriter):
             if pin.states[TableDay(self.table.name, day)].physical != fingerprints.physical(active.get(day, ())):
                 raise PublicationRefused(
                     f"{self.table.name} {day} is not what was published: no row is taken from there.",
-                    hint="See Foreign writes in docs/operations.md, then run this again.",
+                    hint='backfill docs operations "Foreign writes" says what to do. Then run this again.',
                 )
 
     # ------------------------------------------------------------------ append

@@ -46,6 +46,7 @@ from backfill_assets.text import format_ranges
 
 _FIGURES = ("rows", "checksum", "content_hash_sum")
 Landed = dict[LandedFile, Source]
+_FOREIGN = 'others have written to it: backfill docs operations "Foreign writes"'
 _ROW = ["day", "source_file", "source_line", "content_hash"]
 """What tells a received row from all others: after a refresh, two of them can have one line."""
 
@@ -134,7 +135,7 @@ class RestoreBuild(RawWriter):
         state = pin.states.get(TableDay(name, day))
         content = state.content_of(file.path for file in files) if state else None
         if content is None:
-            return LostDay(day, {}, lost, problems=("others have written to it: Foreign writes in operations.md",))
+            return LostDay(day, {}, lost, problems=(_FOREIGN,))
         brought = [each for each in made if each.before_of(name, day)]
         parts = lost_rows.parts_of(brought, name, day)
         there = [each for file in files for each in lost_rows.with_parts(file, parts, is_lost)]

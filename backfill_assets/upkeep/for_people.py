@@ -65,8 +65,8 @@ def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str,
 
 
 _RESTORE = (
-    "put the published files back, see Foreign writes in docs/operations.md; landed files count once, so it cannot be "
-    "built again"
+    'put the published files back, see backfill docs operations "Foreign writes"; landed files count once, so it '
+    "cannot be built again"
 )
 _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +15,9 @@ import pytest
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.catalog import chains, discover
+from backfill_assets.model.declaration import Reads
+from backfill_assets.model.left_out import sound_datasets
+from backfill_assets.model.selection import select
 
 
 def test_a_chain_has_all_that_its_datasets_read() -> None:
@@ -71,6 +76,11 @@ class Thing(Contract):
     made_on: T.DateType = Field(event_day=True, description="When.")
     sent_at: T.TimestampType = Field(version=True, description="When it was sent.")
 """
+WITHOUT_FIELD = """
+from backfill_assets.model.contract import Contract
+class Thing(Contract):
+    thing: str = "no field"
+"""
 READER = """
 from pyspark.sql import types as T
 from backfill_assets.model.contract import Contract, Field
@@ -124,16 +134,102 @@ def test_a_dataset_comes_after_what_it_reads(package: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import nothing", r"things_declared.broken cannot be imported: ModuleNotFoundError: .*\(.*broken.py, line 1"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
+        (
+            "import nothing",
+            r"broken.py, line 1: things_declared.broken cannot be imported: ModuleNotFoundError: No module",
+        ),
+        ("1 / 0", "broken.py, line 1: .*ZeroDivisionError: division by zero"),
         ("def", r"SyntaxError: .*\(broken.py, line 1\)\.\n"),
+        ("Decimal(1)", r"NameError: name 'Decimal' is not defined\.\n  -> Add: from decimal import Decimal"),
+        ("from datetime import dates", r"ImportError: .*\n  -> Did you mean date\?"),
+        (WITHOUT_FIELD, r"broken.py, line 3: The contract Thing declares thing without Field"),
     ],
 )
-def test_a_module_that_fails_is_named(package: ModuleType, text: str, words: str) -> None:
-    """A command says which file it is, and what is wrong in it."""
+def test_a_module_that_fails_is_left_out_by_name(package: ModuleType, text: str, words: str) -> None:
+    """A person is told which file it is, and what is wrong in it; the others are worked with."""
     declare(package, "ants", broken=text)
-    with pytest.raises(InvalidRequest, match=words):
+    found = discover(package)
+    (gone,) = found.left_out
+    assert gone.what == "things_declared.broken" and re.search(words, str(gone.error))
+    assert [each.name for each in found.datasets] == ["ants"]
+
+
+def test_where_nothing_is_sound_it_is_an_error(package: ModuleType) -> None:
+    declare(package, broken="1 / 0")
+    with pytest.raises(InvalidRequest, match="ZeroDivisionError"):
         discover(package)
+    declare(package, worse="import nothing")
+    with pytest.raises(InvalidRequest, match=r"(?s)Nothing is declared soundly:.*ZeroDivisionError.*No module"):
+        discover(package)
+
+
+@pytest.mark.parametrize("broken", ["T.StrinType", "StringType"])
+def test_its_names_lead_to_what_is_wrong(package: ModuleType, broken: str) -> None:
+    """Also where its module could not even be imported: they are read from its text."""
+    declare(package, "bees", ants=MODULE.format(name="ants").replace("T.StringType", broken))
+    found = discover(package)
+    asked: list[Callable[[], object]] = [partial(found.dataset, "ants"), partial(select, ["tag:ants"], found, list)]
+    asked += [partial(found.table, f"{layer}_ants") for layer in ("raw", "bronze", "quarantine")]
+    for ask in asked:
+        with pytest.raises(InvalidRequest, match=r"ants.py, line 14"):
+            ask()
+    with pytest.raises(InvalidRequest, match=r"no table 'raw_aunts'.*\n.*is left out: .*ants.py, line 14"):
+        found.table("raw_aunts")
+
+
+POSTPONED = "from __future__ import annotations\n"
+
+
+def test_what_reads_it_is_left_out_and_the_rest_of_its_dataset_is_not(package: ModuleType) -> None:
+    """Its declaration is wrong where it is read, not where it is imported: so the reader can be."""
+    wrong = POSTPONED + MODULE.format(name="zebras").replace("T.StringType", "T.StrinType")
+    declare(package, "ants", "bees", zebras=wrong, reports=READER)
+    found = discover(package)
+    assert {each.what: each.names for each in found.left_out} == {
+        "the dataset zebras": {"zebras", "raw_zebras", "bronze_zebras", "quarantine_zebras"},
+        "report_ants": {"report_ants"},
+    }
+    landed = {f"{layer}_{name}" for layer in ("raw", "bronze", "quarantine") for name in ("ants", "bees")}
+    assert {*found.table_names} == landed
+    with pytest.raises(
+        InvalidRequest, match=r"report_ants reads bronze_zebras, which is left out: .*zebras.py, line 1"
+    ):
+        found.step("report_ants")
+
+
+def test_a_module_that_imports_one_that_fails_says_so(package: ModuleType) -> None:
+    declare(package, "ants", zebras="1 / 0", reports=READER)
+    left = {each.what: str(each.error) for each in discover(package).left_out}
+    assert re.search(
+        r"reports cannot be imported: it imports things_declared.zebras, which .*by zero",
+        left["things_declared.reports"],
+    )
+
+
+def test_a_dataset_that_begins_on_another_day_than_what_it_reads_is_left_out(package: ModuleType) -> None:
+    later = MODULE.format(name="ants").replace("date(2020", "date(2021")
+    declare(package, "bees", "zebras", ants=later, reports=READER)
+    found = discover(package)
+    assert [each.name for each in found.datasets] == ["bees", "zebras"] and len(chains(found.datasets)) == 2
+    with pytest.raises(InvalidRequest, match="zebras on 2020-01-01, ants on 2021-01-01"):
+        found.dataset("ants")
+
+
+def test_tables_that_are_made_of_each_other_are_left_out() -> None:
+    """Neither can be built first; all else is."""
+    sea, rates = CATALOG.dataset("sea_temperatures"), CATALOG.dataset("fx_rates")
+    bronze = rates.steps[-1]
+    read_back = replace(bronze.versions[-1], reads=(*bronze.versions[-1].reads, Reads("report_sea_temperature")))
+    report = sea.steps[-1]
+    reads = (*report.versions[-1].reads, Reads("bronze_fx_rates"))
+    circle = [
+        replace(rates, steps=(*rates.steps[:-1], replace(bronze, versions=(read_back,), current=read_back.name))),
+        replace(sea, steps=(*sea.steps[:-1], replace(report, versions=(replace(report.versions[-1], reads=reads),)))),
+    ]
+    found, gone = sound_datasets([*circle, CATALOG.dataset("products")])
+    assert [each.name for each in found] == ["products"]
+    assert {each.what for each in gone} == {"the dataset fx_rates", "the dataset sea_temperatures"}
+    assert "made of each other" in str(gone[0])
 
 
 def test_a_copy_with_the_old_name_is_refused(package: ModuleType) -> None:

@@ -214,7 +214,7 @@ def test_a_day_that_others_wrote_to_is_left_to_a_person(sales: Workshop) -> None
     write_deltalake(str(uri), foreign, mode="append")
     delete(*holding(sales, LATE))
     there = files(sales, FIRST)
-    with pytest.raises(RowsLost, match=r"others have written to it: Foreign writes"):
+    with pytest.raises(RowsLost, match=r'others have written to it: backfill docs operations "Foreign writes"'):
         restore(sales)
     assert files(sales, FIRST) == there
 

@@ -137,7 +137,7 @@ def test_a_project_of_ones_own_is_built_published_planned_and_undone(fresh: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shop"]
     typed = "\n".join(line for line in said if line.startswith("  ")).replace("pip install", f"{UV} pip install")
     seen = project("bash", "-euc", typed)
-    assert "2 passed" in seen and "12.50" in seen
+    assert "3 passed" in seen and "12.50" in seen
     project = Project(tmp_path / "shop", fresh)
     project("dagster", "definitions", "validate")
     project.land(DAY, "b", ("2", "7.50"))

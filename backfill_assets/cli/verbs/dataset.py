@@ -65,7 +65,10 @@ def _new_module_in(name: str) -> Path:
     """The folder of the package of datasets. Raises :class:`InvalidRequest` if NAME is taken, or cannot be a module."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InvalidRequest(f"{name!r} cannot be the name of a dataset.", hint="Write it like sea_temperatures.")
-    taken = {each.name for each in current_catalog().datasets} | {*current_catalog().table_names}
+    catalog = current_catalog()
+    taken = {*(each.name for each in catalog.datasets), *catalog.table_names}.union(
+        *(e.names for e in catalog.left_out)
+    )
     package = current_settings().datasets
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:

@@ -36,7 +36,6 @@ _DAGSTER = "dagster.yaml"
 _DAY = "2026-01-05"
 _ORDER = f'{{"entry_id": "1", "happened_at": "{_DAY}T10:00:00Z", "amount": "12.50", "sent_at": "{_DAY}T10:00:00Z"}}'
 _BUILD = (
-    "python -m backfill_assets.spark.jars",
     "backfill doctor",
     f"mkdir -p .data/landing/orders/{_DAY}",
     f"echo '{_ORDER}' | gzip > .data/landing/orders/{_DAY}/a.jsonl.gz",

@@ -174,6 +174,8 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
         source = current_catalog().step(table).source
         return landed_source(zone, storage, source.name, table) if source else LandedSource()
 
+    for gone in current_catalog().left_out:
+        report_step(f"{gone} {gone.error.hint or ''}".rstrip())
     observed, declared = observe_each(storage, current_catalog().table_names), current_catalog().steps
     observed.require_decided(declared, asked.tables)
     for each in observed.unreadable.values():

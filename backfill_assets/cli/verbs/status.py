@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from backfill_assets.cli.campaigns import campaign_run, say_campaign
@@ -35,6 +37,8 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
     the reasons of rejected rows, and Spark is not started. The exit code is 0 for every status,
     and 1 if a named table cannot be read; all others are shown.
 
+    Datasets that are declared wrong are left out, and named with what is wrong; all others are shown.
+
     Files that have landed and that raw has not taken in are counted in a line of their own.
 
     A day may pass its gates and lack rows, those that were rejected: the worst day of each source is named. A timeline
@@ -49,13 +53,14 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
     from backfill_assets.landing.zone import LandingZone
 
     chosen = tables_meant(tables)
-    publisher, steps = open_publisher(), current_catalog().steps
+    publisher, catalog = open_publisher(), current_catalog()
+    steps = catalog.steps
     with awaited("Reading the logs"):
         if on is None:
             found = look_at_main(publisher.storage, steps, chosen, days, LandingZone(current_settings().landing))
         else:
             found = look_at_timeline(publisher, on, steps, chosen, days)
-    say_answer(status_answer(found))
+    say_answer(status_answer(replace(found, left_out=catalog.left_out)))
     if not found.observed.unreadable.keys().isdisjoint(chosen):
         ctx.exit(1)
 

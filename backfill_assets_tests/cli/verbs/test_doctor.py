@@ -147,7 +147,7 @@ def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Setti
     home.token_key_file.write_text("the key of another machine")
     named = machine.examine(home, lambda: CATALOG)["token key"]
     assert named.verdict == "fail" and "another token key" in named.found
-    assert str(home.token_key_file) in named.found and "docs/operations.md" in named.next_step
+    assert str(home.token_key_file) in named.found and "backfill docs operations" in named.next_step
     home.token_key_file.unlink()
     named = machine.examine(home, lambda: CATALOG)["token key"]
     assert named.verdict == "fail" and "There is no token key" in named.found
