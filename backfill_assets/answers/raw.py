@@ -31,7 +31,7 @@ from backfill_assets.state.boundaries import DaysBoundary, RawBoundary, versions
 from backfill_assets.state.positions import is_raw, table_boundaries
 from backfill_assets.state.view import View, find_moment
 from backfill_assets.stream.lease import HeldEvents
-from backfill_assets.text import format_first, format_range
+from backfill_assets.text import format_count, format_first, format_range
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_ROWS, _MOST_NAMED = 10, 5
@@ -211,14 +211,22 @@ def refresh_answer(found: RefreshResult) -> Answer:
         Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)]),
         Grid("rows", ("event day", "added", "deleted"), rows),
     )
+    otherwise = [Line(_READ_OTHERWISE.format(format_count(found.read_otherwise, "row")), Tone.WARN)]
+    found_out = (*grids, *(otherwise if found.read_otherwise else ()))
     published = Fact("publication", Id(found.publication))
     if found.publication:
         stale = Fact("stale now", Days.of(sorted(found.rows)))
         undo = f"backfill rollback {found.publication}"
-        return Answer(parts=(*grids, published, stale), next=("backfill status", undo))
+        return Answer(parts=(*found_out, published, stale), next=("backfill status", undo))
     would_change = found.dry_run and (found.rows or any(each.differs for each in found.files))
     nothing = Line("Raw has just what the source has: nothing was appended.")
-    return Answer(parts=(*grids, NOT_DONE if would_change else nothing, published))
+    return Answer(parts=(*found_out, NOT_DONE if would_change else nothing, published))
+
+
+_READ_OTHERWISE = (
+    "{} of files that have not changed: read otherwise now than when raw took them in. A number without quotes is "
+    "what its digits say, and was a 64-bit float."
+)
 
 
 def _files(found: ArrivalFiles) -> Sequence[object]:

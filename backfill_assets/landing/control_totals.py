@@ -6,9 +6,7 @@ fields. It is compared with the files themselves; that raw has all of their line
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Collection, Iterable, Iterator
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -16,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from pydantic import ValidationError
 
 from backfill_assets.errors import SourceUnreadable
+from backfill_assets.landing.line_reader import lines_of
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.quality.deliveries import Totals
 
@@ -46,19 +45,15 @@ def landed(zone: LandingZone, files: Iterable[str], fields: Collection[str]) -> 
     Raises :class:`SourceUnreadable` for a file that is damaged or gone.
     """
     rows, sums = 0, dict.fromkeys(fields, Decimal(0))
-    for path in files:
-        try:
-            with gzip.open(zone.locate(path)) as lines:
-                for line in filter(bytes.strip, lines):
-                    rows += 1
-                    for name, value in _numbers(line, fields) if fields else ():
-                        sums[name] += value
-        except (OSError, EOFError, zlib.error) as error:
-            raise SourceUnreadable(f"{path} cannot be read: {error}.", hint="Land the whole file again.") from error
+    for batch in (batch for path in files for batch in lines_of(zone.locate(path), path, date.min)):
+        rows += len(batch)
+        for line in batch["value"].to_pylist() if fields else ():
+            for name, value in _numbers(line, fields):
+                sums[name] += value
     return Totals(rows=rows, sums=sums)
 
 
-def _numbers(line: bytes, fields: Collection[str]) -> Iterator[tuple[str, Decimal]]:
+def _numbers(line: str, fields: Collection[str]) -> Iterator[tuple[str, Decimal]]:
     try:
         values = json.loads(line, parse_float=str)
     except ValueError:

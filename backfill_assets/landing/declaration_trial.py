@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +23,7 @@ from backfill_assets.lakehouse.rows import rows_of_main_files, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.landing_files import LandingFile, landing_job
+from backfill_assets.landing.line_reader import lines_of
 from backfill_assets.landing.quarantine import Group, grouped
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.checks import struct_type
@@ -128,17 +127,17 @@ def check_file(
     ``find`` gives a table by its name; ``progress`` hears which is judged. Raises :class:`SourceUnreadable` when
     nothing has landed.
     """
-    file = first_file(landing, source)
+    day, file = first_file(landing, source)
     with TemporaryDirectory(prefix="backfill-check-") as folder:
         progress(f"reading {file}")
-        path, whole = _first_lines(landing.locate(file), Path(folder) / file)
+        path = landing.locate(file)
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
         written, table = _Written(Storage(f"{folder}/lakehouse")), _raw_step(dataset, source).tables[0]
-        landed = LandingFile(str(path), file, date.fromisoformat(path.parent.name), path.stat().st_size)
+        landed = LandingFile(str(path), file, day, path.stat().st_size, MOST_LINES)
         raw = written.landed(spark, table, source, landed, str(key))
         judged = _judge_rows(written, spark, dataset, source, raw, find, progress)
-        return replace(judged, file=file, whole=whole)
+        return replace(judged, file=file, whole=not _is_longer(path))
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -147,16 +146,16 @@ def prepare_for_few_rows(spark: SparkSession) -> None:
         spark.conf.set(name, value)
 
 
-def first_file(landing: LandingZone, source: Source) -> str:
-    """The path of the first landed file of ``source`` that has a line; raises :class:`SourceUnreadable` without one."""
-    for path in chain.from_iterable(landing.paths(source.name).values()):
+def first_file(landing: LandingZone, source: Source) -> tuple[date, str]:
+    """The first landed file of ``source`` that has a line, with its arrival day; raises :class:`SourceUnreadable`
+    without one."""
+    for day, path in ((day, path) for day, paths in landing.paths(source.name).items() for path in paths):
         landing.verify_readable(path)
-        with gzip.open(landing.locate(path)) as lines:
-            if any(line.strip() for line in lines):
-                return path
+        if any(lines_of(landing.locate(path), path, day)):
+            return day, path
     raise SourceUnreadable(
         f"No line has landed for {source.name} in {landing.root}.",
-        hint=f"Land gzipped JSON lines as {source.name}/YYYY-MM-DD/NAME.jsonl.gz, then check again.",
+        hint=f"Land JSON lines as {source.name}/YYYY-MM-DD/NAME.jsonl.gz, then check again.",
     )
 
 
@@ -200,15 +199,13 @@ def _differences(where: str, table: Table, given: Sequence[tuple[str, str]] | No
         yield f"{where}: {table.name} has its columns in another order: {', '.join(name for name, _ in declared)}."
 
 
-def _first_lines(landed: Path, copy: Path) -> tuple[Path, bool]:
-    """The file itself, or a copy of its first lines under the same name if it is long."""
-    with gzip.open(landed) as lines:
-        if next(islice(lines, MOST_LINES, None), None) is None:
-            return landed, True
-    copy.parent.mkdir(parents=True)
-    with gzip.open(landed) as lines, gzip.open(copy, "wb") as first:
-        first.writelines(islice(lines, MOST_LINES))
-    return copy, False
+def _is_longer(path: Path) -> bool:
+    left = MOST_LINES
+    for batch in lines_of(path, "", date.min):
+        left -= len(batch)
+        if left < 0:
+            return True
+    return False
 
 
 @dataclass(frozen=True)

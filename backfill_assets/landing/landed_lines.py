@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.landing.line_reader import lines_of
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
 
@@ -79,17 +79,19 @@ def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: raw[column] for name, column in columns.items()} | rescued
 
 
-def _line(path: Path, number: int) -> bytes:
-    """No bytes where the line cannot be read any more: the file may have changed since."""
+def _line(path: Path, number: int) -> str:
+    """No text where the line cannot be read any more: the file may have changed since."""
     try:
-        with gzip.open(path) as lines:
-            return next(islice(lines, number - 1, None), b"")
-    except (OSError, EOFError, zlib.error):
-        return b""
+        for batch in lines_of(path, "", date.min):
+            if number in (numbers := batch["source_line"].to_pylist()):
+                return str(batch["value"][numbers.index(number)])
+    except SourceUnreadable:
+        pass
+    return ""
 
 
-def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """Written anew from its fields. Of a source with personal fields, they and the unknown ones are as in raw."""
+def _mask(line: str, source: Source, raw: Mapping[str, Any]) -> str | None:
+    """As it landed. Of a source with personal fields it is written anew: they and the unknown ones are as in raw."""
     try:
         fields = json.loads(line)
     except ValueError:
@@ -97,6 +99,6 @@ def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
     if not isinstance(fields, dict):
         return None
     if not source.personal_fields:
-        return json.dumps(fields, ensure_ascii=False)
+        return line.strip()
     kept = _kept(source, raw)
     return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)

@@ -41,6 +41,8 @@ class LandingFile(NamedTuple):
     source_file: str
     arrival_day: date
     size: int
+    most: int | None = None
+    """No more lines are read of it."""
 
 
 def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile]:
@@ -82,10 +84,21 @@ class LinesQuery:
 def _lines(files: Iterable[LandingFile], unreadable: list[SourceUnreadable]) -> Iterator[pa.RecordBatch]:
     try:
         for file in files:
-            yield from lines_of(Path(file.path), file.source_file, file.arrival_day)
+            yield from _first(lines_of(Path(file.path), file.source_file, file.arrival_day), file.most)
     except SourceUnreadable as error:
         unreadable.append(error)
         raise
+
+
+def _first(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
+    if most is None:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch[:most]
+        most -= len(batch)
+        if most <= 0:
+            return
 
 
 def lines_query(source: Source, token_key_file: str, table: Table | None = None) -> LinesQuery:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Iterable, Iterator
 from datetime import date
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.errors import SourceUnreadable
+from backfill_assets.landing.compressed import content_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,21 +30,19 @@ LINES = pa.schema(
 """What is known of a line before it is read."""
 AT_ONCE = 1 << 22
 """Bytes of text: so much, or one line that is longer, makes a batch. A few times as much is in memory."""
-_COMPRESSED = 1 << 18
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _END = b"\n"
 _LONGEST = (1 << 31) - 1
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def lines_of(path: Path, source_file: str, arrival_day: date) -> Iterator[pa.RecordBatch]:
-    """The lines of the gzipped file at ``path`` in :data:`LINES`.
+    """The lines of the file at ``path``, plain or compressed, in :data:`LINES`.
 
     A line ends at a line feed only; the last one may lack it. Blank lines count and are left out. Of a line that is no
     UTF-8 its bytes are kept, as base64. Raises :class:`SourceUnreadable` for a file that is gone, cut off or damaged.
     """
     before = 0
-    for text in _whole_lines(_without_mark(_decompressed(path))):
+    for text in _whole_lines(_without_mark(content_of(path))):
         ends = _ends(text)
         yield from _batch(_values(text, ends), before, source_file, arrival_day)
         before += len(ends)
@@ -128,46 +126,3 @@ def _not_blank(values: pa.Array) -> pa.Array | None:
     if not pc.any(doubtful).as_py():
         return None
     return pc.or_(pc.invert(doubtful), pc.not_equal(pc.utf8_ltrim(values, " \t\r"), ""))
-
-
-# ------------------------------------------------------------------ gzip
-
-
-def _decompressed(path: Path) -> Iterator[bytes]:
-    """The content of a gzipped file of any number of members, in parts; a file without any byte has none."""
-    member: Any = zlib.decompressobj(_GZIP_WINDOW)
-    within = False
-    for compressed in _read(path):
-        left, more = compressed, False
-        while left or more:
-            if member.eof:
-                member = zlib.decompressobj(_GZIP_WINDOW)
-            part = _inflated(member, left, path)
-            yield part
-            left = member.unconsumed_tail or member.unused_data
-            within = not member.eof
-            # All of the input may be read while there is more to come of it.
-            more = within and len(part) == AT_ONCE
-    if within:
-        raise _unreadable(path, "truncated gzip, it ends before the end of its data")
-
-
-def _inflated(member: Any, compressed: bytes, path: Path) -> bytes:
-    try:
-        return bytes(member.decompress(compressed, AT_ONCE))
-    except zlib.error as error:
-        raise _unreadable(path, f"undecodable gzip ({error})") from error
-
-
-def _read(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as stream:
-            yield from iter(lambda: stream.read(_COMPRESSED), b"")
-    except OSError as error:
-        raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _unreadable(path: Path, problem: str) -> SourceUnreadable:
-    return SourceUnreadable(
-        f"{path}: {problem}.", hint="Land the whole file again, or move it out of the landing zone."
-    )

@@ -1,8 +1,9 @@
 r"""Lines that are more than one object of plain values: what Spark's JSON reads of them, as such an object. Pure.
 
 Spark reads more than JSON: texts between single quotes, ``NaN``, halves of surrogate pairs. It keeps a value that is no
-text as the JSON that stands for it, and writes decimals as Java does. Raw rows that landed when Spark read them are
-compared with the same lines read again, so all of this stays.
+text as the JSON that stands for it. Raw rows that landed when Spark read them are compared with the same lines read
+again, so all of this stays. But for one thing: a number with a point or an exponent is what its digits say. Spark read
+it as a 64-bit float, which loses digits, and gave an exponent to what is less than 0.001 or more than 10,000,000.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from math import isinf
 from typing import Any
 
 _ESCAPED = r"\\(?:[\"'\\/bfnrt]|u[0-9a-fA-F]{4})"
@@ -31,7 +31,7 @@ _TO_ESCAPE = re.compile(r'[\x00-\x1f"\\\ud800-\udfff\U00010000-\U0010ffff]')
 _WRITTEN = {**{sign: f"\\{letter}" for letter, sign in _MEANT.items()}, '"': '\\"', "\\": "\\\\"}
 _HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 _CLOSING = {"{": "}", "[": "]"}
-_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+_MOST_DIGITS, _LONGEST_EXPONENT = 38, 20
 Fields = dict[str, str | None]
 
 
@@ -193,24 +193,26 @@ def _escaped(sign: str) -> str:
 
 
 def _decimal(digits: str) -> str:
-    """As Java writes the 64-bit float that ``digits`` are read as."""
-    number = float(digits)
-    if isinf(number):
-        return _endless(f"{number:+}")
-    positional = number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW
-    return repr(number) if positional else _with_exponent(number)
+    """The number that ``digits`` are, to the last of them: with a point and one digit behind it at least.
 
-
-def _with_exponent(number: float) -> str:
-    """The least number of digits that are read as ``number``, two of them at least."""
-    at_least = f"{number:.1e}"
-    shortest = at_least if float(at_least) == number else f"{number:.{_digits(number) - 1}e}"
-    mantissa, exponent = shortest.split("e")
-    return f"{mantissa}E{int(exponent)}"
-
-
-def _digits(number: float) -> int:
-    return next(count for count in range(1, 18) if float(f"{number:.{count - 1}e}") == number)
+    It is written as the least digits that Java would write for such a number, but never through a 64-bit float; and
+    without an exponent, which no landed decimal may have, as long as a ``decimal`` can hold it.
+    """
+    mantissa, _, exponent = digits.lower().partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.removeprefix("-").partition(".")
+    written = (whole + fraction).lstrip("0")
+    if not written:
+        return f"{sign}0.0"
+    if len(exponent) > _LONGEST_EXPONENT:
+        return digits
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(written))
+    written = written.rstrip("0")
+    if not -_MOST_DIGITS < point <= _MOST_DIGITS:
+        return f"{sign}{written[0]}.{written[1:] or '0'}E{point - 1}"
+    written = written.rjust(len(written) - point + 1, "0") if point < 1 else written.ljust(point + 1, "0")
+    point = max(point, 1)
+    return f"{sign}{written[:point]}.{written[point:]}"
 
 
 def _endless(word: str) -> str:

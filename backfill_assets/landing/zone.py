@@ -1,8 +1,9 @@
 """The landing zone: where source systems leave files, one folder an arrival day.
 
-``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``. Names that start with ``.`` or ``_`` and names that end in ``.tmp``
-or ``.part`` are unfinished or private and ignored. Anything else that is not in its place is left out and reported by
-name: a folder that is silently skipped is lost data, and a stray file is no reason to stop a day.
+``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or another one of :data:`ENDINGS`. Names that start with ``.`` or
+``_`` and names that end in ``.tmp`` or ``.part`` are unfinished or private and ignored. Anything else that is not in
+its place is left out and reported by name: a folder that is silently skipped is lost data, and a stray file is no
+reason to stop a day.
 
 Which of them main has not taken in yet is known by their names, without reading them.
 """
@@ -12,28 +13,30 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 from backfill_assets.days import day_or_none
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.compressed import COMPRESSIONS, first_problem, opened
 from backfill_assets.text import format_first
 
 SUFFIX = ".jsonl.gz"
+"""How the names of most landed files end."""
+ENDINGS = (
+    *(f"{kind}{compression}" for kind in (".jsonl", ".ndjson", ".json") for compression in COMPRESSIONS),
+    *(".jsonl", ".ndjson"),
+)
+"""A plain ``.json`` is left out: it is one value of many lines as often as not."""
 DayDelivery = Literal["missing", "empty", "landed"]
 
 _SOURCE = re.compile(r"[a-z][a-z0-9_]*")
-_CHUNK = 1 << 16
 _MOST_NAMED = 5
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 def position_id(source: str, path: str) -> str:
@@ -139,9 +142,11 @@ class LandingZone:
             raise changed_file(file)
 
     def verify_readable(self, path: str) -> None:
-        """Raise, with the byte offset, if ``path`` is not whole gzip to its last byte; no bytes at all is zero rows."""
-        with _open(self.locate(path)) as stream:
-            problem = _first_gzip_problem(stream)
+        """Raise, with the byte, if ``path`` is compressed and not whole to its last byte. No bytes at all are no rows.
+
+        A plain file that was cut off cannot be told from a whole one.
+        """
+        problem = first_problem(self.locate(path))
         if problem:
             raise SourceUnreadable(
                 f"{path}: {problem}.",
@@ -242,49 +247,12 @@ def _day_of(entry: os.DirEntry[str]) -> date | None:
 
 
 def _is_data(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(SUFFIX) and (entry.is_file() or entry.is_symlink())
+    return entry.name.endswith(ENDINGS) and (entry.is_file() or entry.is_symlink())
 
 
 def _size_and_sha256(path: Path) -> tuple[int, str]:
-    with _open(path) as stream:
+    with opened(path) as stream:
         return os.fstat(stream.fileno()).st_size, hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BufferedReader]:
-    """Reads a file that may be gone since it was listed."""
-    try:
-        with path.open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _first_gzip_problem(stream: BinaryIO) -> str | None:
-    """What is wrong with a gzip stream of one or more members, or None; reads it once, in bounded memory."""
-    member, in_member, offset = zlib.decompressobj(_GZIP_WINDOW), False, 0
-    while chunk := stream.read(_CHUNK):
-        while chunk:
-            before = member.copy()
-            try:
-                member.decompress(chunk)
-            except zlib.error:
-                return f"undecodable gzip at byte {offset + _good_bytes(before, chunk)}"
-            in_member = not member.eof
-            offset += len(chunk) - len(member.unused_data)
-            chunk = member.unused_data
-            if member.eof:
-                member = zlib.decompressobj(_GZIP_WINDOW)
-    return f"truncated gzip, it ends at byte {offset} before the end of its data" if in_member else None
-
-
-def _good_bytes(member: zlib._Decompress, chunk: bytes) -> int:
-    for position in range(len(chunk)):
-        try:
-            member.decompress(chunk[position : position + 1])
-        except zlib.error:
-            return position
-    return len(chunk)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,15 @@ Rows of days whose possible event days were declared anew are compared, too: wit
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.timelines import Timeline
 
 
+_ROWS_AT_ONCE = 100_000
 RowCounts = Mapping[date, tuple[int, int]]
 """Rows that are added and deleted, by event day."""
 
@@ -54,6 +58,8 @@ class RefreshResult:
     publication: str = ""
     """Empty if nothing was published."""
     dry_run: bool = False
+    read_otherwise: int = 0
+    """Of these rows, those of unchanged files: they are read otherwise now than when raw took them in."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,11 @@ class Compared:
     def to_read(self) -> list[LandedFile]:
         return [file for each in self.different for file in each.files]
 
+    @property
+    def unchanged(self) -> list[str]:
+        """The paths of those that are read again only because others of their day differ."""
+        return [file.path for each in self.different for file in each.unchanged]
+
 
 @dataclass
 class RefreshBuild(RawWriter):
@@ -85,6 +96,8 @@ class RefreshBuild(RawWriter):
 
     What differs is computed anew with each look: rows that were staged against another state of raw are not used.
     """
+
+    read_otherwise: int = 0
 
     # ------------------------------------------------------------------ what is asked for
 
@@ -94,7 +107,8 @@ class RefreshBuild(RawWriter):
         if not found.differs:
             return RefreshResult(found.files, dry_run=True)
         with errors_of_workers():
-            return RefreshResult(found.files, count_rows(self.difference(found)[0]), dry_run=True)
+            counts, otherwise = count_rows(self.difference(found)[0], found.unchanged)
+        return RefreshResult(found.files, counts, dry_run=True, read_otherwise=otherwise)
 
     def run_days(self, days: Sequence[date]) -> RefreshResult:
         """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
@@ -116,7 +130,7 @@ class RefreshBuild(RawWriter):
         for day, each in done.days.items():
             of = each.content.metrics
             rows[day] = int(of.get("received") or 0), int(of.get(DELETED) or 0)
-        return RefreshResult(looked[-1].files, rows, done.publication)
+        return RefreshResult(looked[-1].files, rows, done.publication, read_otherwise=self.read_otherwise)
 
     # ------------------------------------------------------------------ compare
 
@@ -184,7 +198,9 @@ class RefreshBuild(RawWriter):
         compares = f"{self.table.name}: Spark compares {format_ranges(days)} with raw"
         with waiting(self.progress, compares), errors_of_workers():
             rows, made_of = self.difference(found)
-            stage(rows, timeline, {}, table=self.table, other_days=True)
+            files = stage(rows, timeline, {}, table=self.table, other_days=True)
+        staged = [f"{timeline.path}/{file.path}" for file in files]
+        self.read_otherwise = count_read_otherwise(self.lake.storage, staged, found.unchanged)
         for file in found.to_read:
             self.lake.landing.verify_unchanged(file)
         return made_of
@@ -250,11 +266,29 @@ def row_difference(source: DataFrame, standing: DataFrame) -> DataFrame:
     return added.unionByName(as_deletions(gone)).repartition("day")
 
 
-def count_rows(difference: DataFrame) -> RowCounts:
-    """How many rows a difference adds and deletes. Runs Spark."""
-    deletes = F.col("record_kind") == DELETION
-    by_day = difference.groupBy("day").agg(F.count_if(~deletes).alias("added"), F.count_if(deletes).alias("deleted"))
-    return {row["day"]: (row["added"], row["deleted"]) for row in by_day.collect()}
+def count_rows(difference: DataFrame, unchanged: Collection[str]) -> tuple[RowCounts, int]:
+    """How many rows a difference adds and deletes, and how many of ``unchanged`` files do both. Runs Spark."""
+    deletes, as_landed = F.col("record_kind") == DELETION, F.col("source_file").isin(list(unchanged))
+    counts = (
+        F.count_if(~deletes),
+        F.count_if(deletes),
+        F.count_if(as_landed & ~deletes),
+        F.count_if(as_landed & deletes),
+    )
+    by_day = [tuple(row) for row in difference.groupBy("day").agg(*counts).collect()]
+    otherwise = sum(min(added, deleted) for *_, added, deleted in by_day)
+    return {day: (added, deleted) for day, added, deleted, *_ in by_day}, otherwise
+
+
+def count_read_otherwise(storage: Storage, staged: Iterable[str], unchanged: Collection[str]) -> int:
+    """How many rows of ``unchanged`` files the ``staged`` files of a difference delete and add on the same day."""
+    counts: Counter[tuple[str, bool]] = Counter()
+    files = pa.array(unchanged, pa.string())
+    for path in staged if unchanged else ():
+        for batch in storage.parquet_batches(path, _ROWS_AT_ONCE, ("source_file", "record_kind")):
+            deletes = pc.equal(batch["record_kind"].filter(pc.is_in(batch["source_file"], files)), DELETION)
+            counts.update((path, each) for each in deletes.to_pylist())
+    return sum(min(counts[path, True], counts[path, False]) for path in {path for path, _ in counts})
 
 
 def _sign() -> Column:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.landing.zone import SUFFIX, LandedFile, files_taken_in
+from backfill_assets.landing.zone import ENDINGS, LandedFile, files_taken_in
 from backfill_assets.rebuild.ingest import from_landed_files
 from backfill_assets.rebuild.raw_change import RawChange
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
@@ -72,7 +72,8 @@ class LandingReading(Reading):
         self._read_files = Counter(Path(path).parent.name for path in taken_in)
         self._count_landed(sorted(self._read_files)[-_SHOWN_FOLDERS:])
         files = self.lake.spark().readStream.format("text").schema("value string")
-        return files.options(maxFilesPerTrigger=most, maxFileAge="36500d").load(f"{self.folder}/*/*{SUFFIX}")
+        names = f"*{{{','.join(ENDINGS)}}}"
+        return files.options(maxFilesPerTrigger=most, maxFileAge="36500d").load(f"{self.folder}/*/{names}")
 
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
         return self.take_in(checkpoint.landed_paths(number))
@@ -136,7 +137,9 @@ class LandingReading(Reading):
         return [path for path, stamp in self.left_out.items() if file_stamp(path) not in (None, stamp)]
 
     def _count_landed(self, days: Iterable[str]) -> None:
-        self._landed_files |= {day: sum(1 for _ in (self.folder / day).glob(f"*{SUFFIX}")) for day in days}
+        for day in days:
+            names = (path.name for path in (self.folder / day).glob("*"))
+            self._landed_files[day] = sum(1 for name in names if name.endswith(ENDINGS))
 
 
 def _require_bytes(file: LandedFile) -> None:

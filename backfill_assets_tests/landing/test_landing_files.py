@@ -20,7 +20,7 @@ import pytest
 from backfill_assets.errors import BackfillError, LakehouseUnusable, SourceUnreadable
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.sales import SALES
-from backfill_assets.landing import line_reader
+from backfill_assets.landing import compressed, line_reader
 from backfill_assets.landing.landing_files import LandingFile, files_in, landing_tasks, lines_query
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
@@ -179,16 +179,16 @@ NUMBERS = {
     "12345678901234567890": "12345678901234567890",
     "1.50": "1.5",
     "9999999.99": "9999999.99",
-    "12345678.90": "1.23456789E7",
-    "0.0001": "1.0E-4",
-    "0.12345678901234567890": "0.12345678901234568",
+    "12345678.90": "12345678.9",
+    "0.0001": "0.0001",
+    "0.12345678901234567890": "0.1234567890123456789",
     "true": "true",
     "null": None,
 }
 
 
-def test_a_number_that_was_not_written_as_text_passes_through_a_float(tmp_path: Path) -> None:
-    """Which is why sources write text, and what the guide says of those that do not. Null is no value."""
+def test_a_number_that_was_not_written_as_text_is_what_its_digits_say(tmp_path: Path) -> None:
+    """A source may write numbers as numbers: none of their digits is lost. Null is no value."""
     lines = [json.dumps(sale(sales_value="?")).replace('"?"', landed) for landed in NUMBERS]
     assert [row.sales_value for row in _sales(tmp_path, *lines)] == list(NUMBERS.values())
 
@@ -256,7 +256,8 @@ def damage(path: str | Path) -> None:
 
 def test_a_file_that_is_damaged_in_the_middle_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if rows of others before it were given: then it is no error of DuckDB's own any more."""
-    monkeypatch.setattr(line_reader, "AT_ONCE", 1 << 16)
+    for module in (line_reader, compressed):
+        monkeypatch.setattr(module, "AT_ONCE", 1 << 16)
     many = [f'{{"currency":"{number}"}}' for number in range(MANY)]
     files = [landing_file(land(tmp_path, "fx_rates", str(ARRIVED), name, many)) for name in ("a", "b")]
     given = list[int]()

@@ -1,4 +1,4 @@
-"""The lines of a gzipped file: none is lost, cut or numbered wrongly, in whatever parts the file is read."""
+"""The lines of a file: none is lost, cut or numbered wrongly, in whatever parts the file is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.landing import line_reader
+from backfill_assets.landing import compressed, line_reader
 from backfill_assets.landing.line_reader import LINES, lines_of
 
 DAY = date(2017, 3, 2)
@@ -48,12 +48,16 @@ def test_every_line_is_read_with_its_number(
     tmp_path_factory: pytest.TempPathFactory, text: bytes, cut: int, at_once: int
 ) -> None:
     """Files of several members, and parts of few bytes; what is left of a part begins the next."""
-    path = tmp_path_factory.mktemp("landed") / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(text[:cut]) + gzip.compress(text[cut:]))
+    folder = tmp_path_factory.mktemp("landed")
+    plain, zipped, zstd = (folder / f"a.jsonl{ending}" for ending in ("", ".gz", ".zst"))
+    plain.write_bytes(text)
+    zipped.write_bytes(gzip.compress(text[:cut]) + gzip.compress(text[cut:]))
+    zstd.write_bytes(b"".join(pa.compress(part, "zstd", asbytes=True) for part in (text[:cut], text[cut:])))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(line_reader, "AT_ONCE", at_once)
-        patched.setattr(line_reader, "_COMPRESSED", at_once)
-        assert read(path) == expected(text)
+        for module in (line_reader, compressed):
+            patched.setattr(module, "AT_ONCE", at_once)
+        patched.setattr(compressed, "_COMPRESSED", at_once)
+        assert read(plain) == read(zipped) == read(zstd) == expected(text)
 
 
 def test_a_part_is_as_large_as_allowed_and_a_longer_line_is_whole(tmp_path: Path) -> None:
@@ -90,6 +94,14 @@ def test_a_damaged_file_is_refused(tmp_path: Path, bytes_: bytes, why: str) -> N
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(bytes_)
     with pytest.raises(SourceUnreadable, match=rf"a\.jsonl\.gz: ({why})"):
+        read(path)
+
+
+@pytest.mark.parametrize("kept", [5, 20])
+def test_a_zstd_file_that_is_cut_off_is_refused(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(pa.compress(bytes(range(10, 250)) * 99, "zstd", asbytes=True)[:kept])
+    with pytest.raises(SourceUnreadable, match=rf"a\.jsonl\.zst: truncated zstd, it ends at byte {kept} "):
         read(path)
 
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from backfill_assets.days import DayRange
@@ -66,13 +67,13 @@ def test_what_is_no_landed_file_is_left_out_and_reported_by_name(tmp_path: Path)
     for folder in ("2017-3-1", "2017-02-30", "20170301", "latest"):
         land(tmp_path, "a.jsonl.gz", b"", folder)
     land(tmp_path, "notes.txt", b"", "2017-03-02")
-    for name in ("a.jsonl", "a.csv.gz", "b.jsonl.gz/part"):
+    for name in ("a.json", "a.csv.gz", "b.jsonl.gz/part"):
         land(tmp_path, name, b"")
     (tmp_path / "sales" / "2017-03-04").write_text("a file with the name of a day")
     zone = LandingZone(tmp_path)
     assert [file.path for file in zone.files("sales", WEEK)] == ["sales/2017-03-01/a.jsonl.gz"]
     no_days = ["sales/2017-02-30", "sales/2017-03-04", "sales/2017-3-1", "sales/20170301", "sales/latest"]
-    of_the_day = [f"sales/2017-03-01/{name}" for name in ("a.csv.gz", "a.jsonl", "b.jsonl.gz")]
+    of_the_day = [f"sales/2017-03-01/{name}" for name in ("a.csv.gz", "a.json", "b.jsonl.gz")]
     assert list(zone.strays("sales", [DAY])) == [*no_days, *of_the_day]
     assert list(zone.strays("sales")) == [*no_days, *of_the_day, "sales/2017-03-02/notes.txt"]
     assert zone.strays("rates") == ()
@@ -130,6 +131,55 @@ def test_whole_files_are_readable(tmp_path: Path) -> None:
     assert len(files) == 4
     for file in files:
         zone.verify_readable(file.path)
+
+
+def zstd(content: bytes) -> bytes:
+    return bytes(pa.compress(content, "zstd", asbytes=True))
+
+
+def test_files_are_plain_or_compressed(tmp_path: Path) -> None:
+    """As sources write them. Zstd may have several frames, as gzip has members."""
+    line = b'{"a": "1"}\n'
+    frames = zstd(line * 20_000) + zstd(line)
+    contents = {
+        "a.jsonl": line,
+        "a.ndjson": line,
+        "a.jsonl.gz": gzip.compress(line),
+        "a.json.gz": gzip.compress(line),
+        "a.ndjson.gz": b"",
+        "a.jsonl.zst": frames,
+        "a.json.zst": zstd(b""),
+        "b.ndjson.zst": b"",
+    }
+    for name, content in contents.items():
+        land(tmp_path, name, content)
+    zone = LandingZone(tmp_path)
+    files = zone.files("sales", [DAY])
+    assert [file.path for file in files] == [f"sales/2017-03-01/{name}" for name in sorted(contents)]
+    for file in files:
+        zone.verify_readable(file.path)
+
+
+FRAME = zstd(bytes(range(256)) * 2_000)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        *((FRAME[:kept], f"truncated zstd, it ends at byte {kept} ") for kept in (9, len(FRAME) - 1)),
+        (b'{"not": "compressed"}\n', "undecodable zstd before byte 22"),
+        (FRAME + b"trailing", f"undecodable zstd before byte {len(FRAME) + 8}"),
+        (FRAME[:9] + b"\xff" * 8 + FRAME[17:], "undecodable zstd before byte"),
+    ],
+    ids=["a header", "all but a byte", "plain text", "trailing bytes", "damaged"],
+)
+def test_a_zstd_file_that_is_cut_off_or_damaged_is_named_with_the_byte(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    """As one of gzip is. Its reader is some bytes ahead of the damage, and a frame need not have a checksum."""
+    land(tmp_path, "a.jsonl.zst", content)
+    with pytest.raises(SourceUnreadable, match=f"sales/2017-03-01/a.jsonl.zst: {said}"):
+        LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
 
 
 WHOLE, SHORT = gzip.compress(bytes(range(256)) * 2_000), gzip.compress(b"x")

@@ -12,7 +12,7 @@ from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.refresh import RefreshResult
+from backfill_assets.rebuild.refresh import Compared, RefreshResult
 from backfill_assets_tests.landing.test_landing_files import damage
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
@@ -61,6 +61,19 @@ def test_a_corrected_day_is_read_again(workshop: Workshop) -> None:
     added = sorted({*received(workshop)} - {*before}, key=str)
     assert added == [("a.jsonl.gz", 1, "0", "deletion"), ("b.jsonl.gz", 4, "new", "received")]
     assert not refresh(workshop).publication
+
+
+def test_rows_of_unchanged_files_that_are_read_otherwise_are_told(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that is read otherwise than before is no correction of its source. A row that is new is another thing."""
+    landing = workshop.settings.landing
+    land(landing, "sales", str(DAY), "a", [sale(basket_id="0", sales_value="9.75"), *LINES[1:]])
+    land(landing, "sales", str(DAY), "b", ["no JSON", sale(basket_id="b", sales_value="9.75"), sale(basket_id="new")])
+    monkeypatch.setattr(Compared, "unchanged", property(lambda _: [f"sales/{DAY}/a.jsonl.gz"]))
+    shown, done = workshop.builder.preview_refresh(RAW, [DAY]), refresh(workshop)
+    assert shown.rows == done.rows == {BEFORE: (3, 2)}
+    assert shown.read_otherwise == done.read_otherwise == 1
 
 
 def test_a_damaged_file_is_named_and_nothing_is_appended(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,4 +127,7 @@ def test_the_first_file_with_a_line_in_it(tmp_path: Path) -> None:
     """A day on which nothing happened says nothing about the declaration."""
     for day, lines in (("2020-05-29", []), ("2020-05-30", [""]), ("2020-05-31", [passage(0)])):
         land(tmp_path, "tolls", day, "a", lines)
-    assert declaration_trial.first_file(LandingZone(tmp_path), SOURCE) == "tolls/2020-05-31/a.jsonl.gz"
+    assert declaration_trial.first_file(LandingZone(tmp_path), SOURCE) == (
+        date(2020, 5, 31),
+        "tolls/2020-05-31/a.jsonl.gz",
+    )

@@ -82,6 +82,13 @@ def test_the_preview_counts_files_by_arrival_day_and_rows_by_event_day() -> None
     assert "Raw has just what the source has" in nothing.as_json()["notes"][0]["text"]
 
 
+def test_rows_that_are_only_read_otherwise_are_told_plainly() -> None:
+    """Who runs a refresh looks for corrections of the source."""
+    answer = refresh_answer(RefreshResult((), {DAY: (3, 3)}, "back-1", read_otherwise=2))
+    (note,) = answer.as_json()["notes"]
+    assert note["text"].startswith("2 rows of files that have not changed: read otherwise") and note["tone"] == "warn"
+
+
 def test_what_was_published_says_what_is_stale_and_how_it_is_undone() -> None:
     files = ArrivalFiles(DAY, changed=(landed("b"),))
     answer = refresh_answer(RefreshResult((files,), {DAY: (3, 4)}, "back-1"))
