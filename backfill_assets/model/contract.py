@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
+from importlib import import_module
+from types import MappingProxyType
 from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from backfill_assets.errors import InvalidRequest
@@ -17,6 +21,18 @@ CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_
 """The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_OF_PYTHON: Mapping[Any, tuple[Any, ...]] = MappingProxyType(
+    {
+        str: ("StringType",),
+        int: ("LongType",),
+        float: ("DoubleType",),
+        bool: ("BooleanType",),
+        Decimal: ("DecimalType", 38, 18),
+        date: ("DateType",),
+        datetime: ("TimestampType",),
+    }
+)
+"""What Python's types stand for, in Spark's names and as Spark itself reads them."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,10 +143,21 @@ def is_nested(kind: Any) -> bool:
 
 
 def _spark_type(annotation: Any) -> Any:
+    """Annotations are Spark's types, and Python's where no more is to be said: ``str``, ``Decimal``, ``list[int]``."""
+    if annotation in _OF_PYTHON:
+        name, *arguments = _OF_PYTHON[annotation]
+        return _of_spark(name)(*arguments)
+    if get_origin(annotation) is list:
+        return _of_spark("ArrayType")(*map(_spark_type, get_args(annotation)))
     if get_origin(annotation) is Annotated:
         native, *arguments = get_args(annotation)
         return native(*arguments)
     return annotation() if isinstance(annotation, type) else annotation
+
+
+def _of_spark(name: str) -> Any:
+    """A type of Spark's by its name: modules that decide import this one, and are to load no engine."""
+    return getattr(import_module("pyspark.sql.types"), name)
 
 
 def _own(cls: type) -> dict[str, DeclaredField]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.expr.datatypes import DataType
 
+NOT_A_NUMBER = "is not a number"
 _ROW_HASH, _CONTENT_HASH, _VERSION = "_row_hash", "_content_hash", "1"
 _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 
@@ -76,11 +77,15 @@ def least(values: ir.Column) -> ir.StringScalar:
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
     """For each thing asked of a column: its name, what is wrong with a value, and whether a row has such a one.
 
-    As in pandera a null passes every check, and is asked for only by not being nullable: without words.
+    As in pandera a null passes every check, and is asked for only by not being nullable: without words. NaN is no
+    number where there has to be one.
     """
+    types = declared_types(contract)
     for name, declared in contract.fields().items():
         if not declared.nullable:
             yield name, "", rows[name].isnull()
+            if types[name] in landed_values.BINARY:
+                yield name, NOT_A_NUMBER, rows[name].isnan().fill_null(False)
         for kind, asked in asked_of(declared):
             yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)
 
@@ -103,8 +108,9 @@ def first_breach(contract: type[Contract], rows: ir.Table) -> ir.StringValue:
 def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
     import ibis
 
-    value = rows[name]
-    return ibis.literal(f"{name}: is missing") if not wrong else f"{name}: {wrong} (was " + value.cast("string") + ")"
+    if wrong in ("", NOT_A_NUMBER):
+        return ibis.literal(f"{name}: {wrong or 'is missing'}")
+    return f"{name}: {wrong} (was " + rows[name].cast("string") + ")"
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:

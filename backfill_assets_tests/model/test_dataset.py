@@ -166,8 +166,20 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "rescued_fields: 'sensor_id' is the event day, the version, personal or in the key",
     ),
     "a type": (
-        lambda: source(types={**SOURCE.types, "celsius": "double"}),
-        "types: 'celsius': Landed text cannot be typed as double.*decimal",
+        lambda: source(types={**SOURCE.types, "celsius": "binary"}),
+        "types: 'celsius': Landed text cannot be typed as binary.*double, float, boolean.*decimal",
+    ),
+    "a key that is no exact value": (
+        lambda: source(types={**SOURCE.types, "sensor_id": "double"}),
+        "key: 'sensor_id' is a double: keys are whole numbers, decimals, text or times.*or name another column",
+    ),
+    "a version that is true or false": (
+        lambda: source(types={**SOURCE.types, "sent_at": "boolean"}),
+        "version: 'sent_at' is a boolean: versions are whole numbers",
+    ),
+    "a key of a table that is no exact value": (
+        lambda: declared(report(contract=WithDoubles, key=("sensor_id", "mean_celsius"))),
+        "key: 'mean_celsius' is a double: a key is what tells rows apart exactly.*as a decimal or as text",
     ),
     "a field twice": (lambda: source(fields=(*SOURCE.fields, "celsius")), "fields: 'celsius' is there twice"),
     "a field with the name of a column of raw": (
