@@ -21,6 +21,8 @@ CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_
 """The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+SIGNIFICANT_DIGITS = 15
+"""As many digits every double keeps."""
 _OF_PYTHON: Mapping[Any, tuple[Any, ...]] = MappingProxyType(
     {
         str: ("StringType",),
@@ -57,6 +59,7 @@ class DeclaredField:
     joined: tuple[str, ...]
     made_of: tuple[str, ...]
     rescued: bool = False
+    digits: int | None = None
 
 
 def Field(  # noqa: N802
@@ -70,6 +73,7 @@ def Field(  # noqa: N802
     joined: tuple[str, ...] = (),
     made_of: str | tuple[str, ...] = (),
     rescued: bool = False,
+    digits: int | None = None,
     **checks: Any,
 ) -> Any:
     """A column of a contract; ``checks`` are those in :data:`CHECKS`, as in pandera.
@@ -81,9 +85,16 @@ def Field(  # noqa: N802
     greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
     landed: it joins the values of other columns with a dash, such as a key of two fields.
     A field that is ``rescued`` is also read from what raw kept of it before it was declared.
+
+    A double counts as its value in ``digits`` behind the point (see ``model/doubles.py``): then its sum is the same in
+    any order. It is a number of 15 digits in all, which is checked.
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of
-    return DeclaredField(nullable, description, checks, key, event_day, version, personal, joined, origins, rescued)
+    if digits is not None:
+        most = 10 ** max(SIGNIFICANT_DIGITS - digits, 0)
+        checks = {"in_range": {"min_value": -most, "max_value": most}, **checks}
+    marks = key, event_day, version, personal, joined, origins, rescued
+    return DeclaredField(nullable, description, checks, *marks, digits=digits)
 
 
 class Contract:

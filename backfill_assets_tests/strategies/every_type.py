@@ -39,6 +39,8 @@ class EveryType(Contract):
     big: T.LongType = Field(nullable=True, le=2**62, isin=[0, 1, -1, 2**62, 2**63 - 1])
     single: T.FloatType = Field(nullable=True)
     double: T.DoubleType = Field(nullable=True, ge=0.5, lt=1e300)
+    about: T.DoubleType = Field(nullable=True, digits=2)
+    about_single: T.FloatType = Field(nullable=True, digits=0)
     few_digits: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, lt=Decimal("12.345"), ne=Decimal("0.5"))
     money: Annotated[T.DecimalType, 18, 2] = Field(nullable=True, ge=0, le=10**9)
     rate: Annotated[T.DecimalType, 18, 6] = Field(gt=0)
@@ -210,6 +212,12 @@ def _single(chance: random.Random) -> float:
     return chance.choice((0.0, -0.0, 0.5, 1.5, -2.25, float("nan"), float("inf"), -float("inf"), 2.0**-149))
 
 
+def _about(chance: random.Random) -> float:
+    """Between two numbers of two digits behind the point, beside the border, and what has no such digits."""
+    near = chance.randrange(-(10**13), 10**13) / 10 ** chance.choice((2, 3, 9))
+    return chance.choice((0.125, -0.125, 1.005, 2.675, 0.3, 0.1 + 0.2, 1e13, 1e300, near, _double(chance)))
+
+
 def _calendar_day(chance: random.Random) -> date:
     ends = (date.min, date.max, date(1969, 12, 31), date(1970, 1, 1), date(1582, 10, 10))
     return chance.choice((*ends, date.fromordinal(chance.randrange(1, date.max.toordinal()))))
@@ -241,6 +249,8 @@ _VALUES: Mapping[str, Values] = {
     "big": _whole(64),
     "single": _single,
     "double": _double,
+    "about": _about,
+    "about_single": _single,
     "few_digits": _decimal(9, 2),
     "money": _decimal(18, 2),
     "rate": _decimal(18, 6),
@@ -261,6 +271,8 @@ _TYPES: Mapping[str, pa.DataType] = {
     "big": pa.int64(),
     "single": pa.float32(),
     "double": pa.float64(),
+    "about": pa.float64(),
+    "about_single": pa.float32(),
     "few_digits": pa.decimal128(9, 2),
     "money": pa.decimal128(18, 2),
     "rate": pa.decimal128(18, 6),
