@@ -1,7 +1,7 @@
 """Compares the rows of a table on two sides: exactly, of any type, as many as the disk can hold.
 
 Values are equal if SQL's ``IS NOT DISTINCT FROM`` says so, at any depth: null equals null and NaN equals NaN, 0.0 and
--0.0 are equal, and a decimal is what it amounts to.
+-0.0 are equal, and a decimal is what it amounts to. A double that is declared with digits is rounded to them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from decimal import Decimal
 from functools import reduce
 from itertools import product
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from backfill_assets.judge.engine import DAY, stored
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.model.declaration import Table
+from backfill_assets.model.doubles import decimal_of, units_of
 from backfill_assets.model.measure import RowHash
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, L
     names, hashed = list(table.contract.fields()), RowHash(table.contract).name
     has_hashes = all(hashed in side.columns for side in (before, after))
     counts = [_counts(side, hashed if has_hashes else DAY) for side in (before, after)]
+    before, after = (_as_counted(table, side) for side in (before, after))
     whole = before.select(names), after.select(names)
     if table.key:
         if has_hashes and all(rows == hashes for rows, hashes in counts):
@@ -76,12 +78,13 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
     import ibis
 
     names = list(table.contract.fields())
-    pairs = _joined(before.select(names), after.select(names), _key(table))
+    before, after = (_as_counted(table, side).select(names) for side in (before, after))
+    pairs = _joined(before, after, _key(table))
     differ = {f"differs {name}": ~_equal(pairs, [name]) for name in names}
     changed = pairs.filter(_on_both_sides(pairs), ~_equal(pairs, names)).mutate(**differ)
     order = [ibis.asc(changed[f"after {name}"], nulls_first=True) for name in (DAY, *table.key)]
     if table.totals:
-        order.insert(0, ibis.desc(_change(changed, table.totals[0])))
+        order.insert(0, ibis.desc(_change(*(_amount(table, changed, side, table.totals[0]) for side in SIDES))))
     return python_rows(changed.order_by(order).limit(most).to_pyarrow())
 
 
@@ -91,6 +94,7 @@ def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str)
     Rows are compared without ``column``, in any order; only where they differ, each column by itself.
     """
     names = [name for name in table.contract.fields() if name not in (DAY, column)]
+    before, after = (_as_counted(table, side) for side in (before, after))
     apart = _days_apart(before, after, names)
     each = {name: _days_apart(before, after, [name]) for name in names if apart}
     return {day: tuple(name for name in names if day in each[name]) or (TOGETHER,) for day in apart}
@@ -118,6 +122,18 @@ def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
     """Each row that is there more often on one side, once."""
     sums = rows.group_by([name for name in rows.columns if name != weight]).agg(**{weight: rows[weight].sum()})
     return sums.filter(sums[weight] != 0)
+
+
+def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
+    """``rows`` with doubles that are declared with digits as they count."""
+    digits = {name: each.digits for name, each in table.contract.fields().items() if each.digits is not None}
+    return rows.mutate(**{name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()})
+
+
+def _amount(table: Table, pairs: ir.Table, side: str, name: str) -> ir.NumericColumn:
+    """What is added up of a total."""
+    value, digits = pairs[f"{side} {name}"], table.contract.fields()[name].digits
+    return cast("ir.NumericColumn", value if digits is None else decimal_of(value, digits))
 
 
 # ------------------------------------------------------------------ rows that belong together
@@ -179,7 +195,9 @@ def _cells(table: Table, pairs: ir.Table, names: Sequence[str]) -> ir.Table:
     """
     both = _on_both_sides(pairs)
     places = [f"{side} {name}" for side, name in product(SIDES, (DAY, *table.groups))]
-    sums = {f"sum {side} {name}": _sum(pairs[f"{side} {name}"]) for side, name in product(SIDES, table.totals)}
+    sums = {
+        f"sum {side} {name}": _sum(_amount(table, pairs, side, name)) for side, name in product(SIDES, table.totals)
+    }
     return pairs.group_by(places).agg(
         **{f"rows {side}": pairs[f"{side} {DAY}"].count() for side in SIDES},
         kept=_count(both),
@@ -213,13 +231,12 @@ def _sum(values: ir.Column) -> ir.Scalar:
     return values.sum().cast(f"decimal({_MOST_DIGITS}, {scale})").fill_null(0)
 
 
-def _change(pairs: ir.Table, total: str) -> ir.Column:
+def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
     """By how much a total of each row changes. As a double where a decimal would have more digits than there are."""
-    kind = pairs[f"before {total}"].type()
+    kind = before.type()
     digits, scale = (kind.precision, kind.scale) if kind.is_decimal() else (20, 0)
     kind = f"decimal({digits + 1}, {scale})" if digits < _MOST_DIGITS else "float64"
-    before, after = (pairs[f"{side} {total}"].fill_null(0).cast(kind) for side in SIDES)
-    return (after - before).abs()
+    return (after.fill_null(0).cast(kind) - before.fill_null(0).cast(kind)).abs()
 
 
 # ------------------------------------------------------------------ values as text

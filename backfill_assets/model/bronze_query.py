@@ -16,6 +16,7 @@ from backfill_assets.model.contract import declared_types
 from backfill_assets.model.declaration import OCCURRENCE, Source
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.landed_values import (
+    BINARY,
     canonical,
     content_hash_of_read,
     hashed,
@@ -24,7 +25,7 @@ from backfill_assets.model.landed_values import (
     parsed,
 )
 from backfill_assets.model.lone_rows import hash_of, lone_and_alike
-from backfill_assets.model.measure import ContentHash
+from backfill_assets.model.measure import NOT_A_NUMBER, ContentHash
 from backfill_assets.model.of_duckdb import of_duckdb
 from backfill_assets.model.placement import IMPLAUSIBLE
 
@@ -151,6 +152,8 @@ def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanV
             absent = text.isnull()
         if not fields[name].nullable:
             yield absent, _text(f"{name}: is missing")
+            if types[name] in BINARY:
+                yield value.isnan().fill_null(False), _text(f"{name}: {NOT_A_NUMBER}")
         for kind, asked in asked_of(fields[name]):
             shown = _text(f"{name}: {kind.wrong(asked)} (was ") + _shown(value, types[name]) + ")"
             yield ~kind.of(rows, column, asked).fill_null(True), shown
@@ -190,7 +193,9 @@ def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
 
 
 def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """The text of a value as Spark has it; moments without zeros at their end."""
+    """The text of a value as Spark has it; moments without zeros at their end, doubles as DuckDB writes them."""
+    if spark_type in BINARY:
+        return cast("ir.StringValue", value.cast("string"))
     if spark_type == "timestamp":
         written = value.cast("timestamp").strftime("%Y-%m-%d %H:%M:%S.%f")
         return cast("ir.StringValue", written.re_replace("[.]?0*$", ""))

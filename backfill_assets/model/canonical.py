@@ -13,10 +13,11 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_pattern
+from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, landed_pattern
 
 _BETWEEN = "\u001f"
 """Separates fields; no typed value has it."""
+_BINARY = ("double", "float")
 _BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000Z")
 
 
@@ -29,7 +30,11 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
     allowed = text.rlike(pattern) if well_written is None else well_written | text.rlike(pattern)
-    return F.when(allowed, text.try_cast(spark_type))
+    value = text.try_cast(spark_type)
+    if spark_type in _BINARY:
+        allowed &= (F.abs(value) != float("inf")) | text.contains(ENDLESS)
+        value = (value + F.lit(0.0)).cast(spark_type)
+    return F.when(allowed, value)
 
 
 def all_well_written(source: Source) -> Column:
@@ -43,7 +48,12 @@ def all_well_written(source: Source) -> Column:
 
 
 def canonical(value: Column, spark_type: str) -> Column:
-    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC."""
+    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC.
+
+    A double counts as the XXH64 of its bytes.
+    """
+    if spark_type in _BINARY:
+        return F.when(value.isNotNull(), F.xxhash64(value).cast("string"))
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
 
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
+from importlib import import_module
+from types import MappingProxyType
 from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from backfill_assets.errors import InvalidRequest
@@ -18,6 +22,20 @@ CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_
 """The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+SIGNIFICANT_DIGITS = 15
+"""As many digits every double keeps."""
+_OF_PYTHON: Mapping[Any, tuple[Any, ...]] = MappingProxyType(
+    {
+        str: ("StringType",),
+        int: ("LongType",),
+        float: ("DoubleType",),
+        bool: ("BooleanType",),
+        Decimal: ("DecimalType", 38, 18),
+        date: ("DateType",),
+        datetime: ("TimestampType",),
+    }
+)
+"""What Python's types stand for, in Spark's names and as Spark itself reads them."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +60,7 @@ class DeclaredField:
     joined: tuple[str, ...]
     made_of: tuple[str, ...]
     rescued: bool = False
+    digits: int | None = None
 
 
 def Field(  # noqa: N802
@@ -55,6 +74,7 @@ def Field(  # noqa: N802
     joined: tuple[str, ...] = (),
     made_of: str | tuple[str, ...] = (),
     rescued: bool = False,
+    digits: int | None = None,
     **checks: Any,
 ) -> Any:
     """A column of a contract; ``checks`` are those in :data:`CHECKS`, as in pandera.
@@ -66,9 +86,16 @@ def Field(  # noqa: N802
     greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
     landed: it joins the values of other columns with a dash, such as a key of two fields.
     A field that is ``rescued`` is also read from what raw kept of it before it was declared.
+
+    A double counts as its value in ``digits`` behind the point (see ``model/doubles.py``): then its sum is the same in
+    any order. It is a number of 15 digits in all, which is checked.
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of
-    return DeclaredField(nullable, description, checks, key, event_day, version, personal, joined, origins, rescued)
+    if digits is not None:
+        most = 10 ** max(SIGNIFICANT_DIGITS - digits, 0)
+        checks = {"in_range": {"min_value": -most, "max_value": most}, **checks}
+    marks = key, event_day, version, personal, joined, origins, rescued
+    return DeclaredField(nullable, description, checks, *marks, digits=digits)
 
 
 class Contract:
@@ -135,10 +162,21 @@ def is_nested(kind: Any) -> bool:
 
 
 def _spark_type(annotation: Any) -> Any:
+    """Annotations are Spark's types, and Python's where no more is to be said: ``str``, ``Decimal``, ``list[int]``."""
+    if annotation in _OF_PYTHON:
+        name, *arguments = _OF_PYTHON[annotation]
+        return _of_spark(name)(*arguments)
+    if get_origin(annotation) is list:
+        return _of_spark("ArrayType")(*map(_spark_type, get_args(annotation)))
     if get_origin(annotation) is Annotated:
         native, *arguments = get_args(annotation)
         return native(*arguments)
     return annotation() if isinstance(annotation, type) else annotation
+
+
+def _of_spark(name: str) -> Any:
+    """A type of Spark's by its name: modules that decide import this one, and are to load no engine."""
+    return getattr(import_module("pyspark.sql.types"), name)
 
 
 def _own(cls: type) -> dict[str, DeclaredField]:

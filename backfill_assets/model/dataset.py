@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import NUMBERS, declared_types
+from backfill_assets.model.contract import NUMBERS, SIGNIFICANT_DIGITS, declared_types
 from backfill_assets.model.declaration import (
     OCCURRENCE,
     OWN,
@@ -33,6 +33,9 @@ ADDED_BY_INGESTION = (
 )
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
+_BINARY = ("float", "double")
+_NO_NAMES = (*_BINARY, "array", "struct", "map")
+"""Types whose values nothing is known by: those in base 2 differ where they look alike, others have parts."""
 
 Streamed = bool | Literal["always"]
 
@@ -159,6 +162,10 @@ def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
     if kind not in ("date", "timestamp"):
         what = f"{source.event_day_field!r} is a {kind}."
         yield Mistake(f"{where}, event_day_field", what, "It needs the type date or timestamp in `types`.")
+    for mark, names in (("key", source.key_columns), ("version", (source.version_field,))):
+        for name in names:
+            if (kind := source.type_of(name)).startswith((*_NO_NAMES, "boolean")):
+                yield _no_name(f"{where}, {mark}", name, kind, f"{mark}s are whole numbers, decimals, text or times")
 
 
 @dataclass(frozen=True)
@@ -245,7 +252,9 @@ class _Judge:
             yield from unknown_names(where, names, columns, f"is no column of {table.name}", "Columns")
             yield from _twice(where, names)
         yield from _without_key(table)
+        yield from _parts_of_key(table)
         yield from _texts_among_totals(table)
+        yield from _digits(table)
         yield from self._lineage(step, table, columns)
         for name in _more_than_once([rule.name for rule in table.rules]):
             yield Mistake(table.name, f"it has two rules {name}.", "Keep one of them.")
@@ -303,15 +312,48 @@ def _without_key(table: Table) -> Iterator[Mistake]:
         yield Mistake(table.name, "it has no key: its rows could not be distinguished or traced.", hint)
 
 
+def _parts_of_key(table: Table) -> Iterator[Mistake]:
+    types = declared_types(table.contract)
+    for name in table.key:
+        if types.get(name, "").startswith(_NO_NAMES):
+            yield _no_name(f"{table.name}, key", name, types[name], "a key is what tells rows apart exactly")
+
+
+def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
+    return Mistake(
+        where, f"{name!r} is a {kind}: {why}.", "Declare it as a decimal or as text, or name another column."
+    )
+
+
 def _texts_among_totals(table: Table) -> Iterator[Mistake]:
     types = declared_types(table.contract) if table.totals else {}
     for name in table.totals:
         where = f"{table.name}, totals"
         if name in types and not types[name].startswith(NUMBERS):
             yield Mistake(where, f"{name!r} is a {types[name]}: only numbers add up.", "Leave it out.")
-        elif types.get(name) in ("float", "double"):
+        elif types.get(name) in _BINARY and table.contract.fields()[name].digits is None:
             what = f"{name!r} is a {types[name]}: its sum is another one in another order of rows."
-            yield Mistake(where, what, "Declare it as a decimal, or leave it out.")
+            yield Mistake(where, what, "Declare it with digits=, or as a decimal, or leave it out.")
+
+
+def _digits(table: Table) -> Iterator[Mistake]:
+    """What is said of digits of which there are none, or more than a double has."""
+    types = declared_types(table.contract)
+    for name, each in table.contract.fields().items():
+        where, digits = f"{table.name}, digits of {name!r}", each.digits
+        if digits is None:
+            continue
+        if types[name] not in _BINARY:
+            yield Mistake(where, f"it is a {types[name]}, which is exact.", "Leave digits out.")
+        elif not 0 <= digits < SIGNIFICANT_DIGITS:
+            yield Mistake(where, f"{digits} are behind the point.", f"Say 0 to {SIGNIFICANT_DIGITS - 1}.")
+        elif not _is_within(each.checks["in_range"], most := 10 ** (SIGNIFICANT_DIGITS - digits)):
+            what = f"a double has {SIGNIFICANT_DIGITS} digits in all, and in_range asks for more."
+            yield Mistake(where, what, f"Let it lie between -{most} and {most}, or declare fewer digits.")
+
+
+def _is_within(asked: Mapping[str, Any], most: int) -> bool:
+    return bool(-most <= asked["min_value"] and asked["max_value"] <= most)
 
 
 def _unhashable(where: str, rule: DayRule) -> Iterator[Mistake]:

@@ -418,9 +418,19 @@ _YEARS_BETWEEN = "([1-8][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[2-9]|9[0-8][0-9
 """In UTC a moment of these years has four digits, and is no year before the first."""
 MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
 """The one form of a moment that was read before others were: hashes of raw rows that landed then are by it."""
+ENDLESS = "Inf"
+"""What is in the text of a number without end."""
+_BINARY = f"[+-]?([0-9]+([.][0-9]+)?([eE][+-]?[0-9]{{1,4}})?|{ENDLESS}inity)|NaN"
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "[+-]?[0-9]{1,18}",
+        "int": "[+-]?[0-9]{1,10}",
+        "smallint": "[+-]?[0-9]{1,5}",
+        "tinyint": "[+-]?[0-9]{1,3}",
+        # The nearest one; a number that is greater than the greatest is none.
+        "double": f"({_BINARY})",
+        "float": f"({_BINARY})",
+        "boolean": "(true|false)",
         "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
         # Cut to microseconds, in UTC or as far from it as the text says.
         "timestamp": f"({_ANY_YEAR}{_OF_YEAR}{_FRACTION}{_UTC}|{_YEARS_BETWEEN}{_OF_YEAR}{_FRACTION}{_AWAY})",

@@ -8,12 +8,13 @@ are expressions of Ibis, which DuckDB carries out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from backfill_assets.model.declaration import MOMENT_IN_UTC, Source, landed_pattern
+from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, landed_pattern
 from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
@@ -27,6 +28,20 @@ _LINE_END = r"(\r\n|[\r\n])?"
 """A pattern of Java's that ends in ``$`` allows one behind the text, and a cast of Spark's cuts it off."""
 _ANY_LINE_END = r"(\r\n|[\r\n\x{85}\x{2028}\x{2029}])?"
 """All that ``$`` allows in Java."""
+BINARY = ("double", "float")
+"""Numbers in base 2, which are written in the shortest digits that are read as them."""
+_IBIS_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "bigint": "int64",
+        "int": "int32",
+        "smallint": "int16",
+        "tinyint": "int8",
+        "double": "float64",
+        "float": "float32",
+        "timestamp": "timestamp('UTC')",
+    }
+)
+_DUCKDB_TYPES: Mapping[str, str] = MappingProxyType({"float": "REAL", "timestamp": "TIMESTAMPTZ"})
 _LONGEST_BEFORE = len("2017-03-01T10:00:00.000000Z")
 _MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -35,7 +50,10 @@ _MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2)."""
+    """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2).
+
+    Of a double or a float it is the nearest one, of -0.0 and 0.0 the latter; ``1e999`` is none.
+    """
     import ibis
 
     if spark_type == "string":
@@ -45,7 +63,13 @@ def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
         # DuckDB takes 24:00:00 for the next midnight.
         allowed = allowed & (text.substr(_HOUR, 2) < "24")
     kind = ibis_type(spark_type)
-    return allowed.ifelse(text.try_cast(kind), ibis.null(kind))
+    if spark_type == "boolean":
+        return allowed.ifelse(text.startswith("t"), ibis.null(kind))
+    value = text.try_cast(kind)
+    if spark_type in BINARY:
+        allowed = allowed & (~value.isinf() | text.contains(ENDLESS))
+        value = value + ibis.literal(0.0, kind)
+    return allowed.ifelse(value, ibis.null(kind))
 
 
 def parsed_sql(text: str, spark_type: str) -> str:
@@ -54,20 +78,32 @@ def parsed_sql(text: str, spark_type: str) -> str:
     A command that compares a few rows would import Ibis for this alone, and take half as long again.
     """
     allowed = f"REGEXP_FULL_MATCH({text}, '{landed_pattern(spark_type)}{_LINE_END}')"
+    kind = _DUCKDB_TYPES.get(spark_type, spark_type.upper().replace(",", ", "))
+    value = f"TRY_CAST({text} AS {kind})"
     if spark_type == "timestamp":
         start = f"CASE WHEN ({_HOUR} + 1) >= 1 THEN {_HOUR} + 1 ELSE {_HOUR} + 1 + LENGTH({text}) END"
         allowed += f" AND (SUBSTRING({text}, {start}, 2) < '24')"
-    kind = {"timestamp": "TIMESTAMPTZ"}.get(spark_type, spark_type.upper().replace(",", ", "))
-    return f"CASE WHEN {allowed} THEN TRY_CAST({text} AS {kind}) ELSE CAST(NULL AS {kind}) END"
+    if spark_type == "boolean":
+        value = f"STARTS_WITH({text}, 't')"
+    if spark_type in BINARY:
+        allowed += f" AND (NOT (ISINF({value})) OR CONTAINS({text}, '{ENDLESS}'))"
+        value += " + 0.0"
+    return f"CASE WHEN {allowed} THEN {value} ELSE CAST(NULL AS {kind}) END"
 
 
 def ibis_type(spark_type: str) -> str:
     """The type of a landed value, as Ibis calls it."""
-    return {"bigint": "int64", "timestamp": "timestamp('UTC')"}.get(spark_type, spark_type)
+    return _IBIS_TYPES.get(spark_type, spark_type)
 
 
 def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC."""
+    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC.
+
+    No two engines write a double alike. It counts as the XXH64 of its bytes, which is another one for each number: -0.0
+    is 0.0, and all that is not a number is the same.
+    """
+    if spark_type in BINARY:
+        return cast("ir.StringValue", value.isnull().ifelse(None, hashed(value).cast("string")))
     if spark_type == "timestamp":
         return cast("ir.StringValue", of_duckdb("epoch_us", "int64", value).cast("string"))
     return _day_text(value) if spark_type == "date" else cast("ir.StringValue", value.cast("string"))

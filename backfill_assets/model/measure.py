@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -33,6 +33,7 @@ from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
 from backfill_assets.model.deletion import DELETION
+from backfill_assets.model.doubles import decimal_of, in_units, units_of
 from backfill_assets.model.drift import DriftKind
 from backfill_assets.model.of_duckdb import of_duckdb
 
@@ -40,16 +41,31 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.expr.datatypes import DataType
 
+T = TypeVar("T")
+NOT_A_NUMBER = "is not a number"
 _ROW_HASH, _CONTENT_HASH, _VERSION = "_row_hash", "_content_hash", "1"
 _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 
 # ------------------------------------------------------------------ aggregates
 
 
-def exact_sum(values: ir.NumericColumn, where: ir.BooleanValue | None = None) -> ir.Scalar:
-    """The sum, to the last digit, of the rows that fulfil a condition; 0 for none."""
+def exact_sum(
+    values: ir.NumericColumn, where: ir.BooleanValue | None = None, *, digits: int | None = None
+) -> ir.Scalar:
+    """The sum, to the last digit, of the rows that fulfil a condition; 0 for none.
+
+    Doubles are added up in as many ``digits`` behind the point; those that are no such number are left out. Raises
+    :class:`InvalidRequest` for doubles without: their sum is another one in another order.
+    """
     import ibis
 
+    if values.type().is_floating():
+        if digits is None:
+            raise InvalidRequest(
+                f"{values.get_name()} is a double: its sum is another one in another order of rows.",
+                hint="Say how exact it is to be: exact_sum(..., digits=2).",
+            )
+        values = cast("ir.NumericColumn", decimal_of(values, digits))
     # Beside a number of another type, a decimal would lose digits or gain some.
     kind = f"decimal(38, {values.type().scale})" if values.type().is_decimal() else "int64"
     return values.sum(where=where).fill_null(ibis.literal(0).cast(kind))
@@ -76,11 +92,15 @@ def least(values: ir.Column) -> ir.StringScalar:
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
     """For each thing asked of a column: its name, what is wrong with a value, and whether a row has such a one.
 
-    As in pandera a null passes every check, and is asked for only by not being nullable: without words.
+    As in pandera a null passes every check, and is asked for only by not being nullable: without words. NaN is no
+    number where there has to be one.
     """
+    types = declared_types(contract)
     for name, declared in contract.fields().items():
         if not declared.nullable:
             yield name, "", rows[name].isnull()
+            if types[name] in landed_values.BINARY:
+                yield name, NOT_A_NUMBER, rows[name].isnan().fill_null(False)
         for kind, asked in asked_of(declared):
             yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)
 
@@ -103,8 +123,9 @@ def first_breach(contract: type[Contract], rows: ir.Table) -> ir.StringValue:
 def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
     import ibis
 
-    value = rows[name]
-    return ibis.literal(f"{name}: is missing") if not wrong else f"{name}: {wrong} (was " + value.cast("string") + ")"
+    if wrong in ("", NOT_A_NUMBER):
+        return ibis.literal(f"{name}: {wrong or 'is missing'}")
+    return f"{name}: {wrong} (was " + rows[name].cast("string") + ")"
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
@@ -207,7 +228,7 @@ class WrittenHash(ABC):
 
 @dataclass(frozen=True)
 class RowHash(WrittenHash):
-    """A hash of everything in a row but its day.
+    """A hash of everything in a row but its day. A double that is declared with ``digits`` counts in these.
 
     XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
     those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
@@ -231,21 +252,28 @@ class RowHash(WrittenHash):
         several = lists if len(lists) > 1 else []
         shapes = [*map(_nulls_of_list, lists), *map(F.array_size, several), *map(_has_null, several)]
         nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name, kind in types.items() if is_nested(kind)]
-        return F.xxhash64(*map(F.col, fields), *nullable, *shapes, *nested)
+        values = [_counted(F.col(name), each.digits, in_units) for name, each in fields.items()]
+        return F.xxhash64(*values, *nullable, *shapes, *nested)
 
     def value(self, rows: ir.Table) -> ir.IntegerValue:
         """Raises :class:`InvalidRequest` for what is nested deeper than a list: its JSON is Spark's."""
         types = {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
         if nested := [name for name, kind in types.items() if is_nested(kind)]:
             raise InvalidRequest(f"DuckDB has no hash of rows with what is nested in {', '.join(nested)}.")
-        values = {name: rows[name].cast(_as_read(kind)) for name, kind in types.items()}
-        nullable = [values[name].isnull() for name in types if self.contract.fields()[name].nullable]
+        fields = self.contract.fields()
+        read = {name: rows[name].cast(_as_read(kind)) for name, kind in types.items()}
+        values = {name: _counted(value, fields[name].digits, units_of) for name, value in read.items()}
+        nullable = [values[name].isnull() for name in types if fields[name].nullable]
         lists = [values[name] for name, kind in types.items() if is_list(kind)]
         several = lists if len(lists) > 1 else []
         lengths = (each.length().cast("int32") for each in several)
         return landed_values.hashed(
             *values.values(), *nullable, *map(_nulls_of, lists), *lengths, *map(_has_nulls, several)
         )
+
+
+def _counted(value: T, digits: int | None, in_units: Callable[[T, int], T]) -> T:
+    return value if digits is None else in_units(value, digits)
 
 
 def _has_null(name: str) -> Column:
@@ -357,7 +385,9 @@ def is_hash(name: str) -> bool:
 @once
 def _fingerprint(contract: type[Contract]) -> str:
     types = declared_types(contract)
-    return _digest(f"{name} {types[name]} {each.nullable}" for name, each in contract.fields().items() if name != "day")
+    fields = {name: each for name, each in contract.fields().items() if name != "day"}
+    digits = [f"{name} in {each.digits} digits" for name, each in fields.items() if each.digits is not None]
+    return _digest([*(f"{name} {types[name]} {each.nullable}" for name, each in fields.items()), *digits])
 
 
 def _digest(parts: Iterable[str]) -> str:

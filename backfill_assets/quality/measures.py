@@ -45,7 +45,7 @@ def numbers(table: Table) -> Aggregates:
         "rows": lambda rows: rows.count(),
         "checksum": RowHash(table.contract),
         VIOLATING: lambda rows: rows.count(where=is_unsound(table.contract, rows)),
-        **{f"total_{name}": partial(_total, name) for name in table.totals},
+        **{f"total_{name}": partial(_total, name, table.contract.fields()[name].digits) for name in table.totals},
         **{name: made for name, made in _of_rules(table).items() if not name.endswith(EXAMPLE)},
         **(first_reason if table.layer == "quarantine" else {}),
         **(keys if table.key else {}),
@@ -106,8 +106,8 @@ def _names(table: Table) -> tuple[str, ...]:
     return (*numbers(table), *examples(table), *([FIELDS] if table.typed else []))
 
 
-def _total(name: str, rows: ir.Table) -> ir.Scalar:
-    return exact_sum(rows[name])
+def _total(name: str, digits: int | None, rows: ir.Table) -> ir.Scalar:
+    return exact_sum(rows[name], digits=digits)
 
 
 def _of_rules(table: Table) -> Aggregates:

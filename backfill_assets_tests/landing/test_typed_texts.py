@@ -39,6 +39,23 @@ VALUES = [
     ("soon", "timestamp", None),
     ("1.50", "decimal(18,2)", Decimal("1.5")),
     ("1.505", "decimal(18,2)", None),
+    ("2147483647", "int", 2**31 - 1),
+    ("2147483648", "int", None),
+    ("-032768", "smallint", None),
+    ("-32768", "smallint", -(2**15)),
+    ("+128", "tinyint", None),
+    ("1.5e3", "double", 1500.0),
+    ("-0.1", "double", -0.1),
+    ("1e999", "double", None),
+    ("-Infinity", "double", float("-inf")),
+    ("1e39", "float", None),
+    ("0.5\n", "float", 0.5),
+    (".5", "double", None),
+    ("0x1p3", "double", None),
+    ("true", "boolean", True),
+    ("false\n", "boolean", False),
+    ("True", "boolean", None),
+    ("1", "boolean", None),
     ("NaN", "decimal(18,2)", None),
     ("sNaN", "decimal(18,2)", None),
     ("Infinity", "decimal(18,2)", None),
@@ -66,7 +83,13 @@ def test_a_landed_text_is_worth_what_the_query_says() -> None:
 _COLUMN = '"t0"."text"'
 
 
-@pytest.mark.parametrize("kind", ["bigint", "decimal(18,2)", "decimal(38,0)", "decimal(6,6)", "date", "timestamp"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("bigint", "int", "smallint", "tinyint", "decimal(18,2)", "decimal(38,0)", "decimal(6,6)"),
+        *("double", "float", "boolean", "date", "timestamp"),
+    ],
+)
 def test_it_is_the_declared_query_to_the_letter(kind: str) -> None:
     """What a command asks without Ibis is what Ibis makes of the one definition."""
     import ibis

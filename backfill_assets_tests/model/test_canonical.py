@@ -40,6 +40,17 @@ VALUES = [
     ("decimal(18,2)", "12345678901234567", None),
     ("bigint", "0012", "12"),
     ("bigint", "1.0", None),
+    ("int", "2147483648", None),
+    ("smallint", "-32768", "-32768"),
+    ("tinyint", "128", None),
+    ("double", "0.1e1", "1.0"),
+    ("double", "1e999", None),
+    ("double", "-Infinity", "-Infinity"),
+    ("double", "1d", None),
+    ("float", "1e39", None),
+    ("float", "-0.5", "-0.5"),
+    ("boolean", "true", "true"),
+    ("boolean", "t", None),
     ("date", "2017-02-28", "2017-02-28"),
     ("date", "2017-02-30", None),
     ("date", "2017-2-3", None),
@@ -116,9 +127,9 @@ def test_hashes_are_added_up_exactly(spark: SparkSession, groups: list[list[int 
 
 
 def test_a_type_without_a_text_form_cannot_be_declared() -> None:
-    """A source that asks for doubles would get hashes that no typed row can repeat."""
-    with pytest.raises(InvalidRequest, match="double"):
-        parsed(None, "double")  # type: ignore[arg-type]
+    """A source that asks for bytes would get hashes that no typed row can repeat."""
+    with pytest.raises(InvalidRequest, match="binary"):
+        parsed(None, "binary")  # type: ignore[arg-type]
 
 
 def test_the_independent_hash_is_xxh64() -> None:

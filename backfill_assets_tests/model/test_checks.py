@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -45,6 +46,7 @@ class EveryCheck(Contract):
     least: T.StringType = Field(nullable=True, str_length={"min_value": 2})
     most: T.StringType = Field(nullable=True, str_length={"max_value": 2})
     present: T.StringType = Field(nullable=False)
+    real: T.DoubleType = Field(nullable=False, ge=-1.5)
 
 
 SOUND: Mapping[str, Any] = {
@@ -62,6 +64,7 @@ SOUND: Mapping[str, Any] = {
     "least": "ab",
     "most": "ab",
     "present": "",
+    "real": 0.5,
 }
 BREACHES: list[tuple[str, Any, str]] = [
     ("ge", Decimal("-0.01"), "ge: not greater than or equal to 0 (was -0.01)"),
@@ -80,6 +83,8 @@ BREACHES: list[tuple[str, Any, str]] = [
     ("least", "a", "least: not 2.. characters long (was a)"),
     ("most", "abc", "most: not 0..2 characters long (was abc)"),
     ("present", None, "present: is missing"),
+    ("real", -2.5, "real: not greater than or equal to -1.5 (was -2.5)"),
+    ("real", math.nan, "real: is not a number"),
 ]
 
 
@@ -116,7 +121,7 @@ def _reasons(contract: type[Contract], rows: Sequence[Mapping[str, object]]) -> 
     asked = _as_landed(contract)
     moment, added = f"{DAY}T10:00:00Z", {"source_file": "a", "content_hash": 0, "arrival_day": DAY, "day": DAY}
     landed = [
-        {name: None if value is None else str(value) for name, value in row.items()}
+        {name: None if value is None else _landed(value) for name, value in row.items()}
         | {"id": str(at), "at": moment, "sent": moment, "record_kind": "received", "day_is_arrival": False}
         | {**added, "source_line": at}
         for at, row in enumerate(rows)
@@ -132,6 +137,10 @@ def _reasons(contract: type[Contract], rows: Sequence[Mapping[str, object]]) -> 
     return [told.get(at, []) for at in range(len(rows))]
 
 
+def _landed(value: object) -> str:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else str(value)
+
+
 def test_a_breach_is_reported_in_words_with_the_value() -> None:
     """The known answer for every check that is translated; none is left out."""
     found = _reasons(EveryCheck, [{**SOUND, column: value} for column, value, _ in BREACHES])
@@ -142,7 +151,7 @@ def test_a_breach_is_reported_in_words_with_the_value() -> None:
 
 def test_verdicts_are_those_of_pandera() -> None:
     """The query asks of landed rows what pandera asks of a table."""
-    nothing = {**dict.fromkeys(SOUND), "present": "x"}
+    nothing = {**dict.fromkeys(SOUND), "present": "x", "real": 0.0}
     low = {**SOUND, **{column: value for column, value, _ in BREACHES}}
     high = {**SOUND, **{column: value for column, value, _ in reversed(BREACHES)}}
     rows = [SOUND, nothing, low, high]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pyspark.sql import types as T
@@ -50,6 +50,12 @@ class WithDoubles(REPORT.contract):  # type: ignore[misc,name-defined]
     """A number that is rounded as it is computed."""
 
     mean_celsius: T.DoubleType = Field()
+
+
+def with_mean(kind: Any, **asked: Any) -> type[Contract]:
+    """The report's contract with a mean of another kind."""
+    declared = {"mean_celsius": Field(made_of="celsius", **asked), "__annotations__": {"mean_celsius": kind}}
+    return type("WithMean", (REPORT.contract,), {**declared, "__module__": __name__})
 
 
 def landed(source: Source = SOURCE, **changes: Any) -> tuple[Step, Step]:
@@ -136,9 +142,21 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         lambda: declared(report(totals=("readings", "sensor_id"))),
         "totals: 'sensor_id' is a string: only numbers add up",
     ),
+    "digits of what is exact": (
+        lambda: declared(report(contract=with_mean(Annotated[T.DecimalType, 8, 4], digits=2))),
+        r"digits of 'mean_celsius': it is a decimal\(8,4\), which is exact.*Leave digits out",
+    ),
+    "more digits than a double has": (
+        lambda: declared(report(contract=with_mean(T.DoubleType, digits=15))),
+        "digits of 'mean_celsius': 15 are behind the point.*0 to 14",
+    ),
+    "a range that is wider than digits allow": (
+        lambda: declared(report(contract=with_mean(float, digits=12, in_range={"min_value": -5, "max_value": 1001}))),
+        "digits of 'mean_celsius': a double has 15 digits in all.*between -1000 and 1000",
+    ),
     "a total of doubles": (
         lambda: declared(report(contract=WithDoubles, totals=("mean_celsius",))),
-        "totals: 'mean_celsius' is a double: its sum is another one in another order of rows.*decimal",
+        "totals: 'mean_celsius' is a double: its sum is another one in another order of rows.*digits=, or as a decimal",
     ),
     "a group": (lambda: declared(report(groups=("sensors",))), "groups: 'sensors' is no column of .*mean sensor_id"),
     "what a column is made of": (
@@ -166,8 +184,20 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "rescued_fields: 'sensor_id' is the event day, the version, personal or in the key",
     ),
     "a type": (
-        lambda: source(types={**SOURCE.types, "celsius": "double"}),
-        "types: 'celsius': Landed text cannot be typed as double.*decimal",
+        lambda: source(types={**SOURCE.types, "celsius": "binary"}),
+        "types: 'celsius': Landed text cannot be typed as binary.*double, float, boolean.*decimal",
+    ),
+    "a key that is no exact value": (
+        lambda: source(types={**SOURCE.types, "sensor_id": "double"}),
+        "key: 'sensor_id' is a double: keys are whole numbers, decimals, text or times.*or name another column",
+    ),
+    "a version that is true or false": (
+        lambda: source(types={**SOURCE.types, "sent_at": "boolean"}),
+        "version: 'sent_at' is a boolean: versions are whole numbers",
+    ),
+    "a key of a table that is no exact value": (
+        lambda: declared(report(contract=WithDoubles, key=("sensor_id", "mean_celsius"))),
+        "key: 'mean_celsius' is a double: a key is what tells rows apart exactly.*as a decimal or as text",
     ),
     "a field twice": (lambda: source(fields=(*SOURCE.fields, "celsius")), "fields: 'celsius' is there twice"),
     "a field with the name of a column of raw": (
@@ -260,3 +290,12 @@ def test_a_refinement_is_judged_when_it_is_made(arguments: dict[str, Any], words
     """Its key is inside a transform, where nothing else would look for it."""
     with pytest.raises(InvalidRequest, match=f"(?s){words}"):
         Refinement(**{**vars(REFINEMENT), **arguments})
+
+
+def test_doubles_add_up_in_the_digits_that_are_declared() -> None:
+    """A number within them is asked for as well: what is none would be missing from the total."""
+    contract = with_mean(float, digits=3, ge=-5)
+    found = declared(report(contract=contract, totals=("readings", "mean_celsius")))
+    assert found.tables[-1].totals == ("readings", "mean_celsius")
+    asked = contract.fields()["mean_celsius"].checks
+    assert asked == {"in_range": {"min_value": -(10**12), "max_value": 10**12}, "ge": -5}

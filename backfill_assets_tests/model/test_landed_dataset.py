@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
@@ -14,7 +15,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.contract import Contract, Field, declared_types
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Reads
 from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
 from backfill_assets.model.landed_dataset import LandedDataset, TableTransform
@@ -71,6 +72,53 @@ def test_the_source_is_what_the_row_says() -> None:
     assert (source.key_fields, source.event_day_field) == (("patient_id", "number"), "seen_at")
     assert (source.version_field, source.personal_fields) == ("sent_at", {"patient_id": "patient_token"})
     assert (source.supersession_window_days, source.days_ahead, source.earliest_day) == (7, 3, None)
+
+
+class InPython(Contract):
+    """A row whose types need no more than their names."""
+
+    id: str = Field(key=True)
+    number: int = Field(key=True)
+    grams: float = Field()
+    fragile: bool = Field()
+    price: Decimal = Field()
+    day_of: date = Field(event_day=True)
+    sent_at: datetime = Field(version=True)
+    floor: T.ShortType = Field()
+
+
+class InSpark(Contract):
+    """The same row in Spark's types."""
+
+    id: T.StringType = Field(key=True)
+    number: T.LongType = Field(key=True)
+    grams: T.DoubleType = Field()
+    fragile: T.BooleanType = Field()
+    price: Annotated[T.DecimalType, 38, 18] = Field()
+    day_of: T.DateType = Field(event_day=True)
+    sent_at: T.TimestampType = Field(version=True)
+    floor: T.ShortType = Field()
+
+
+class ListsInPython(Contract):
+    """Lists of what has a name in Python, and of what has none."""
+
+    tags: list[str] = Field()
+    counts: list[list[int]] = Field()
+    floors: list[T.ShortType] = Field()
+
+
+def test_a_type_that_needs_no_more_is_one_of_pythons() -> None:
+    """Everything that follows is what follows from Spark's type: source, contracts, what decides rows."""
+    by_python, by_spark = visits(InPython), visits(InSpark)
+    assert by_python.source == by_spark.source and by_python.source.types["floor"] == "smallint"
+    assert InPython.decides_rows() == InSpark.decides_rows()
+    assert declared_types(ListsInPython) == {
+        "tags": "array<string>",
+        "counts": "array<array<bigint>>",
+        "floors": "array<smallint>",
+    }
+    assert by_python.dataset().step_of("bronze_visits").tables[0].key == ("id", "number")
 
 
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:

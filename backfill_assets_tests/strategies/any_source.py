@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -33,6 +34,25 @@ MOMENTS = (
     *("2017-03-01T10:00:00-00:00", "yesterday", "", None, "9999-12-31T23:59:59.999999Z", "2017-03-01T10:00:00Z\n"),
 )
 DAYS = ("2017-03-01", "2017-02-30", "0000-02-29", "9999-12-31", "2017-3-1", "", None, "2017-03-01\r\n")
+BINARIES = (
+    *(
+        "0.1",
+        "-0.0",
+        "0",
+        "1e5",
+        "1.5e-3",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e309",
+        "5e-324",
+        "1e-999",
+        "1e16",
+        "123456.7",
+    ),
+    *("123456.7", "1e39", "16777217", "1e", ".5", "", None, "-1.5", "-1.50", "0.10", "3.0\n", "nan", "1,5"),
+)
+TRUTHS = ("true", "false", "True", "1", "", None, "true\n")
 WORDS = ("a", "-", "\\", "a-b", "a\\", "\\-", "", None, "a'b", "\u00e9", "\U0001f600", "a\nb")
 
 
@@ -81,6 +101,23 @@ class Visit(Contract):
     sent_at: T.TimestampType = Field(version=True, nullable=True)
     till: T.LongType = Field(nullable=True, rescued=True, isin=[7, 8])
     lane: T.StringType = Field(rescued=True, str_length={"min_value": 1})
+
+
+class Weighing(Contract):
+    """Numbers in base 2, truth values and short whole numbers, as Python has them and as Spark does."""
+
+    scale: T.ShortType = Field(key=True, ge=-1)
+    run: T.IntegerType = Field(key=True, nullable=True)
+    slot: T.ByteType = Field(isin=[1, 2, -128])
+    day_of: date = Field(event_day=True)
+    kilos: float = Field(ge=-1.5, lt=1e300)
+    drift: T.FloatType = Field(nullable=True, in_range={"min_value": -1, "max_value": 10**6})
+    whole: bool = Field(nullable=True, eq=True)
+    checked: bool = Field()
+    at: datetime = Field(version=True)
+    paid: Decimal = Field(nullable=True, ge=0)
+    count: int = Field(nullable=True)
+    by: str = Field(nullable=True)
 
 
 class Shift(Contract):
@@ -151,6 +188,23 @@ CASES: Mapping[str, tuple[Refinement, Texts]] = {
             "till": ["7", "8", "9", "x", None, None, None],
             "lane": ["a", "", None, None, None],
             "rescued": RESCUED,
+        },
+    ),
+    "binary": (
+        dataset(Weighing).refinement(),
+        {
+            "scale": ["1", "01", "2", "3", "-32768", "32768", None],
+            "run": ["7", "+7", "8", "2147483647", "2147483648", None],
+            "slot": ["1"] * 9 + ["2", "-128", "128", "x"],
+            "day_of": ["2017-03-01"] * 9 + ["x"],
+            "kilos": ["0.5"] * 20 + list(BINARIES),
+            "drift": ["0.5"] * 20 + list(BINARIES),
+            "whole": ["true"] * 9 + list(TRUTHS),
+            "checked": ["true", "false"] * 9 + list(TRUTHS),
+            "at": ["2017-03-01T10:00:00Z", "2017-03-01T12:00:00.000000001+02:00", "2017-03-01T11:00:00Z"] * 3 + ["x"],
+            "paid": ["1", "1.50", "0." + "1" * 18] * 5 + list(AMOUNTS),
+            "count": ["1", "2"] * 5 + list(NUMBERS),
+            "by": WORDS,
         },
     ),
     "an absent key": (

@@ -39,6 +39,8 @@ class EveryType(Contract):
     big: T.LongType = Field(nullable=True, le=2**62, isin=[0, 1, -1, 2**62, 2**63 - 1])
     single: T.FloatType = Field(nullable=True)
     double: T.DoubleType = Field(nullable=True, ge=0.5, lt=1e300)
+    about: T.DoubleType = Field(nullable=True, digits=2)
+    about_single: T.FloatType = Field(nullable=True, digits=0)
     few_digits: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, lt=Decimal("12.345"), ne=Decimal("0.5"))
     money: Annotated[T.DecimalType, 18, 2] = Field(nullable=True, ge=0, le=10**9)
     rate: Annotated[T.DecimalType, 18, 6] = Field(gt=0)
@@ -65,8 +67,17 @@ SOURCE = Source(
     event_day_field="calendar_day",
     key_fields=("text",),
     version_field="moment",
-    fields=("text", "code", "big", "few_digits", "money", "rate", "calendar_day", "moment"),
+    fields=(
+        *("text", "code", "big", "few_digits", "money", "rate", "calendar_day", "moment"),
+        *("flag", "tiny", "small", "whole", "single", "double"),
+    ),
     types={
+        "flag": "boolean",
+        "tiny": "tinyint",
+        "small": "smallint",
+        "whole": "int",
+        "single": "float",
+        "double": "double",
         "big": "bigint",
         "few_digits": "decimal(9,2)",
         "money": "decimal(18,2)",
@@ -97,6 +108,18 @@ LANDED: Mapping[str, Sequence[str]] = {
         "12\n",
         "x",
         "",
+    ),
+    "boolean": ("true", "false", "True", "t", "1", "", "false\n"),
+    "tinyint": ("1", "-0", "127", "128", "-128", "007", "x"),
+    "smallint": ("1", "+7", "32767", "32768", "-32768", "00001"),
+    "int": ("1", "2147483647", "2147483648", "-2147483648", "1.0", "12\r\n"),
+    "float": (
+        *("0.1", "-0.0", "1e38", "1e39", "-1e39", "1e-45", "7e-46", "16777217", "NaN", "Infinity", "-Infinity", "nan"),
+        *("1.00000005960464477540", "0.50", "5e-1"),
+    ),
+    "double": (
+        *("0.1", "-0.0", "0", "1e308", "1e309", "-1e999", "5e-324", "2e-324", "NaN", "Infinity", "-Infinity", "1e5\n"),
+        *("9007199254740993", "0.50", "5e-1", "1.", ".5", "1d", "0x1p3", ""),
     ),
     "decimal(9,2)": ("1.5", "1.50", "-0.00", "+0.1", "0001.20", "1234567.89", "12345678.9", "12", "1.500000", "1.505"),
     "decimal(18,2)": ("3.1", "-3.10", "+03.1000", "12,50", "1e2", "1.", ".5", "9999999999999999.99", "-0", "2.00\n"),
@@ -189,6 +212,12 @@ def _single(chance: random.Random) -> float:
     return chance.choice((0.0, -0.0, 0.5, 1.5, -2.25, float("nan"), float("inf"), -float("inf"), 2.0**-149))
 
 
+def _about(chance: random.Random) -> float:
+    """Between two numbers of two digits behind the point, beside the border, and what has no such digits."""
+    near = chance.randrange(-(10**13), 10**13) / 10 ** chance.choice((2, 3, 9))
+    return chance.choice((0.125, -0.125, 1.005, 2.675, 0.3, 0.1 + 0.2, 1e13, 1e300, near, _double(chance)))
+
+
 def _calendar_day(chance: random.Random) -> date:
     ends = (date.min, date.max, date(1969, 12, 31), date(1970, 1, 1), date(1582, 10, 10))
     return chance.choice((*ends, date.fromordinal(chance.randrange(1, date.max.toordinal()))))
@@ -220,6 +249,8 @@ _VALUES: Mapping[str, Values] = {
     "big": _whole(64),
     "single": _single,
     "double": _double,
+    "about": _about,
+    "about_single": _single,
     "few_digits": _decimal(9, 2),
     "money": _decimal(18, 2),
     "rate": _decimal(18, 6),
@@ -240,6 +271,8 @@ _TYPES: Mapping[str, pa.DataType] = {
     "big": pa.int64(),
     "single": pa.float32(),
     "double": pa.float64(),
+    "about": pa.float64(),
+    "about_single": pa.float32(),
     "few_digits": pa.decimal128(9, 2),
     "money": pa.decimal128(18, 2),
     "rate": pa.decimal128(18, 6),

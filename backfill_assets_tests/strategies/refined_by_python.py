@@ -7,6 +7,7 @@ Raw rows are mappings of Python's values; days and moments of what is found are 
 from __future__ import annotations
 
 import json
+import math
 import operator
 import re
 from collections import defaultdict
@@ -134,8 +135,12 @@ class _Judged:
             elif not declared.nullable:
                 yield f"{name}: is missing"
             return
+        is_number = not (isinstance(value, float) and math.isnan(value))
+        compared = value if is_number else math.inf
+        if not (declared.nullable or is_number):
+            yield f"{name}: is not a number"
         for check, holds in _CHECKS.items():
-            if check in declared.checks and not holds(value, _asked(declared.checks[check], kind)):
+            if check in declared.checks and not holds(compared, _asked(declared.checks[check], kind)):
                 yield f"{name}: {KINDS[check].wrong(declared.checks[check])} (was {shown(value, kind)})"
 
     def is_hashed_before(self) -> bool:

@@ -5,14 +5,20 @@ Days and moments are numbers, in days and microseconds since 1970, for Python ha
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from backfill_assets.model.declaration import Source, landed_pattern
-from backfill_assets_tests.strategies.xxh64 import chained
+from backfill_assets_tests.strategies.landed_texts import BITS, binary, whole
+from backfill_assets_tests.strategies.xxh64 import chained, chained_bytes
 
 Landed = str | None
 _EPOCH, _ORDINAL = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
@@ -23,6 +29,8 @@ _LINE_END = re.compile(r"(\r\n|[\r\n])\Z")
 _BEFORE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z")
 _ANY_LINE_END = re.compile(r"(\r\n|[\r\n\x85\u2028\u2029])\Z")
 _EXACT = Context(prec=60)
+_FORMATS = {"double": "<d", "float": "<f"}
+"""The eight or four bytes that a number is hashed by."""
 
 
 # ------------------------------------------------------------------ values
@@ -35,7 +43,13 @@ def value_of(text: Landed, kind: str) -> Any:
     told = _LINE_END.sub("", text)
     if not re.fullmatch(landed_pattern(kind), told, re.ASCII):
         return None
-    of_kind: dict[str, Callable[[str], Any]] = {"bigint": int, "date": _days, "timestamp": _microseconds}
+    of_kind: dict[str, Callable[[str], Any]] = {
+        **{whole_kind: partial(whole, bits=bits) for whole_kind, bits in BITS.items()},
+        **{each: partial(binary, spark_type=each) for each in ("double", "float")},
+        "boolean": lambda text: text == "true",
+        "date": _days,
+        "timestamp": _microseconds,
+    }
     try:
         return of_kind.get(kind, _decimal_of(kind))(told)
     except ValueError:
@@ -81,6 +95,10 @@ def canonical(value: Any, kind: str) -> Landed:
         return None
     if kind.startswith("decimal"):
         return f"{value:f}"
+    if kind in _FORMATS:
+        return str(chained_bytes([struct.pack(_FORMATS[kind], math.nan if math.isnan(value) else value + 0.0)]))
+    if kind == "boolean":
+        return str(value).lower()
     return _day_text(value) if kind == "date" else str(value)
 
 
@@ -101,9 +119,18 @@ def landed_text(value: Any, kind: str) -> Landed:
 
 def shown(value: Any, kind: str) -> str:
     """As a reason shows a value: moments without zeros at their end."""
+    if kind in _FORMATS:
+        return str(value) if kind == "double" else _single_text(np.float32(value))
     if kind != "timestamp":
         return str(canonical(value, kind))
     return re.sub("[.]?0*$", "", str(landed_text(value, kind)).rstrip("Z").replace("T", " "))
+
+
+def _single_text(value: np.float32) -> str:
+    """The shortest digits that are read as it, with an exponent where a double of this size has one."""
+    if math.isfinite(value) and "e" not in str(float(value)):
+        return np.format_float_positional(value, trim="0")
+    return str(value)
 
 
 def _day_text(days: int) -> str:
