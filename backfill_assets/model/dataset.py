@@ -179,6 +179,9 @@ class _Judge:
             for step in each.steps
             for table in step.tables
         }
+        sources = (step.source for step in dataset.steps if step.source is not None)
+        self.alike = {pair for source in sources for pair in _alike_fields(source)}
+        """Landed fields that are one column: they are so in each table that has them, and are told once."""
 
     def mistakes(self) -> Iterator[Mistake]:
         names = Counter(table.name for table in self.dataset.tables)
@@ -189,6 +192,7 @@ class _Judge:
         for step in self.dataset.steps:
             if step.source is not None:
                 yield from source_mistakes(step.source)
+                yield from _alike(f"source {step.source.name}, fields", _alike_fields(step.source))
             yield from self._versions(step, built)
             for table in step.tables:
                 yield from self._table(step, table)
@@ -238,11 +242,14 @@ class _Judge:
         if not columns or columns[-1] != "day":
             where = f"{table.name}, contract {table.contract.__name__}"
             yield Mistake(where, "its last column is not 'day'.", "A table is partitioned by its column day.")
+        alike = (pair for pair in _equal_but_for_case(columns) if pair not in self.alike)
+        yield from _alike(f"{table.name}, contract {table.contract.__name__}", alike)
         for attribute in ("totals", "groups"):
             where, names = f"{table.name}, {attribute}", getattr(table, attribute)
             yield from unknown_names(where, names, columns, f"is no column of {table.name}", "Columns")
             yield from _twice(where, names)
         yield from _without_key(table)
+        yield from _nullable_key(table)
         yield from _texts_among_totals(table)
         yield from self._lineage(step, table, columns)
         for name in _more_than_once([rule.name for rule in table.rules]):
@@ -301,6 +308,16 @@ def _without_key(table: Table) -> Iterator[Mistake]:
         yield Mistake(table.name, "it has no key: its rows could not be distinguished or traced.", hint)
 
 
+def _nullable_key(table: Table) -> Iterator[Mistake]:
+    """Only of what is current: older versions of a row stay what they were, so that their days can be built again."""
+    fields = table.contract.fields()
+    for name in table.key:
+        if name in fields and fields[name].nullable:
+            what = f"{name!r} is nullable: a row without it has no key, and could not be told from another one."
+            hint = "Leave out nullable=True; of landed rows with published days, in a new version of the row."
+            yield Mistake(f"{table.name}, key", what, hint)
+
+
 def _texts_among_totals(table: Table) -> Iterator[Mistake]:
     types = declared_types(table.contract) if table.totals else {}
     for name in table.totals:
@@ -356,6 +373,29 @@ def _twice(where: str, names: Sequence[str]) -> Iterator[Mistake]:
 
 def _more_than_once(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:
+    for one, other in pairs:
+        what = f"{one!r} and {other!r} are equal but for case: to Spark and Delta they are one column."
+        yield Mistake(where, what, "Give one of them another name.")
+
+
+def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
+    """Landed fields that are one name to the query that reads them, or one column of a table that has them."""
+    yield from dict.fromkeys(
+        pair
+        for names in (source.fields, (*ADDED_BY_INGESTION, "day", *source.columns))
+        for pair in _equal_but_for_case(names)
+    )
+
+
+def _equal_but_for_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Names that are several to Python, each with the first that it is one with."""
+    first: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        if (known := first.setdefault(name.lower(), name)) != name:
+            yield known, name
 
 
 def _refusal(declared: str, mistakes: Sequence[Mistake]) -> InvalidRequest:

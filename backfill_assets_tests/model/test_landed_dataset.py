@@ -173,6 +173,18 @@ class WithoutVersion(Visit):
     sent_at: T.TimestampType = Field(description="When it was sent.")
 
 
+class VisitWithCases(Visit):
+    """Two fields that are one column."""
+
+    Cost: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, description="In dollars.")
+
+
+class VisitOfNobody(Visit):
+    """A visit whose key may be missing."""
+
+    visit_id: T.StringType = Field(key=True, nullable=True, joined=("patient_token", "number"), description="Or none.")
+
+
 class LongerVisit(Visit):
     """A visit with a field more."""
 
@@ -185,6 +197,11 @@ class LongerVisit(Visit):
         (lambda: visits().dataset(), "visits declares no row"),
         (lambda: visits(TwoDays).dataset(), "2 fields of TwoDays are its event_day"),
         (lambda: visits(WithoutVersion).dataset(), "0 fields of WithoutVersion are its version"),
+        (lambda: visits(VisitOfNobody).dataset(), "wrong: bronze_visits, key: 'visit_id' is nullable"),
+        (
+            lambda: visits(VisitWithCases).dataset(),
+            "wrong: source visits, fields: 'cost' and 'Cost' are equal but for case",
+        ),
         (lambda: visits(Visit, LongerVisit).dataset(), "rows of visits in version v1 have other landed fields"),
         (lambda: visits().version(Visit, "v1", "Sums.", "bronze_visits")(nothing), "Visit is no table of visits"),
         (lambda: visits().table("visits_a_day")(ReportVisits), "visits_a_day does not begin with its layer"),
@@ -194,6 +211,12 @@ def test_a_wrong_declaration_is_refused(declare: Callable[[], object], words: st
     """In words, and with the line that is missing."""
     with pytest.raises(InvalidRequest, match=words):
         declare()
+
+
+def test_an_older_version_of_a_row_may_have_had_a_key_that_can_be_missing() -> None:
+    """Its days can be built again as they were; what is current has a key."""
+    step = visits(VisitOfNobody, Visit).dataset().step_of("bronze_visits")
+    assert ([version.name for version in step.versions], step.current) == (["v1", "v2"], "v2")
 
 
 def test_the_first_event_of_a_partition_has_offset_0() -> None:

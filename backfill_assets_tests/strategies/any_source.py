@@ -84,7 +84,7 @@ class Visit(Contract):
 
 
 class Shift(Contract):
-    """A key that may be absent, and the day as a landed field."""
+    """A key that may be absent, as versions have it that were declared when that was allowed; the day is landed."""
 
     place: T.StringType = Field(key=True, nullable=True)
     day: T.DateType = Field(event_day=True)
