@@ -41,6 +41,7 @@ class DeclaredField:
     joined: tuple[str, ...]
     made_of: tuple[str, ...]
     rescued: bool = False
+    landed: str = ""
 
 
 def Field(  # noqa: N802
@@ -54,6 +55,7 @@ def Field(  # noqa: N802
     joined: tuple[str, ...] = (),
     made_of: str | tuple[str, ...] = (),
     rescued: bool = False,
+    landed: str = "",
     **checks: Any,
 ) -> Any:
     """A column of a contract; ``checks`` are those in :data:`CHECKS`, as in pandera.
@@ -64,10 +66,12 @@ def Field(  # noqa: N802
     Of a landed row, ``event_day`` marks the field that says the day it belongs to, and ``version`` the one of which the
     greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
     landed: it joins the values of other columns with a dash, such as a key of two fields.
-    A field that is ``rescued`` is also read from what raw kept of it before it was declared.
+    A field that is ``rescued`` is also read from what raw kept of it before it was declared. ``landed`` is its name in
+    what the source writes, where the column has another one: a landed ``day`` cannot be called as the day of the row.
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of
-    return DeclaredField(nullable, description, checks, key, event_day, version, personal, joined, origins, rescued)
+    marks = key, event_day, version, personal, joined, origins, rescued, landed
+    return DeclaredField(nullable, description, checks, *marks)
 
 
 class Contract:

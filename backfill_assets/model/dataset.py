@@ -122,13 +122,15 @@ def source_mistakes(source: Source) -> Iterator[Mistake]:
             where, f"{source.name!r} is no name of a folder.", "Small letters, digits and _: sea_temperatures."
         )
     yield from _twice(f"{where}, fields", source.fields)
-    for name in source.fields:
+    for name in source.columns:
         if name in ADDED_BY_INGESTION:
-            yield Mistake(
-                f"{where}, fields", f"{name!r} is a column that ingestion adds.", "Land it under another name."
-            )
+            yield Mistake(f"{where}, fields", f"{name!r} is a column that ingestion adds.", _under_another_name(name))
     yield from _rescued_mistakes(source, where)
     yield from _type_mistakes(source, where)
+
+
+def _under_another_name(name: str) -> str:
+    return f'Keep it in a column of another name: landed_{name}: ... = Field(landed="{name}").'
 
 
 def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
@@ -138,6 +140,9 @@ def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
         if name in used:
             what = f"{name!r} is the event day, the version, personal or in the key."
             yield Mistake(f"{where}, rescued_fields", what, "Only other fields are read from what raw kept of them.")
+        elif name in source.renamed_fields.values():
+            what = f"{name!r} is landed under another name, which is what raw kept it by."
+            yield Mistake(f"{where}, rescued_fields", what, "Leave out rescued=True, or the other name.")
 
 
 def unknown_names(where: str, names: Iterable[str], known: Collection[str], what: str, kind: str) -> Iterator[Mistake]:
@@ -179,7 +184,8 @@ class _Judge:
             for step in each.steps
             for table in step.tables
         }
-        sources = (step.source for step in dataset.steps if step.source is not None)
+        sources = [step.source for step in dataset.steps if step.source is not None]
+        self.lands_day = any("day" in source.columns for source in sources)
         self.alike = {pair for source in sources for pair in _alike_fields(source)}
         """Landed fields that are one column: they are so in each table that has them, and are told once."""
 
@@ -192,6 +198,7 @@ class _Judge:
         for step in self.dataset.steps:
             if step.source is not None:
                 yield from source_mistakes(step.source)
+                yield from _landed_day(step.source)
                 yield from _alike(f"source {step.source.name}, fields", _alike_fields(step.source))
             yield from self._versions(step, built)
             for table in step.tables:
@@ -239,7 +246,8 @@ class _Judge:
 
     def _table(self, step: Step, table: Table) -> Iterator[Mistake]:
         columns = tuple(table.contract.fields())
-        if not columns or columns[-1] != "day":
+        is_told = self.lands_day and table.layer in ("raw", "bronze", "quarantine")
+        if (not columns or columns[-1] != "day") and not is_told:
             where = f"{table.name}, contract {table.contract.__name__}"
             yield Mistake(where, "its last column is not 'day'.", "A table is partitioned by its column day.")
         alike = (pair for pair in _equal_but_for_case(columns) if pair not in self.alike)
@@ -373,6 +381,13 @@ def _twice(where: str, names: Sequence[str]) -> Iterator[Mistake]:
 
 def _more_than_once(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _landed_day(source: Source) -> Iterator[Mistake]:
+    """Raw keeps what was landed, which is not always the day that the row is put on."""
+    if "day" in source.columns:
+        what = "'day' is the column of the day that a row is put on."
+        yield Mistake(f"source {source.name}, fields", what, _under_another_name("day"))
 
 
 def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:

@@ -286,6 +286,7 @@ class Source:
 
     name: str
     event_day_field: str
+    """As it is called in raw, and so is the field of the version."""
     key_fields: tuple[str, ...]
     """As they are landed, also where they are personal; ``key_columns`` has what stands for them in raw."""
     version_field: str
@@ -294,6 +295,8 @@ class Source:
     """The fields that are not text when typed, with their Spark type: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Personal fields, with the column that keeps their token instead."""
+    renamed_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Fields that have another name in raw, with the column that keeps them: one called as the day of the row, say."""
     rescued_fields: tuple[str, ...] = ()
     """Fields that rows carried before they were declared: also read from what raw kept of them, ``rescued``."""
     supersession_window_days: int = 0
@@ -343,17 +346,21 @@ class Source:
     @property
     def columns(self) -> tuple[str, ...]:
         """The landed fields as raw columns, in order, tokens in the place of personal fields."""
-        return tuple(self.personal_fields.get(name, name) for name in self.fields)
+        return tuple(map(self.column_of, self.fields))
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The key as raw columns, tokens in the place of personal fields."""
-        return tuple(self.personal_fields.get(name, name) for name in self.key_fields)
+        return tuple(map(self.column_of, self.key_fields))
 
     @property
     def parsed_columns(self) -> tuple[str, ...]:
         """The raw columns whose text is not yet their value."""
         return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
+
+    def column_of(self, field: str) -> str:
+        """The raw column of a landed field."""
+        return self.personal_fields.get(field) or self.renamed_fields.get(field, field)
 
     def type_of(self, column: str) -> str:
         return self.types.get(column, "string")

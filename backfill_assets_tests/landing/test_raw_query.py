@@ -24,6 +24,7 @@ from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_schema
 from backfill_assets_tests.landing.lines_read import lines_of_rates, lines_of_sales
+from backfill_assets_tests.strategies.any_source import Duty, dataset
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import SALE, land_key, sale
 from backfill_assets_tests.strategies.raw_by_python import Fields, LineReading
@@ -74,6 +75,22 @@ def require_as_by_python(
 def test_odd_lines_are_read_as_they_always_were() -> None:
     """What is one object, what its values are, and which text is kept of the others."""
     require_as_by_python(RATES, lines_of_rates())
+
+
+def test_fields_that_are_columns_under_another_name() -> None:
+    """They are read by the name that they are landed with; what is landed by the other name is an unknown field."""
+    source = dataset(Duty).source
+    plain = {"reasons": "a", "day": "2017-03-01", "round": "1"}
+    lines: list[Fields] = [
+        plain,
+        {**plain, "work_day": "2017-03-02"},
+        {**plain, "day": "2017-02-30"},
+        {"place": "a", "day": None},
+    ]
+    require_as_by_python(source, ((json.dumps(each), each) for each in lines))
+    found = by_duckdb(source, numbered(map(json.dumps, lines)))
+    assert [row["work_day"] for row in found] == ["2017-03-01", "2017-03-01", "2017-02-30", None]
+    assert [row["day"] for row in found] == [date(2017, 3, 1), date(2017, 3, 1), ARRIVED, ARRIVED]
 
 
 def test_personal_values_become_tokens(tmp_path: Path) -> None:

@@ -73,6 +73,17 @@ def test_the_source_is_what_the_row_says() -> None:
     assert (source.supersession_window_days, source.days_ahead, source.earliest_day) == (7, 3, None)
 
 
+def test_a_field_has_another_name_in_raw_where_it_is_landed_as_a_column_of_ours() -> None:
+    """It is landed by its own name, and is a column by the other one; the logic of all others is what it was."""
+    declared = visits(RenamedVisit)
+    source = declared.source
+    assert source.fields[-2:] == ("day", "reasons") and source.columns[-2:] == ("work_day", "why")
+    for table in declared.dataset().tables:
+        assert list(table.contract.fields())[-1] == "day" and {"work_day", "why"} <= table.contract.fields().keys()
+    assert declared.refinement().decides_rows()["renamed"] == {"day": "work_day", "reasons": "why"}
+    assert "renamed" not in visits(Visit).refinement().decides_rows()
+
+
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
     """The step of raw keeps what is about deliveries; each table how far its days may lie from the past.
 
@@ -185,6 +196,31 @@ class VisitOfNobody(Visit):
     visit_id: T.StringType = Field(key=True, nullable=True, joined=("patient_token", "number"), description="Or none.")
 
 
+class VisitOnDay(Visit):
+    """A field that is called as the day of the row."""
+
+    day: T.DateType = Field(description="As it was written.")
+
+
+class VisitForReasons(Visit):
+    """A field that is called as a column of quarantine."""
+
+    reasons: T.StringType = Field(description="Why.")
+
+
+class RenamedVisit(Visit):
+    """Both, in columns of their own."""
+
+    work_day: T.DateType = Field(landed="day", description="As it was written.")
+    why: T.StringType = Field(landed="reasons", description="Why.")
+
+
+class RescuedVisit(RenamedVisit):
+    """A field that raw kept by its other name."""
+
+    why: T.StringType = Field(landed="reasons", rescued=True, description="Why.")
+
+
 class LongerVisit(Visit):
     """A visit with a field more."""
 
@@ -202,6 +238,12 @@ class LongerVisit(Visit):
             lambda: visits(VisitWithCases).dataset(),
             "wrong: source visits, fields: 'cost' and 'Cost' are equal but for case",
         ),
+        (lambda: visits(VisitOnDay).dataset(), r"(?s)'day' is the column of the day.*landed_day: .*landed=\"day\""),
+        (
+            lambda: visits(VisitForReasons).dataset(),
+            r"(?s)'reasons' is a column that ingestion adds.*landed=\"reasons\"",
+        ),
+        (lambda: visits(RescuedVisit).dataset(), "rescued_fields: 'why' is landed under another name"),
         (lambda: visits(Visit, LongerVisit).dataset(), "rows of visits in version v1 have other landed fields"),
         (lambda: visits().version(Visit, "v1", "Sums.", "bronze_visits")(nothing), "Visit is no table of visits"),
         (lambda: visits().table("visits_a_day")(ReportVisits), "visits_a_day does not begin with its layer"),

@@ -91,6 +91,14 @@ class Shift(Contract):
     round: T.LongType = Field(version=True, nullable=True)
 
 
+class Duty(Contract):
+    """Fields that are landed as columns of ours are called."""
+
+    place: T.StringType = Field(key=True, landed="reasons", str_length={"min_value": 1})
+    work_day: T.DateType = Field(key=True, event_day=True, landed="day")
+    round: T.LongType = Field(version=True)
+
+
 RESCUED = (
     *(None, '{"till":"7","lane":"left"}', '{"till":7,"other":"\\u00e9\\""}', '{"lane":null}', "broken", "[1]", "{}"),
     *('{"lane":{"a":[1,"b"]}}', '{"till":"x","lane":""}'),
@@ -152,6 +160,10 @@ CASES: Mapping[str, tuple[Refinement, Texts]] = {
             "lane": ["a", "", None, None, None],
             "rescued": RESCUED,
         },
+    ),
+    "another name": (
+        dataset(Duty).refinement(),
+        {"place": ["a", "b", "", None], "work_day": ["2017-03-01"] * 9 + list(DAYS), "round": ["1", "2", "x", None]},
     ),
     "an absent key": (
         dataset(Shift).refinement(),
