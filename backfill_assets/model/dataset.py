@@ -25,6 +25,7 @@ from backfill_assets.model.declaration import (
     Version,
     require_landed_type,
 )
+from backfill_assets.model.event_day import zone_problems
 from backfill_assets.text import suggest_or_list
 
 ADDED_BY_INGESTION = (
@@ -162,6 +163,8 @@ def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
     if kind not in ("date", "timestamp"):
         what = f"{source.event_day_field!r} is a {kind}."
         yield Mistake(f"{where}, event_day_field", what, "It needs the type date or timestamp in `types`.")
+    for what, hint in zone_problems(source):
+        yield Mistake(f"{where}, event_zone", what, hint)
 
 
 @dataclass(frozen=True)

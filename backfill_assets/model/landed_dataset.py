@@ -33,6 +33,7 @@ from backfill_assets.model.declaration import (
 )
 from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
 from backfill_assets.model.lateness import Beyond, Lateness
+from backfill_assets.model.placement import IN_UTC
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
     ArrivedWithin,
@@ -140,6 +141,7 @@ class LandedDataset:
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
+    event_zone: str = IN_UTC
     streamed: Streamed = False
     delivered_within: timedelta | None = None
     sends_totals: bool = False
@@ -347,6 +349,7 @@ class LandedDataset:
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,
             days_ahead=self.days_ahead,
+            event_zone=self.event_zone,
         )
 
     def _only(self, row: type[Contract], mark: str) -> str:
