@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, place_values
 from backfill_assets.landing.quarantine import Group, Rejects, groups, letters
 from backfill_assets.landing.zone import LandedFile
+from backfill_assets.model.event_day import day_named
 from backfill_assets.model.placement import IMPLAUSIBLE
 from backfill_assets.publish.log import anything_published
 from backfill_assets.rebuild.builder import Builder
@@ -33,7 +33,6 @@ from backfill_assets.state.view import View, find_moment
 from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_count, format_first, format_range
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_ROWS, _MOST_NAMED = 10, 5
 _APART = ("source_file", "source_line", "reasons", "day", "arrival_day", "content_hash")
 _HINT = (
@@ -99,11 +98,11 @@ def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Itera
     """What to do about days that the declaration does not allow: the rows may be right, and the declaration wrong."""
     sources = {each.table: each.source for each in rejects}
     for group in found:
-        named = _DAY.search(group.example)
+        source = sources[group.table]
+        named = day_named(source, group.example)
         if named and group.reason.endswith(IMPLAUSIBLE):
-            source = sources[group.table]
             of_topic = event_place(group.file, group.line) is not None
-            why = source.why_on_arrival_day(date.fromisoformat(named[0]), of_topic=of_topic)
+            why = source.why_on_arrival_day(named, of_topic=of_topic)
             yield Line(f"{group.table}: {source.event_day_field} {why}")
 
 

@@ -74,7 +74,7 @@ def _event(source: Source, raw: Mapping[str, Any]) -> str:
 
 def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields as raw has them, under the names that they landed with, and the rescued ones."""
-    columns = {name: source.personal_fields.get(name, name) for name in source.fields}
+    columns = dict(zip(source.fields, source.columns, strict=True))
     rescued: dict[str, Any] = json.loads(raw["rescued"] or "{}")
     return {name: raw[column] for name, column in columns.items()} | rescued
 

@@ -19,7 +19,7 @@ from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.landing.token_key import read_token_key
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract
-from backfill_assets.model.landed_values import parsed, raw_content_hash_of_read
+from backfill_assets.model.landed_values import on_its_clock, parsed, raw_content_hash_of_read
 from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
@@ -245,7 +245,8 @@ def _placed(landed: ir.Table, source: Source) -> ir.Table:
     """With the day of the event, if it is possible, or else that of the arrival."""
     import ibis
 
-    read = landed.mutate(**{_EVENT: landed[_typed(source.event_day_field)].cast("date")})
+    event = on_its_clock(source, landed[_typed(source.event_day_field)])
+    read = landed.mutate(**{_EVENT: event.cast("date")})
     if TODAY in read.columns:
         own = _is_plausible(source, read[_EVENT], read[TODAY]).ifelse(read[_EVENT], ibis.null("date"))
         read = read.mutate(arrival_day=ibis.coalesce(read.arrival_day, own, read[TODAY]))

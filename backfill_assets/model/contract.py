@@ -60,6 +60,7 @@ class DeclaredField:
     joined: tuple[str, ...]
     made_of: tuple[str, ...]
     rescued: bool = False
+    landed: str = ""
     digits: int | None = None
 
 
@@ -74,6 +75,7 @@ def Field(  # noqa: N802
     joined: tuple[str, ...] = (),
     made_of: str | tuple[str, ...] = (),
     rescued: bool = False,
+    landed: str = "",
     digits: int | None = None,
     **checks: Any,
 ) -> Any:
@@ -85,7 +87,8 @@ def Field(  # noqa: N802
     Of a landed row, ``event_day`` marks the field that says the day it belongs to, and ``version`` the one of which the
     greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
     landed: it joins the values of other columns with a dash, such as a key of two fields.
-    A field that is ``rescued`` is also read from what raw kept of it before it was declared.
+    A field that is ``rescued`` is also read from what raw kept of it before it was declared. ``landed`` is its name in
+    what the source writes, where the column has another one: a landed ``day`` cannot be called as the day of the row.
 
     A double counts as its value in ``digits`` behind the point (see ``model/doubles.py``): then its sum is the same in
     any order. It is a number of 15 digits in all, which is checked.
@@ -94,7 +97,7 @@ def Field(  # noqa: N802
     if digits is not None:
         most = 10 ** max(SIGNIFICANT_DIGITS - digits, 0)
         checks = {"in_range": {"min_value": -most, "max_value": most}, **checks}
-    marks = key, event_day, version, personal, joined, origins, rescued
+    marks = key, event_day, version, personal, joined, origins, rescued, landed
     return DeclaredField(nullable, description, checks, *marks, digits=digits)
 
 

@@ -25,6 +25,7 @@ from backfill_assets.model.declaration import (
     Version,
     require_landed_type,
 )
+from backfill_assets.model.event_day import zone_problems
 from backfill_assets.text import suggest_or_list
 
 ADDED_BY_INGESTION = (
@@ -127,13 +128,15 @@ def source_mistakes(source: Source) -> Iterator[Mistake]:
             where, f"{source.name!r} is no name of a folder.", "Small letters, digits and _: sea_temperatures."
         )
     yield from _twice(f"{where}, fields", source.fields)
-    for name in source.fields:
+    for name in source.columns:
         if name in ADDED_BY_INGESTION:
-            yield Mistake(
-                f"{where}, fields", f"{name!r} is a column that ingestion adds.", "Land it under another name."
-            )
+            yield Mistake(f"{where}, fields", f"{name!r} is a column that ingestion adds.", _under_another_name(name))
     yield from _rescued_mistakes(source, where)
     yield from _type_mistakes(source, where)
+
+
+def _under_another_name(name: str) -> str:
+    return f'Keep it in a column of another name: landed_{name}: ... = Field(landed="{name}").'
 
 
 def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
@@ -143,6 +146,9 @@ def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
         if name in used:
             what = f"{name!r} is the event day, the version, personal or in the key."
             yield Mistake(f"{where}, rescued_fields", what, "Only other fields are read from what raw kept of them.")
+        elif name in source.renamed_fields.values():
+            what = f"{name!r} is landed under another name, which is what raw kept it by."
+            yield Mistake(f"{where}, rescued_fields", what, "Leave out rescued=True, or the other name.")
 
 
 def unknown_names(where: str, names: Iterable[str], known: Collection[str], what: str, kind: str) -> Iterator[Mistake]:
@@ -166,6 +172,8 @@ def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
         for name in names:
             if (kind := source.type_of(name)).startswith((*_NO_NAMES, "boolean")):
                 yield _no_name(f"{where}, {mark}", name, kind, f"{mark}s are whole numbers, decimals, text or times")
+    for what, hint in zone_problems(source):
+        yield Mistake(f"{where}, event_zone", what, hint)
 
 
 @dataclass(frozen=True)
@@ -188,6 +196,10 @@ class _Judge:
             for step in each.steps
             for table in step.tables
         }
+        sources = [step.source for step in dataset.steps if step.source is not None]
+        self.lands_day = any("day" in source.columns for source in sources)
+        self.alike = {pair for source in sources for pair in _alike_fields(source)}
+        """Landed fields that are one column: they are so in each table that has them, and are told once."""
 
     def mistakes(self) -> Iterator[Mistake]:
         names = Counter(table.name for table in self.dataset.tables)
@@ -198,6 +210,8 @@ class _Judge:
         for step in self.dataset.steps:
             if step.source is not None:
                 yield from source_mistakes(step.source)
+                yield from _landed_day(step.source)
+                yield from _alike(f"source {step.source.name}, fields", _alike_fields(step.source))
             yield from self._versions(step, built)
             for table in step.tables:
                 yield from self._table(step, table)
@@ -244,15 +258,19 @@ class _Judge:
 
     def _table(self, step: Step, table: Table) -> Iterator[Mistake]:
         columns = tuple(table.contract.fields())
-        if not columns or columns[-1] != "day":
+        is_told = self.lands_day and table.layer in ("raw", "bronze", "quarantine")
+        if (not columns or columns[-1] != "day") and not is_told:
             where = f"{table.name}, contract {table.contract.__name__}"
             yield Mistake(where, "its last column is not 'day'.", "A table is partitioned by its column day.")
+        alike = (pair for pair in _equal_but_for_case(columns) if pair not in self.alike)
+        yield from _alike(f"{table.name}, contract {table.contract.__name__}", alike)
         for attribute in ("totals", "groups"):
             where, names = f"{table.name}, {attribute}", getattr(table, attribute)
             yield from unknown_names(where, names, columns, f"is no column of {table.name}", "Columns")
             yield from _twice(where, names)
         yield from _without_key(table)
         yield from _parts_of_key(table)
+        yield from _nullable_key(table)
         yield from _texts_among_totals(table)
         yield from _digits(table)
         yield from self._lineage(step, table, columns)
@@ -323,6 +341,16 @@ def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
     return Mistake(
         where, f"{name!r} is a {kind}: {why}.", "Declare it as a decimal or as text, or name another column."
     )
+
+
+def _nullable_key(table: Table) -> Iterator[Mistake]:
+    """Only of what is current: older versions of a row stay what they were, so that their days can be built again."""
+    fields = table.contract.fields()
+    for name in table.key:
+        if name in fields and fields[name].nullable:
+            what = f"{name!r} is nullable: a row without it has no key, and could not be told from another one."
+            hint = "Leave out nullable=True; of landed rows with published days, in a new version of the row."
+            yield Mistake(f"{table.name}, key", what, hint)
 
 
 def _texts_among_totals(table: Table) -> Iterator[Mistake]:
@@ -400,6 +428,36 @@ def _twice(where: str, names: Sequence[str]) -> Iterator[Mistake]:
 
 def _more_than_once(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _landed_day(source: Source) -> Iterator[Mistake]:
+    """Raw keeps what was landed, which is not always the day that the row is put on."""
+    if "day" in source.columns:
+        what = "'day' is the column of the day that a row is put on."
+        yield Mistake(f"source {source.name}, fields", what, _under_another_name("day"))
+
+
+def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:
+    for one, other in pairs:
+        what = f"{one!r} and {other!r} are equal but for case: to Spark and Delta they are one column."
+        yield Mistake(where, what, "Give one of them another name.")
+
+
+def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
+    """Landed fields that are one name to the query that reads them, or one column of a table that has them."""
+    yield from dict.fromkeys(
+        pair
+        for names in (source.fields, (*ADDED_BY_INGESTION, "day", *source.columns))
+        for pair in _equal_but_for_case(names)
+    )
+
+
+def _equal_but_for_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Names that are several to Python, each with the first that it is one with."""
+    first: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        if (known := first.setdefault(name.lower(), name)) != name:
+            yield known, name
 
 
 def _refusal(declared: str, mistakes: Sequence[Mistake]) -> InvalidRequest:

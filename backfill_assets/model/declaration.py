@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest, UnknownVersion
 from backfill_assets.model.lateness import Lateness
-from backfill_assets.model.placement import Placement
+from backfill_assets.model.placement import IN_UTC, Placement
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -286,6 +286,7 @@ class Source:
 
     name: str
     event_day_field: str
+    """As it is called in raw, and so is the field of the version."""
     key_fields: tuple[str, ...]
     """As they are landed, also where they are personal; ``key_columns`` has what stands for them in raw."""
     version_field: str
@@ -294,6 +295,8 @@ class Source:
     """The fields that are not text when typed, with their Spark type: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Personal fields, with the column that keeps their token instead."""
+    renamed_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Fields that have another name in raw, with the column that keeps them: one called as the day of the row, say."""
     rescued_fields: tuple[str, ...] = ()
     """Fields that rows carried before they were declared: also read from what raw kept of them, ``rescued``."""
     supersession_window_days: int = 0
@@ -302,13 +305,15 @@ class Source:
     """Event days before this are absurd; such rows stay on the day they arrived, flagged. None: ``first_day``."""
     days_ahead: int = 1
     """Event days that lie further than this after the arrival day are absurd."""
+    event_zone: str = IN_UTC
+    """A moment is on the day that the clocks of this time zone show: ``Europe/Berlin``. Arrival days stay in UTC."""
     first_day: date | None = None
     """That of the dataset, which sets it. A source that is in no dataset takes any day for possible."""
 
     @property
     def placement(self) -> Placement:
         """Which event days are possible."""
-        return Placement(self.earliest_day or self.first_day, self.days_ahead)
+        return Placement(self.earliest_day or self.first_day, self.days_ahead, self.event_zone)
 
     def days_around(self, days: Iterable[date]) -> set[date]:
         """``days``, and those on which their rows may have other versions; none if the source has no such window."""
@@ -318,21 +323,22 @@ class Source:
     def why_on_arrival_day(self, named: date, *, of_topic: bool = False) -> str:
         """Why a row that names the day ``named`` is on the day it arrived, and what to declare if it is right."""
         earliest = self.placement.earliest_day
+        day = str(named) if self.event_zone == IN_UTC else f"{named} in {self.event_zone}"
         if earliest is None or named >= earliest:
             if of_topic:
                 return (
-                    f"{named} is more than {format_count(self.days_ahead, 'day')} after the time of its record in the "
+                    f"{day} is more than {format_count(self.days_ahead, 'day')} after the time of its record in the "
                     "topic. If the event is right, the clock of its producer was wrong: send it again with the right "
                     f"time. If both are right, set a greater days_ahead of the source {self.name}, then "
                     f"{self._put_anew}."
                 )
             return (
-                f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
+                f"{day} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
                 f"right, set a greater days_ahead of the source {self.name}, then {self._put_anew}."
             )
         whose = "first_day of its dataset" if self.earliest_day is None else f"earliest_day of the source {self.name}"
         return (
-            f"{named} is before {earliest}, {whose}. If it is right, set an earlier first_day of the dataset, or "
+            f"{day} is before {earliest}, {whose}. If it is right, set an earlier first_day of the dataset, or "
             f"earliest_day of the source {self.name}, then {self._put_anew}."
         )
 
@@ -343,17 +349,21 @@ class Source:
     @property
     def columns(self) -> tuple[str, ...]:
         """The landed fields as raw columns, in order, tokens in the place of personal fields."""
-        return tuple(self.personal_fields.get(name, name) for name in self.fields)
+        return tuple(map(self.column_of, self.fields))
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The key as raw columns, tokens in the place of personal fields."""
-        return tuple(self.personal_fields.get(name, name) for name in self.key_fields)
+        return tuple(map(self.column_of, self.key_fields))
 
     @property
     def parsed_columns(self) -> tuple[str, ...]:
         """The raw columns whose text is not yet their value."""
         return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
+
+    def column_of(self, field: str) -> str:
+        """The raw column of a landed field."""
+        return self.personal_fields.get(field) or self.renamed_fields.get(field, field)
 
     def type_of(self, column: str) -> str:
         return self.types.get(column, "string")

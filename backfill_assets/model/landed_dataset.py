@@ -33,6 +33,7 @@ from backfill_assets.model.declaration import (
 )
 from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
 from backfill_assets.model.lateness import Beyond, Lateness
+from backfill_assets.model.placement import IN_UTC
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
     ArrivedWithin,
@@ -140,6 +141,7 @@ class LandedDataset:
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
+    event_zone: str = IN_UTC
     streamed: Streamed = False
     delivered_within: timedelta | None = None
     sends_totals: bool = False
@@ -336,21 +338,24 @@ class LandedDataset:
 
     def _source(self, row: type[Contract]) -> Source:
         landed = {name: each for name, each in row.fields().items() if not each.joined}
-        names = {name: each.personal or name for name, each in landed.items()}
+        names = {name: each.personal or each.landed or name for name, each in landed.items()}
+        of_raw = {name: each.personal or name for name, each in landed.items()}
         key = [part for name in _columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
         types = declared_types(row)
         return Source(
             name=self.name,
-            event_day_field=names[self._only(row, "event_day")],
+            event_day_field=of_raw[self._only(row, "event_day")],
             key_fields=tuple(dict.fromkeys(names.get(part, part) for part in key)),
-            version_field=names[self._only(row, "version")],
+            version_field=of_raw[self._only(row, "version")],
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
             personal_fields={each.personal: name for name, each in landed.items() if each.personal},
+            renamed_fields={names[name]: name for name, each in landed.items() if each.landed and not each.personal},
             rescued_fields=tuple(name for name, each in landed.items() if each.rescued),
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,
             days_ahead=self.days_ahead,
+            event_zone=self.event_zone,
         )
 
     def _only(self, row: type[Contract], mark: str) -> str:

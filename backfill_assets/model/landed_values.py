@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, landed_pattern
 from backfill_assets.model.of_duckdb import of_duckdb
+from backfill_assets.model.placement import IN_UTC
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -130,6 +131,17 @@ def _text_of(value: ir.Value, text: ir.StringValue, spark_type: str) -> ir.Strin
 def _day_text(value: ir.Value) -> ir.StringValue:
     """DuckDB's own text of a day in the year 0 is one before Christ."""
     return cast("ir.StringValue", value.strftime("%Y-%m-%d"))
+
+
+def on_its_clock(source: Source, value: ir.Value) -> ir.Value:
+    """A typed event day: a moment as the clocks of its zone showed it then, also before 1970; a date as it is.
+
+    DuckDB has the rules of all zones in itself, and asks no file of the machine: all workers of one release put a row
+    on the same day.
+    """
+    if source.event_zone == IN_UTC or source.type_of(source.event_day_field) != "timestamp":
+        return value
+    return cast("ir.Value", of_duckdb("timezone", "timestamp", source.event_zone, value))
 
 
 # ------------------------------------------------------------------ keys

@@ -191,7 +191,8 @@ def _demanded(source: Source, typed: type[Contract]) -> list[str]:
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
     """The day that a received row names, if it can be read and the row is on its arrival day all the same."""
     text = rows[source.event_day_field].cast("string")
-    named = landed_values.parsed(text, source.type_of(source.event_day_field)).try_cast("date")
+    value = landed_values.parsed(text, source.type_of(source.event_day_field))
+    named = landed_values.on_its_clock(source, value).try_cast("date")
     return (rows.day_is_arrival & rows.arrival_day.notnull()).ifelse(named, None)
 
 

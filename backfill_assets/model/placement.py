@@ -15,7 +15,9 @@ ON_ARRIVAL_DAY = "on_arrival_day"
 AHEAD_OF_ARRIVAL = "ahead_of_arrival"
 """The metric of raw that counts rows that arrived before their day."""
 _ANY = "any day"
-_WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead")
+IN_UTC = "UTC"
+"""The zone of event days that needs no word in a code version: there was no other one before."""
+_WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead(?:, days of ([\w/+-]+))?", re.ASCII)
 _BETWEEN = "; "
 _ANEW = "all "
 """Begins the code version of what a refresh appends to a day after it has looked at all rows of the day."""
@@ -31,11 +33,14 @@ class Placement:
     """None for a source that is in no dataset: no day is too early."""
     days_ahead: int
     """How far an event day may lie after the arrival day."""
+    event_zone: str = IN_UTC
+    """The time zone in which a moment is on a day."""
 
     @property
     def code_version(self) -> str:
         """The ingestion by this placement, as it is recorded with every raw day."""
-        return f"{INGEST} from {self.earliest_day or _ANY}, {self.days_ahead} ahead"
+        clocks = "" if self.event_zone == IN_UTC else f", days of {self.event_zone}"
+        return f"{INGEST} from {self.earliest_day or _ANY}, {self.days_ahead} ahead{clocks}"
 
     @property
     def of_all_rows(self) -> str:
@@ -57,6 +62,8 @@ class Placement:
             earlier = self.earliest_day < was.earliest_day
             later = was.earliest_day <= day < self.earliest_day
         wider, closer = self.days_ahead > was.days_ahead, self.days_ahead < was.days_ahead
+        if self.event_zone != was.event_zone:
+            return metrics.get("received") != 0
         freed = (earlier or wider) and metrics.get(ON_ARRIVAL_DAY) != 0
         return freed or later or (closer and metrics.get(AHEAD_OF_ARRIVAL) != 0)
 
@@ -89,4 +96,5 @@ def _recorded(code_version: str) -> tuple[Placement, bool]:
     found = _WRITTEN.fullmatch(code_version)
     if found is None:
         return _UNRECORDED, False
-    return Placement(None if found[1] == _ANY else date.fromisoformat(found[1]), int(found[2])), True
+    earliest = None if found[1] == _ANY else date.fromisoformat(found[1])
+    return Placement(earliest, int(found[2]), found[3] or IN_UTC), True

@@ -44,6 +44,7 @@ class Refinement:
             "types": source.types,
             "personal": source.personal_fields,
             "rescued": source.rescued_fields,
+            **({"renamed": source.renamed_fields} if source.renamed_fields else {}),
             "contract": self.contract.decides_rows(),
             "key": self.key,
             "derived": self.derived,

@@ -215,7 +215,10 @@ def as_declared_then(step: Step, change: TableChange) -> Step:
     if step.source is None or not recorded:
         return step
     then = recorded_placement(recorded.pop())
-    return replace(step, source=replace(step.source, earliest_day=then.earliest_day, days_ahead=then.days_ahead))
+    source = replace(
+        step.source, earliest_day=then.earliest_day, days_ahead=then.days_ahead, event_zone=then.event_zone
+    )
+    return replace(step, source=source)
 
 
 def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -> Contents:

@@ -172,7 +172,7 @@ class RestoreBuild(RawWriter):
     def source_then(self, change: TableChange) -> Source:
         """The source as it was declared when ``change`` was read: a field that was declared since was rescued then."""
         source, known = as_declared_then(self.step, change).source or self.source, _columns(change)
-        fields = tuple(name for name in source.fields if source.personal_fields.get(name, name) in known)
+        fields = tuple(name for name in source.fields if source.column_of(name) in known)
         return source if fields == source.fields else replace(source, fields=fields, rescued_fields=())
 
     # ------------------------------------------------------------------ read again, and compared

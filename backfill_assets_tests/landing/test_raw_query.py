@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,11 @@ from backfill_assets.landing.line_reader import LINES
 from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_schema
+from backfill_assets.model.measure import unbelieved_day
 from backfill_assets_tests.landing.lines_read import lines_of_rates, lines_of_sales
+from backfill_assets_tests.stories.toll_passages import SOURCE as TOLLS
+from backfill_assets_tests.stories.toll_passages import passage
+from backfill_assets_tests.strategies.any_source import Duty, dataset
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import SALE, land_key, sale
 from backfill_assets_tests.strategies.raw_by_python import Fields, LineReading
@@ -32,14 +36,19 @@ pytestmark = pytest.mark.data
 KEY = "0123456789abcdef0123456789abcdef"
 RATES, OF_SALES = FX_RATES.source, replace(SALES.source, first_day=date(2016, 12, 24))
 ARRIVED, TODAY = date(2017, 3, 2), date(2017, 3, 3)
+PASSAGES = replace(TOLLS, first_day=None, days_ahead=10_000)
+"""Whose moments may be of any day."""
 Row = Mapping[str, Any]
 _COLUMNS = LINES.append(pa.field(raw_query.TODAY, pa.date32()))
 
 
-def by_duckdb(source: Source, lines: pa.Table, key_file: str = "") -> list[Row]:
+def by_duckdb(
+    source: Source, lines: pa.Table, key_file: str = "", of_rows: Callable[[Any], Any] = lambda rows: rows
+) -> list[Row]:
+    """The rows of ``lines``, or what is asked ``of_rows`` and has their lines."""
     import ibis
 
-    asked = raw_query.raw_rows(ibis.table(ibis.Schema.from_pyarrow(lines.schema), name="lines"), source)
+    asked = of_rows(raw_query.raw_rows(ibis.table(ibis.Schema.from_pyarrow(lines.schema), name="lines"), source))
     with database(threads=1) as connection:
         raw_query.register(connection, key_file)
         connection.register("lines", lines)
@@ -76,9 +85,29 @@ def test_odd_lines_are_read_as_they_always_were() -> None:
     require_as_by_python(RATES, lines_of_rates())
 
 
+def test_fields_that_are_columns_under_another_name() -> None:
+    """They are read by the name that they are landed with; what is landed by the other name is an unknown field."""
+    source = dataset(Duty).source
+    plain = {"reasons": "a", "day": "2017-03-01", "round": "1"}
+    lines: list[Fields] = [
+        plain,
+        {**plain, "work_day": "2017-03-02"},
+        {**plain, "day": "2017-02-30"},
+        {"place": "a", "day": None},
+    ]
+    require_as_by_python(source, ((json.dumps(each), each) for each in lines))
+    found = by_duckdb(source, numbered(map(json.dumps, lines)))
+    assert [row["work_day"] for row in found] == ["2017-03-01", "2017-03-01", "2017-02-30", None]
+    assert [row["day"] for row in found] == [date(2017, 3, 1), date(2017, 3, 1), ARRIVED, ARRIVED]
+
+
 def test_personal_values_become_tokens(tmp_path: Path) -> None:
     """Also under another name, within a structure, and in a line that is no object."""
     require_as_by_python(OF_SALES, lines_of_sales(), land_key(tmp_path, KEY))
+
+
+def passed(moment: str) -> dict[str, str]:
+    return {**passage(0), "passed_at": moment}
 
 
 ON_ITS_DAY: Mapping[str | None, date] = {
@@ -117,6 +146,71 @@ def test_a_row_is_on_the_day_that_it_names_if_that_is_possible(
         placed = row["day"], row["day_is_arrival"], row["arrival_day"]
         assert placed == (day, text not in possible, arrived), text
     require_as_by_python(source, ((line, json.loads(line)) for line in lines), key_file, today)
+
+
+HERE: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    # The first and the last moment of a day, in UTC.
+    "Europe/Berlin": {
+        "2017-03-26": ("2017-03-25T23:00:00Z", "2017-03-26T21:59:59.999999Z"),  # 23 hours
+        "2017-10-29": ("2017-10-28T22:00:00Z", "2017-10-29T22:59:59.999999Z"),  # 25 hours
+        "2017-07-01": ("2017-07-01T00:00:00+02:00", "2017-07-01T23:59:59.999999999+02:00"),
+        "1945-06-01": ("1945-05-31T21:00:00Z", "1945-06-01T20:59:59Z"),  # three hours from UTC, for some weeks
+        "1890-01-01": ("1889-12-31T23:06:32Z", "1890-01-01T23:06:31Z"),  # by the sun, seconds and all
+    },
+    "America/Los_Angeles": {"1969-12-31": ("1969-12-31T08:00:00Z", "1970-01-01T07:59:59Z")},
+    "Pacific/Apia": {"2011-12-31": ("2011-12-30T10:00:00Z", "2011-12-31T09:59:59Z")},  # the day before never was
+    "Africa/Cairo": {"2010-09-10": ("2010-09-09T22:00:00Z", "2010-09-10T20:59:59Z")},  # the clock changes at midnight
+}
+
+
+def test_the_day_of_a_moment_is_that_of_the_clocks_of_its_zone() -> None:
+    """Known answers: days of 23 and 25 hours, before 1970, and one that was left out."""
+    for zone, days in HERE.items():
+        source = replace(PASSAGES, event_zone=zone)
+        for day, moments in days.items():
+            lines = [json.dumps(passed(moment)) for moment in moments]
+            rows = by_duckdb(source, numbered(lines))
+            assert [(str(row["day"]), row["day_is_arrival"]) for row in rows] == [(day, False)] * 2, (zone, day)
+    beside = {"2017-03-25T22:59:59.999999Z": 25, "2017-03-26T22:00:00Z": 27}
+    rows = by_duckdb(
+        replace(PASSAGES, event_zone="Europe/Berlin"), numbered(json.dumps(passed(moment)) for moment in beside)
+    )
+    assert [row["day"] for row in rows] == [date(2017, 3, day) for day in beside.values()]
+
+
+def test_what_is_possible_is_judged_by_the_day_there() -> None:
+    """Arrival days are of UTC. A moment of which the day there is too early or too late is named by that day."""
+    source = replace(PASSAGES, event_zone="Asia/Tokyo", first_day=date(2017, 3, 2), days_ahead=0)
+    placed = {
+        "2017-03-01T15:00:00Z": (date(2017, 3, 2), False),
+        "2017-03-01T14:59:59Z": (ARRIVED, True),
+        "2017-03-02T14:59:59Z": (date(2017, 3, 2), False),
+        "2017-03-02T15:00:00Z": (ARRIVED, True),
+    }
+    lines = [json.dumps(passed(moment)) for moment in placed]
+    assert [(row["day"], row["day_is_arrival"]) for row in by_duckdb(source, numbered(lines))] == [*placed.values()]
+    today = by_duckdb(source, numbered(lines, date(2017, 3, 2)))
+    assert [row["arrival_day"] for row in today] == [date(2017, 3, 2)] * 4
+    doubted = by_duckdb(
+        source, numbered(lines), of_rows=lambda rows: rows.select("source_line", day=unbelieved_day(source, rows))
+    )
+    assert [row["day"] for row in doubted] == [None, date(2017, 3, 1), None, date(2017, 3, 3)]
+
+
+zones = st.sampled_from(["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia"])
+moments = st.integers(-4_000_000_000, 2_000_000_000).map(
+    lambda second: (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)).isoformat()
+)
+"""From 1843 to 2033."""
+
+
+@settings(max_examples=drawn(5), deadline=None)
+@given(zones, st.lists(moments, min_size=50, max_size=100, unique=True))
+def test_generated_moments_are_on_the_day_that_python_has_of_them(zone: str, some: list[str]) -> None:
+    """By the time zones of this machine, which are not DuckDB's own."""
+    source = replace(PASSAGES, event_zone=zone)
+    lines = {json.dumps(passed(moment)): passed(moment) for moment in some}
+    require_as_by_python(source, lines.items())
 
 
 texts = st.text(max_size=6) | st.sampled_from(["1.5", "household_id", "{", "[", '"', "\\", "\ud83d", "\x00"])

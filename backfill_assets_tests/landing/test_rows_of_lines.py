@@ -22,6 +22,8 @@ from backfill_assets.model.landed import raw_schema
 from backfill_assets.model.measure import hashes_written_of
 from backfill_assets.spark.partition_query import PartitionQuery, by_query
 from backfill_assets.spark.workers import errors_of_workers
+from backfill_assets_tests.stories.toll_passages import SOURCE as TOLLS
+from backfill_assets_tests.stories.toll_passages import passage
 from backfill_assets_tests.strategies.landed_sales import land_key, sale
 from backfill_assets_tests.strategies.raw_by_python import LineReading
 
@@ -67,6 +69,17 @@ def test_lines_become_rows_in_the_workers_of_every_session(each_spark: SparkSess
     places = ({"source_file": "kafka:sales/0", "source_line": number} for number in range(len(given)))
     assert found_in(rows) == [row | place for row, place in zip(expected, places, strict=True)]
     assert [row["arrival_day"] for row in found_in(rows)[3:]] == [date(2017, 3, 1), TODAY]
+
+
+def test_events_are_on_the_day_of_their_zone_in_the_workers_of_every_session(each_spark: SparkSession) -> None:
+    """DuckDB has the rules of zones in itself there, too; an event that arrived nobody knows when did on that day."""
+    source = replace(TOLLS, event_zone="Europe/Berlin")
+    moments = {"2020-10-24T21:59:59Z": 24, "2020-10-24T22:00:00Z": 25, "2020-10-25T22:59:59Z": 25}
+    events: list[tuple[bytes, date | None]] = [
+        (json.dumps({**passage(0), "passed_at": moment}).encode(), None) for moment in moments
+    ]
+    rows = found_in(rows_of_lines(source, lines(each_spark, events), "", date(2020, 10, 26)))
+    assert [(row["day"].day, row["arrival_day"].day) for row in rows] == [(day, day) for day in moments.values()]
 
 
 def test_each_partition_writes_one_file_for_each_of_its_days(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,6 +58,20 @@ def with_mean(kind: Any, **asked: Any) -> type[Contract]:
     return type("WithMean", (REPORT.contract,), {**declared, "__module__": __name__})
 
 
+class WithoutSensor(REPORT.contract):  # type: ignore[misc,name-defined]
+    """Readings of nobody knows which sensor."""
+
+    sensor_id: T.StringType = Field(key=True, nullable=True)
+
+
+class WithCases(Contract):
+    """Two columns whose names are told apart by people alone."""
+
+    readings: T.LongType = Field(key=True)
+    Readings: T.LongType = Field(ge=1)
+    day: T.DateType = Field()
+
+
 def landed(source: Source = SOURCE, **changes: Any) -> tuple[Step, Step]:
     raw, bronze = SEA_DATASET.steps[:2]
     return replace(raw, source=source), replace(bronze, **changes)
@@ -137,6 +151,33 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         r"it cannot be compared by its value: unhashable type: 'list'",
     ),
     "no key": (lambda: declared(report(key=())), r"report_sea_temperature: it has no key.*\(\"day\",\)"),
+    "a key that may be missing": (
+        lambda: declared(report(contract=WithoutSensor)),
+        "report_sea_temperature, key: 'sensor_id' is nullable: a row without it has no key.*Leave out nullable=True",
+    ),
+    "columns that are one": (
+        lambda: declared(
+            report(
+                contract=WithCases,
+                key=("readings",),
+                groups=(),
+                made_of=dict.fromkeys(("readings", "Readings"), (f"{BRONZE}.measured_at",)),
+            )
+        ),
+        "report_sea_temperature, contract WithCases: 'readings' and 'Readings' are equal but for case.*another name",
+    ),
+    "fields that are one": (
+        lambda: source(fields=(*SOURCE.fields, "Celsius")),
+        "source sea_temperatures, fields: 'celsius' and 'Celsius' are equal but for case",
+    ),
+    "a field that is a column of raw but for case": (
+        lambda: source(fields=(*SOURCE.fields, "Source_File")),
+        "fields: 'source_file' and 'Source_File' are equal but for case",
+    ),
+    "a field that is the day of its row but for case": (
+        lambda: source(fields=(*SOURCE.fields, "DAY")),
+        "fields: 'day' and 'DAY' are equal but for case",
+    ),
     "a total": (lambda: declared(report(totals=("reading",))), "totals: 'reading' is no column of .*mean readings"),
     "a total of texts": (
         lambda: declared(report(totals=("readings", "sensor_id"))),

@@ -121,6 +121,17 @@ def test_a_type_that_needs_no_more_is_one_of_pythons() -> None:
     assert by_python.dataset().step_of("bronze_visits").tables[0].key == ("id", "number")
 
 
+def test_a_field_has_another_name_in_raw_where_it_is_landed_as_a_column_of_ours() -> None:
+    """It is landed by its own name, and is a column by the other one; the logic of all others is what it was."""
+    declared = visits(RenamedVisit)
+    source = declared.source
+    assert source.fields[-2:] == ("day", "reasons") and source.columns[-2:] == ("work_day", "why")
+    for table in declared.dataset().tables:
+        assert list(table.contract.fields())[-1] == "day" and {"work_day", "why"} <= table.contract.fields().keys()
+    assert declared.refinement().decides_rows()["renamed"] == {"day": "work_day", "reasons": "why"}
+    assert "renamed" not in visits(Visit).refinement().decides_rows()
+
+
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
     """The step of raw keeps what is about deliveries; each table how far its days may lie from the past.
 
@@ -221,6 +232,43 @@ class WithoutVersion(Visit):
     sent_at: T.TimestampType = Field(description="When it was sent.")
 
 
+class VisitWithCases(Visit):
+    """Two fields that are one column."""
+
+    Cost: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, description="In dollars.")
+
+
+class VisitOfNobody(Visit):
+    """A visit whose key may be missing."""
+
+    visit_id: T.StringType = Field(key=True, nullable=True, joined=("patient_token", "number"), description="Or none.")
+
+
+class VisitOnDay(Visit):
+    """A field that is called as the day of the row."""
+
+    day: T.DateType = Field(description="As it was written.")
+
+
+class VisitForReasons(Visit):
+    """A field that is called as a column of quarantine."""
+
+    reasons: T.StringType = Field(description="Why.")
+
+
+class RenamedVisit(Visit):
+    """Both, in columns of their own."""
+
+    work_day: T.DateType = Field(landed="day", description="As it was written.")
+    why: T.StringType = Field(landed="reasons", description="Why.")
+
+
+class RescuedVisit(RenamedVisit):
+    """A field that raw kept by its other name."""
+
+    why: T.StringType = Field(landed="reasons", rescued=True, description="Why.")
+
+
 class LongerVisit(Visit):
     """A visit with a field more."""
 
@@ -233,6 +281,17 @@ class LongerVisit(Visit):
         (lambda: visits().dataset(), "visits declares no row"),
         (lambda: visits(TwoDays).dataset(), "2 fields of TwoDays are its event_day"),
         (lambda: visits(WithoutVersion).dataset(), "0 fields of WithoutVersion are its version"),
+        (lambda: visits(VisitOfNobody).dataset(), "wrong: bronze_visits, key: 'visit_id' is nullable"),
+        (
+            lambda: visits(VisitWithCases).dataset(),
+            "wrong: source visits, fields: 'cost' and 'Cost' are equal but for case",
+        ),
+        (lambda: visits(VisitOnDay).dataset(), r"(?s)'day' is the column of the day.*landed_day: .*landed=\"day\""),
+        (
+            lambda: visits(VisitForReasons).dataset(),
+            r"(?s)'reasons' is a column that ingestion adds.*landed=\"reasons\"",
+        ),
+        (lambda: visits(RescuedVisit).dataset(), "rescued_fields: 'why' is landed under another name"),
         (lambda: visits(Visit, LongerVisit).dataset(), "rows of visits in version v1 have other landed fields"),
         (lambda: visits().version(Visit, "v1", "Sums.", "bronze_visits")(nothing), "Visit is no table of visits"),
         (lambda: visits().table("visits_a_day")(ReportVisits), "visits_a_day does not begin with its layer"),
@@ -242,6 +301,12 @@ def test_a_wrong_declaration_is_refused(declare: Callable[[], object], words: st
     """In words, and with the line that is missing."""
     with pytest.raises(InvalidRequest, match=words):
         declare()
+
+
+def test_an_older_version_of_a_row_may_have_had_a_key_that_can_be_missing() -> None:
+    """Its days can be built again as they were; what is current has a key."""
+    step = visits(VisitOfNobody, Visit).dataset().step_of("bronze_visits")
+    assert ([version.name for version in step.versions], step.current) == (["v1", "v2"], "v2")
 
 
 def test_the_first_event_of_a_partition_has_offset_0() -> None:

@@ -9,7 +9,14 @@ import pytest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sea_temperatures import SEA
 from backfill_assets.model.declaration import Source
-from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY, Placement, both
+from backfill_assets.model.placement import (
+    AHEAD_OF_ARRIVAL,
+    ON_ARRIVAL_DAY,
+    Placement,
+    both,
+    is_ingestion,
+    recorded_placement,
+)
 
 DAY = date(2017, 3, 4)
 FIRST = date(2016, 12, 24)
@@ -46,6 +53,11 @@ def test_what_is_declared_is_in_the_code_version_of_raw() -> None:
     later = replace(raw, source=replace(raw.source, days_ahead=3))
     assert later.code_version == "v1 from 2016-02-15, 3 ahead"
     assert SEA.dataset().steps[1].code_version == "v1"
+    there = replace(raw, source=replace(raw.source, event_zone="America/Port-au-Prince"))
+    assert there.source is not None
+    assert there.code_version == "v1 from 2016-02-15, 1 ahead, days of America/Port-au-Prince"
+    assert recorded_placement(there.code_version) == there.source.placement and is_ingestion(there.code_version)
+    assert recorded_placement(raw.code_version) == raw.source.placement
 
 
 EARLIER, LATER = Placement(date(2017, 1, 1), 1), Placement(date(2016, 1, 1), 1)
@@ -62,6 +74,8 @@ CONCERNED: Mapping[str, tuple[Placement, Mapping[str, int], date, bool]] = {
     "further ahead, and rows that were not too far": (Placement(FIRST, 0), AHEAD, DAY, False),
     "less far ahead, and rows that arrived before their day": (Placement(FIRST, 2), AHEAD, DAY, True),
     "less far ahead, and no such rows": (Placement(FIRST, 2), SOME, DAY, False),
+    "another zone, and rows": (Placement(FIRST, 1, "Europe/Berlin"), {"received": 3}, DAY, True),
+    "another zone, and no row": (Placement(FIRST, 1, "Europe/Berlin"), {"received": 0}, DAY, False),
     "a source that was in no dataset": (Placement(None, 1), SOME, DAY, False),
 }
 
@@ -104,6 +118,8 @@ def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:
     declared = _source(FIRST, earliest_day=date(2016, 12, 1)).why_on_arrival_day(date(2016, 11, 3))
     assert declared.startswith("2016-11-03 is before 2016-12-01, earliest_day of the source sea_temperatures. ")
     assert "first_day of the dataset" in declared
+    there = replace(_source(FIRST), event_zone="Asia/Tokyo").why_on_arrival_day(date(2016, 11, 3))
+    assert there.startswith("2016-11-03 in Asia/Tokyo is before 2016-12-24, first_day of its dataset. ")
     ahead = _source(FIRST).why_on_arrival_day(date(2017, 3, 9))
     assert ahead.startswith("2017-03-09 is more than 1 day after the day it arrived. ")
     assert "days_ahead of the source sea_temperatures" in ahead

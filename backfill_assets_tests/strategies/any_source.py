@@ -121,11 +121,19 @@ class Weighing(Contract):
 
 
 class Shift(Contract):
-    """A key that may be absent, and the day as a landed field."""
+    """A key that may be absent, as versions have it that were declared when that was allowed; the day is landed."""
 
     place: T.StringType = Field(key=True, nullable=True)
     day: T.DateType = Field(event_day=True)
     round: T.LongType = Field(version=True, nullable=True)
+
+
+class Duty(Contract):
+    """Fields that are landed as columns of ours are called."""
+
+    place: T.StringType = Field(key=True, landed="reasons", str_length={"min_value": 1})
+    work_day: T.DateType = Field(key=True, event_day=True, landed="day")
+    round: T.LongType = Field(version=True)
 
 
 RESCUED = (
@@ -206,6 +214,10 @@ CASES: Mapping[str, tuple[Refinement, Texts]] = {
             "count": ["1", "2"] * 5 + list(NUMBERS),
             "by": WORDS,
         },
+    ),
+    "another name": (
+        dataset(Duty).refinement(),
+        {"place": ["a", "b", "", None], "work_day": ["2017-03-01"] * 9 + list(DAYS), "round": ["1", "2", "x", None]},
     ),
     "an absent key": (
         dataset(Shift).refinement(),

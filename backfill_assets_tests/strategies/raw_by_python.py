@@ -11,8 +11,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from backfill_assets.model.declaration import Source
 from backfill_assets_tests.strategies.values_by_python import content_hash, value_of
@@ -88,6 +89,8 @@ class LineReading:
         name = self.source.event_day_field
         kind = self.source.type_of(name)
         value = value_of(texts[name], kind)
+        if value is not None and kind == "timestamp" and self.source.event_zone != "UTC":
+            return _day_there(value, self.source.event_zone)
         days = value if value is None or kind == "date" else value // _MICROSECONDS_OF_DAY
         return None if days is None or days + _EPOCH < 1 else date.fromordinal(days + _EPOCH)
 
@@ -95,6 +98,14 @@ class LineReading:
         placement = self.source.placement
         in_time = day.toordinal() <= arrived.toordinal() + placement.days_ahead
         return in_time and (placement.earliest_day is None or day >= placement.earliest_day)
+
+
+def _day_there(microseconds: int, zone: str) -> date | None:
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+        return moment.astimezone(ZoneInfo(zone)).date()
+    except OverflowError:
+        return None
 
 
 def _letters(text: str) -> str:

@@ -1,0 +1,55 @@
+"""The time zone of event days, as it is declared, and the day of a moment that people are told of.
+
+Rows are put on their days by the declared query, see ``on_its_clock`` of ``model/landed_values.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, tzinfo
+from functools import cache
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, available_timezones
+
+from backfill_assets.model.placement import IN_UTC
+from backfill_assets.text import suggest_name
+
+if TYPE_CHECKING:
+    from backfill_assets.model.declaration import Source
+
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-][\d:]+))?")
+_OF_THE_MACHINE = frozenset({"localtime"})
+"""Another zone on each machine."""
+
+
+def day_named(source: Source, text: str) -> date | None:
+    """The event day of the first date or moment in ``text``, to tell a person of it; None without one."""
+    found = _MOMENT.search(text)
+    try:
+        if found is None or not found[1]:
+            return date.fromisoformat(found[0]) if found else None
+        return datetime.fromisoformat(found[0]).astimezone(_clock(source.event_zone)).date()
+    except (ValueError, OverflowError):
+        return None
+
+
+def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
+    """What is wrong with the zone of the event days of ``source``, and what to do."""
+    zone, field = source.event_zone, source.event_day_field
+    if zone == IN_UTC:
+        return
+    if zone not in _zones():
+        hint = suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")
+        yield f"there is no time zone {zone!r}.", hint
+    if source.type_of(field) == "date":
+        yield f"{field!r} is a date, which is the same day in every zone.", "Leave out event_zone."
+
+
+def _clock(zone: str) -> tzinfo:
+    return UTC if zone == IN_UTC else ZoneInfo(zone)
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones()) - _OF_THE_MACHINE
