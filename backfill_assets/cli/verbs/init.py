@@ -36,7 +36,8 @@ _DAGSTER = "dagster.yaml"
 _DAY = "2026-01-05"
 _ORDER = f'{{"entry_id": "1", "happened_at": "{_DAY}T10:00:00Z", "amount": "12.50", "sent_at": "{_DAY}T10:00:00Z"}}'
 _BUILD = (
-    "backfill doctor",
+    "backfill doctor --fix",
+    "python -m pytest tests/test_datasets.py",
     f"mkdir -p .data/landing/orders/{_DAY}",
     f"echo '{_ORDER}' | gzip > .data/landing/orders/{_DAY}/a.jsonl.gz",
     "backfill dataset check orders",
@@ -106,7 +107,7 @@ def _what_is_next(folder: Path, package: str, there: Collection[Path]) -> Iterat
     yield f"{'Then' if there else 'Next'}, one after the other (pip is uv pip with uv):"
     enter = () if folder.resolve() == Path.cwd() else (f"cd {folder}",)
     install = "pip install --editable . pytest" if own else "pip install pytest"
-    for command in (*enter, install, "python -m pytest tests/test_datasets.py", *_BUILD):
+    for command in (*enter, install, *_BUILD):
         yield f"  {command}"
     yield f"Then change {package}/datasets/orders.py. backfill dataset new NAME writes another dataset beside it,"
     yield "and backfill dev opens Dagster's UI on this project."
