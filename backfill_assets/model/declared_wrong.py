@@ -190,8 +190,11 @@ def meant(error: Exception, known: Mapping[str, Any]) -> str:
         prefix = next((name for name, value in known.items() if value is error.obj), "")
         return suggest_name(f"{prefix}.{error.name}", [f"{prefix}.{each}" for each in dir(error.obj)])
     if isinstance(error, NameError) and error.name:
-        forgotten = _IMPORTS.get(error.name)
-        return f"Add: {forgotten}" if forgotten else suggest_name(error.name, [*known, *_IMPORTS])
+        if forgotten := _IMPORTS.get(error.name):
+            return f"Add: {forgotten}"
+        from pyspark.sql import types
+
+        return suggest_name(error.name, [*known, *_IMPORTS, *(f"T.{each}" for each in types.__all__)])
     if isinstance(error, ImportError) and error.name in sys.modules:
         asked = getattr(error, "name_from", None) or str(error).split("'")[1:2]
         return suggest_name("".join(asked), dir(sys.modules[error.name]))
