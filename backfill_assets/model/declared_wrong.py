@@ -129,12 +129,12 @@ def names_written(name: str) -> frozenset[str]:
         return _with_landed(name.rpartition(".")[2])
     found: set[str] = set()
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        given = [each.value for each in call.args[:1]] if _called(call) == "table" else []  # type: ignore[attr-defined]
-        found.update(each for each in given if isinstance(each, str))
-        named = [each.value for each in call.keywords if each.arg == "name" and _called(call) == "LandedDataset"]
-        for each in named:
-            if isinstance(each, ast.Constant):
-                found |= _with_landed(str(each.value))
+        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "name")]
+        names = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if _called(call) == "table":
+            found.update(names)
+        elif _called(call).endswith("Dataset"):
+            found = found.union(*map(_with_landed, names))
     return frozenset(found)
 
 
@@ -179,6 +179,12 @@ def _column_at(place: str) -> str:
             if isinstance(node.target, ast.Name) and node.lineno <= int(line) <= (node.end_lineno or node.lineno):
                 return f"{declared.name}.{node.target.id}"
     return ""
+
+
+def dataset_refused(name: str, error: Exception) -> InvalidRequest:
+    """Why what a dataset declares is none, where no check of this project has said it."""
+    words = f"The dataset {name} is declared wrong: {type(error).__name__}: {_sentence(error)}"
+    return InvalidRequest(words, hint=meant(error, _names_in(error.__traceback__)) or None)
 
 
 # ------------------------------------------------------------------ words
