@@ -171,7 +171,7 @@ $(JARS): spark_conf/jars.lock $(PACKAGES)
 
 $(ARCHIVE): $(JARS)
 	@echo "Archiving Spark's classes, so that it starts sooner (a minute; up to five on a busy machine) ..."
-	@$(BIN)/python -m backfill_assets.examples.archive_classes
+	@$(BIN)/python -m backfill_assets.spark.archive_classes
 	@touch $@
 
 $(BROKER): backfill_assets_tests/stream/broker.lock $(JARS)

@@ -152,11 +152,12 @@ class Settings:
 
 def of_project(folder: Path, tool: str, key: str) -> str:
     """``key`` under ``[tool.<tool>]`` in the ``pyproject.toml`` of ``folder``; empty without it."""
-    return str(_tools_of_project(folder).get(tool, {}).get(key, ""))
+    return str(tools_of_project(folder).get(tool, {}).get(key, ""))
 
 
 @cache
-def _tools_of_project(folder: Path) -> Mapping[str, Any]:
+def tools_of_project(folder: Path) -> Mapping[str, Any]:
+    """What is under ``[tool]`` in the ``pyproject.toml`` of ``folder``; one that is none raises."""
     file = folder / "pyproject.toml"
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8"))

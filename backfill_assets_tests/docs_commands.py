@@ -190,7 +190,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "make test-fast": NotExecuted.WHOLE_SUITE,
     "make pins": NotExecuted.REWRITES_SOURCES,
     ".venv/bin/pytest backfill_assets_tests/examples/datasets -q": NotExecuted.WHOLE_SUITE,
-    "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,
+    "backfill doctor --fix": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,
     ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py": NotExecuted.BENCHMARK,

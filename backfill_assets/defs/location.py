@@ -14,7 +14,7 @@ from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, 
 from backfill_assets.defs.dagster_internals import batch_events
 from backfill_assets.defs.incidents import incident_job, incidents_spec, show_incidents
 from backfill_assets.defs.log_checks import log_checks_page
-from backfill_assets.defs.partitions import PartitionedTables
+from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
@@ -24,10 +24,12 @@ from backfill_assets.defs.streams import COMMAND, StreamedDataset, stream_asset,
 from backfill_assets.defs.timelines import show_timelines, timeline_job, timelines_spec
 from backfill_assets.defs.upkeep import daily, upkeep_jobs, upkeep_schedules
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.catalog import Catalog, discover
 from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
+from backfill_assets.text import suggest_or_list
 from backfill_assets.upkeep.bounds import RepairBounds
 
 
@@ -61,6 +63,23 @@ def backfill_definitions(
         data=days_of_data(catalog, chosen) or {},
         executor=executor,
     )
+
+
+def partitions_of(definitions: dg.Definitions, table: str) -> Partitions:
+    """The partitions of ``table`` in what :func:`backfill_definitions` gave, for an asset of one's own below it.
+
+    An asset with this very object has the table's days, however they grow, and runs may build both. Raises
+    :class:`InvalidRequest` for a table that is not there, as one that is declared wrong.
+    """
+    found = {
+        spec.key.to_user_string(): spec.partitions_def
+        for spec in definitions.resolve_all_asset_specs()
+        if isinstance(spec.partitions_def, Partitions)
+    }
+    if table not in found:
+        hint = suggest_or_list(table, found, "Tables")
+        raise InvalidRequest(f"There is no table {table!r} in these definitions.", hint=hint)
+    return found[table]
 
 
 def code_location(

@@ -129,12 +129,12 @@ def names_written(name: str) -> frozenset[str]:
         return _with_landed(name.rpartition(".")[2])
     found: set[str] = set()
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        given = [each.value for each in call.args[:1]] if _called(call) == "table" else []  # type: ignore[attr-defined]
-        found.update(each for each in given if isinstance(each, str))
-        named = [each.value for each in call.keywords if each.arg == "name" and _called(call) == "LandedDataset"]
-        for each in named:
-            if isinstance(each, ast.Constant):
-                found |= _with_landed(str(each.value))
+        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "name")]
+        names = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if _called(call) == "table":
+            found.update(names)
+        elif _called(call).endswith("Dataset"):
+            found = found.union(*map(_with_landed, names))
     return frozenset(found)
 
 
@@ -181,6 +181,12 @@ def _column_at(place: str) -> str:
     return ""
 
 
+def dataset_refused(name: str, error: Exception) -> InvalidRequest:
+    """Why what a dataset declares is none, where no check of this project has said it."""
+    words = f"The dataset {name} is declared wrong: {type(error).__name__}: {_sentence(error)}"
+    return InvalidRequest(words, hint=meant(error, _names_in(error.__traceback__)) or None)
+
+
 # ------------------------------------------------------------------ words
 
 
@@ -190,8 +196,11 @@ def meant(error: Exception, known: Mapping[str, Any]) -> str:
         prefix = next((name for name, value in known.items() if value is error.obj), "")
         return suggest_name(f"{prefix}.{error.name}", [f"{prefix}.{each}" for each in dir(error.obj)])
     if isinstance(error, NameError) and error.name:
-        forgotten = _IMPORTS.get(error.name)
-        return f"Add: {forgotten}" if forgotten else suggest_name(error.name, [*known, *_IMPORTS])
+        if forgotten := _IMPORTS.get(error.name):
+            return f"Add: {forgotten}"
+        from pyspark.sql import types
+
+        return suggest_name(error.name, [*known, *_IMPORTS, *(f"T.{each}" for each in types.__all__)])
     if isinstance(error, ImportError) and error.name in sys.modules:
         asked = getattr(error, "name_from", None) or str(error).split("'")[1:2]
         return suggest_name("".join(asked), dir(sys.modules[error.name]))

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.dataset import Dataset, require_sound
+from backfill_assets.model.declared_wrong import dataset_refused
 from backfill_assets.model.landed_dataset import LandedDataset
 
 
@@ -51,8 +52,9 @@ def sound_datasets(
             continue
         try:
             found.append(each.dataset())
-        except BackfillError as error:
-            gone.append(LeftOut(f"the dataset {each.name}", frozenset(each.names), error))
+        except Exception as error:
+            said = error if isinstance(error, BackfillError) else dataset_refused(each.name, error)
+            gone.append(LeftOut(f"the dataset {each.name}", frozenset(each.names), said))
     judges: tuple[Callable[[Sequence[Dataset]], Iterator[LeftOut]], ...] = (_twice, _unsound, _in_a_circle, _begun)
     changed = True
     while changed:

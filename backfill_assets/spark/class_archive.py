@@ -13,7 +13,7 @@ from backfill_assets.settings import Settings
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-MAKE_IT = "python -m backfill_assets.examples.archive_classes"
+MAKE_IT = "backfill doctor --fix"
 """What to type for an archive: `make setup` tries once, and goes on without."""
 _KNOWN = {"spark-defaults.conf", "log4j2.properties", "fairscheduler.xml"}
 # Java has words about an archive that does not fit, on standard output, where programs print their JSON.

@@ -15,7 +15,7 @@ from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.settings import Settings
 from backfill_assets.spark.java import require_java, spark_script
 
-_FETCH = "python -m backfill_assets.spark.jars"
+_FETCH = "backfill doctor --fix"
 # What Ivy leaves out of what the JARs of a lock ask for. Its patterns also hit what is asked for by name. For
 # Delta and Kafka, everything that is not locked itself is in pyspark; for S3, the bundle of the whole SDK is 686 MB.
 LEFT_OUT = {

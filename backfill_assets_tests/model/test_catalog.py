@@ -154,6 +154,15 @@ def test_a_module_that_fails_is_left_out_by_name(package: ModuleType, text: str,
     assert [each.name for each in found.datasets] == ["ants"]
 
 
+def test_an_error_that_no_check_foresees_leaves_its_dataset_out(package: ModuleType) -> None:
+    """Of a declaration that could be imported, and cannot be read: no traceback reaches a person."""
+    declare(package, "ants", bees=MODULE.format(name="bees").replace("key=True", "key=True, joined=3"))
+    found = discover(package)
+    assert [each.name for each in found.datasets] == ["ants"]
+    with pytest.raises(InvalidRequest, match="The dataset bees is declared wrong: TypeError: 'int' object is not iter"):
+        found.table("raw_bees")
+
+
 def test_where_nothing_is_sound_it_is_an_error(package: ModuleType) -> None:
     declare(package, broken="1 / 0")
     with pytest.raises(InvalidRequest, match="ZeroDivisionError"):

@@ -47,7 +47,8 @@ def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     ("annotation", "words", "hint"),
     [
         ("T.StrinType", "has no attribute 'StrinType'.", "Did you mean T.StringType?"),
-        ("StringType", "name 'StringType' is not defined.", ""),
+        ("StringType", "name 'StringType' is not defined.", "Did you mean T.StringType?"),
+        ("Fild", "name 'Fild' is not defined.", "Did you mean Field?"),
         ("Decimal", "name 'Decimal' is not defined.", "Add: from decimal import Decimal"),
         ("complex", "which is no type of Spark.", "Types are those of pyspark.sql.types, such as T.StringType"),
         ("bytes", "which is no type of Spark.", "Did you mean T.BinaryType?"),

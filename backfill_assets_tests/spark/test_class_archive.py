@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.settings import Settings
+from backfill_assets.spark.archive_classes import archive_classes
 from backfill_assets.spark.class_archive import (
     JAVA_OPTIONS,
     archive_file,
@@ -27,6 +28,7 @@ _START = """
 import json, sys
 from backfill_assets.spark.session import open_session
 from backfill_assets.settings import Settings
+from backfill_assets.spark.archive_classes import archive_classes
 java = f"-Xlog:class+load:file={sys.argv[1]} -Dsaid.by=test"
 session = open_session(Settings.from_environment(), "test", options={"spark.driver.extraJavaOptions": java})
 said, log = (session._jvm.java.lang.System.getProperty(name) for name in ("said.by", "log4j2.configurationFile"))
@@ -116,3 +118,20 @@ def test_an_archive_of_another_class_path_is_passed_over_in_silence(settings: Se
     done = subprocess.run(command, env=elsewhere, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["conf"]["spark.app.name"] == "test"
     assert "(top)" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_package_makes_an_archive_of_a_day_of_its_own(settings: Settings, tmp_path: Path) -> None:
+    """With nothing of the examples; and it is what the next Spark starts from."""
+    jars = tmp_path / "jars"
+    shutil.copytree(settings.jars, jars)
+    made = archive_classes(replace(settings, jars=jars))
+    assert made is not None and made.stat().st_size > 50_000_000
+    log = tmp_path / "classes.txt"
+    elsewhere = {**os.environ, "BACKFILL_JARS": str(jars)}
+    subprocess.run([sys.executable, "-c", _START, str(log)], env=elsewhere, capture_output=True, check=True)
+    said = log.read_text()
+    archived = re.findall(r"\S+ source: shared objects file \(top\)", said)
+    assert len(archived) > 50 * len(re.findall(r"\S+ source: (?:jar|file):\S+", said))

@@ -35,7 +35,7 @@ def test_a_damaged_or_missing_jar_is_named_before_spark_starts(tmp_path: Path, d
     settings = settings_with_one_jar(tmp_path)
     jar = settings.jars / "thing-1.0.jar"
     jar.unlink() if damaged is None else jar.write_bytes(damaged)
-    with pytest.raises(LakehouseUnusable, match=r"thing-1\.0\.jar[\s\S]*python -m backfill_assets.spark.jars"):
+    with pytest.raises(LakehouseUnusable, match=r"thing-1\.0\.jar[\s\S]*backfill doctor --fix"):
         locked_jars(settings)
 
 

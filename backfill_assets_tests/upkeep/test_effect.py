@@ -246,6 +246,23 @@ def test_what_was_wrong_is_still_said_when_it_is_over(lakehouse: InEuros) -> Non
     assert closed.after == {DAY: "2 rows, amount 14.75 EUR"}, "as it was read again"
 
 
+def test_an_incident_of_a_table_that_is_declared_wrong_stays_as_it_is(
+    lakehouse: InEuros, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looks at the table now: whether its days are right is not known, and nothing is told."""
+    _write(lakehouse, [9])
+    hands = Watched(lakehouse)
+    opened = _opened(lakehouse, hands)
+    hands.over = [each.id for each in hands.launched]
+    sight = RepairContext(STEPS[2:3], observe(lakehouse.storage, ["other"]))
+    monkeypatch.setattr(hands, "look", lambda known: sight)
+    for _ in range(3):
+        assert heal(lakehouse.storage, hands, NOW + timedelta(hours=5), left_out={"fact"}).closed == []
+    assert IncidentBook(lakehouse.storage).open() == [opened]
+    heal(lakehouse.storage, hands, NOW + timedelta(hours=5))
+    assert IncidentBook(lakehouse.storage).open() != [opened]
+
+
 def test_an_acknowledgement_ends_with_its_time(lakehouse: InEuros) -> None:
     """Its incident says so, and nobody looks after it."""
     state = observe(lakehouse.storage, ["daily"]).states[TableDay("daily", DAY)]

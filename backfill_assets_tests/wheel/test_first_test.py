@@ -24,14 +24,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def typed(words: list[str], folder: Path, installed: Path) -> str:
+def typed(words: list[str], folder: Path, installed: Path, exit_code: int = 0) -> str:
     """By this Python, which has what the package depends on, and takes the package itself from the wheel."""
     kept = {name: text for name, text in os.environ.items() if name in ("JAVA_HOME", "PATH", "SPARK_SUBMIT_OPTS")}
     variables = {"PYTHONPATH": str(installed), "HOME": str(folder), "BACKFILL_JARS": str(cache_folder() / "jars")}
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=kept | variables, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == exit_code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -43,3 +43,15 @@ def test_the_test_of_a_new_project_passes_right_after_init(installed: Path, tmp_
     seen = typed(["-m", "pytest", "-p", "no:cacheprovider"], tmp_path / "shop", installed)
     assert "3 passed" in seen
     assert not (tmp_path / "shop" / ".data").exists(), "a test leaves the lakehouse of the project alone"
+
+
+def test_a_dataset_that_is_declared_wrong_lets_the_others_be_built(installed: Path, tmp_path: Path) -> None:
+    """The test of the other one builds its day; the one that asks for all declarations says what is wrong."""
+    typed(["-m", "backfill_assets.cli", "init", "shop"], tmp_path, installed)
+    shop = tmp_path / "shop"
+    typed(["-m", "backfill_assets.cli", "dataset", "new", "ferries"], shop, installed)
+    declared = shop / "shop" / "datasets" / "ferries.py"
+    declared.write_text(declared.read_text().replace("T.TimestampType", "T.TimstampType"))
+    seen = typed(["-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=line"], shop, installed, exit_code=1)
+    assert "1 failed, 2 passed" in seen
+    assert "The dataset ferries is left out: Entry is declared wrong in 2 places:" in seen

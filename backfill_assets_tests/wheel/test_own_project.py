@@ -156,8 +156,8 @@ def test_a_company_keeps_its_assets_checks_jobs_and_its_resource_spark(fresh: Pa
     own = '[tool.dagster]\nmodule_name = "company.definitions"\n'
     (tmp_path / "pyproject.toml").write_text(own)
     project = Project(tmp_path, fresh)
-    assert "Left as it is: pyproject.toml" in project("backfill", "init", ".", "shop")
-    (tmp_path / "pyproject.toml").write_text(own + '\n[tool.backfill]\ndatasets = "shop.datasets"\n')
+    assert "Extended: pyproject.toml" in project("backfill", "init", ".", "shop")
+    assert (tmp_path / "pyproject.toml").read_text().startswith(own)
     project("backfill", "doctor")
     project("dagster", "definitions", "validate")
     project("dagster", "asset", "materialize", "--select", "customers", "-m", "company.definitions")

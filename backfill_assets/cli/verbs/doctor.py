@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
+from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings
+from backfill_assets.report.answer import Answer
 
 
 @click.command()
+@click.option("--fix", is_flag=True, help="First fetch or make what is missing: JARs of Spark, the class archive.")
 @as_json
 @click.pass_context
-def doctor(ctx: click.Context) -> None:
+def doctor(ctx: click.Context, fix: bool) -> None:
     """Check Java, JARs, memory, disk, ports, landing zone, token key and lakehouse; say what to do.
 
     \b
     Examples:
       backfill doctor
+      backfill doctor --fix
       backfill doctor --json
 
-    Changes nothing. The exit code is 1 if something would stop a run.
+    Changes nothing without --fix. The exit code is 1 if something would stop a run.
 
     \b
     Settings come from the environment:
@@ -46,9 +52,12 @@ def doctor(ctx: click.Context) -> None:
       NO_COLOR                  no colours
     """
     from backfill_assets.answers.machine import examine, machine_answer
+    from backfill_assets.answers.mended_machine import mend, mended_answer
 
+    mended = mended_answer([*mend(current_settings(), report_step)]) if fix else Answer()
     with awaited("Examining this machine"):
         findings = examine(current_settings(), current_catalog)
-    say_answer(machine_answer(findings))
+    found = machine_answer(findings)
+    say_answer(replace(found, parts=(*mended.parts, *found.parts)))
     if any(finding.verdict == "fail" for finding in findings.values()):
         ctx.exit(1)

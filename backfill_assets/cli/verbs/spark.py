@@ -40,22 +40,19 @@ def spark() -> None:
     show_default=True,
     help="The port that it listens on.",
 )
-@click.option(
-    "--profile",
-    metavar="NAME",
-    default="connect",
-    show_default=True,
-    help="A folder of spark_conf. With standalone, a master and two workers are started on this machine too.",
-)
+@click.argument("profile", default="connect")
 @as_json
 def start(port: int, profile: str) -> None:
     """Start the server in the background, and return when it has run a job.
+
+    PROFILE is a folder of spark_conf: connect, unless another is named. With standalone, a master and two workers are
+    started on this machine too.
 
     \b
     Examples:
       backfill spark start
       backfill spark start --port 15003
-      backfill spark start --profile standalone
+      backfill spark start standalone
 
     The exit code is 1 if one is running already, or if it does not start; its log says why.
     """

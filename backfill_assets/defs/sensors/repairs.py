@@ -88,7 +88,8 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
-        healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables))
+        left_out = frozenset[str]().union(*(each.names for each in tables.catalog.left_out))
+        healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables), left_out)
         launched = [each.id for each in healed.decision.launch if not each.restores]
         lines = [*stopped, *healed.lines(), *where_launched(launched, backfill.settings.ui or "")]
         for line in lines:
@@ -274,10 +275,13 @@ def running_streams(storage: Storage) -> RunningStreams:
 def launch(
     instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt, tables: PartitionedTables
 ) -> None:
-    """One native backfill; one that is there already stays as it is.
+    """One native backfill; one that is there already stays as it is. Tables that are not declared now are left out.
 
     Each run of it builds every day with the version that the day was published with, after all else that waits.
     """
+    days = {table: of_table for table, of_table in attempt.days.items() if table in tables.by_table}
+    if not days:
+        return
     tags = {
         SENSOR_NAME_TAG: SENSOR,
         REPAIR_TAG: attempt.id,
@@ -287,9 +291,9 @@ def launch(
     launch_backfill(
         instance,
         graph,
-        attempt.days,
+        days,
         title=attempt.title,
-        earlier=tables.without_partition(attempt.days),
+        earlier=tables.without_partition(days),
         tags=tags | ({FORCE_TAG: "watchdog"} if attempt.force else {}),
         backfill_id=attempt.id,
         description=attempt.description,

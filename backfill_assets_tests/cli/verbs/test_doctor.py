@@ -90,7 +90,59 @@ def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypat
     monkeypatch.setenv("BACKFILL_JARS", str(backfill.home / "jars"))
     found = backfill.json("doctor", exit_code=1)
     assert found["Java"]["verdict"] == "fail" and found["Java"]["next_step"] == "Install Java 17 or 21."
-    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"].endswith("backfill_assets.spark.jars")
+    assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"].endswith("backfill doctor --fix")
+
+
+def test_fix_fetches_and_makes_what_is_missing_and_says_it(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Then the machine is examined as it is now; where nothing is missing, nothing is done."""
+    there: list[str] = []
+    monkeypatch.setenv("BACKFILL_JARS", str(tmp_path / "cache" / "jars"))
+    archive = tmp_path / "cache" / "class-archive" / "spark.jsa"
+
+    def locked(settings: Settings) -> list[Path]:
+        if not there:
+            raise LakehouseUnusable("delta.jar is missing.")
+        return [settings.jars / "delta.jar"]
+
+    def fetch(settings: Settings) -> list[str]:
+        there.append("delta.jar")
+        return there
+
+    def make(settings: Settings) -> Path:
+        archive.parent.mkdir(parents=True)
+        archive.write_bytes(bytes(2_000_000))
+        return archive
+
+    monkeypatch.setattr("backfill_assets.spark.java.require_java", lambda: 17)
+    monkeypatch.setattr("backfill_assets.spark.jars.locked_jars", locked)
+    monkeypatch.setattr("backfill_assets.spark.jars.fetch_jars", fetch)
+    monkeypatch.setattr("backfill_assets.spark.archive_classes.archive_classes", make)
+    found = backfill.json("doctor", "--fix")
+    assert found["fixed"] == [
+        {"what": "JARs", "done": f"1 JAR fetched into {tmp_path / 'cache' / 'jars'}"},
+        {"what": "class archive", "done": f"2 MB made in {archive}"},
+    ]
+    assert found["JARs"]["verdict"] == found["class_archive"]["verdict"] == "ok"
+    again = backfill("doctor", "--fix").output
+    assert "nothing" in again and "was missing" in again
+    assert there == ["delta.jar"]
+
+
+def test_what_cannot_be_fixed_is_said_and_is_still_a_finding(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(settings: Settings) -> list[Path]:
+        raise LakehouseUnusable("No network.", hint="Connect it.")
+
+    monkeypatch.setenv("BACKFILL_JARS", str(tmp_path / "jars"))
+    for name in ("locked_jars", "fetch_jars"):
+        monkeypatch.setattr(f"backfill_assets.spark.jars.{name}", refuse)
+    found = backfill.json("doctor", "--fix", exit_code=1)
+    failed = {"done": "No network.\n  -> Connect it."}
+    assert found["fixed"] == [{"what": "JARs", **failed}, {"what": "class archive", **failed}]
+    assert found["JARs"]["verdict"] == "fail"
 
 
 def test_memory_and_disk_are_judged_by_what_a_run_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

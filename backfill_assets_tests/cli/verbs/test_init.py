@@ -73,13 +73,77 @@ def test_the_current_folder_and_a_folder_with_a_dash_name_their_package(
     assert written(folder / PACKAGE) == written(folder / "corner-shop") == PROJECT
 
 
-def test_what_is_there_is_left_as_it_is(folder: Path) -> None:
-    """A project of a company has a pyproject.toml: what to add to it is said."""
-    (folder / "pyproject.toml").write_text("[project]\n")
+THEIRS = {
+    "pyproject.toml": '[project]\nname = "company"\n\n[tool.dagster]\nmodule_name = "company.definitions"',
+    "workspace.yaml": "load_from: []\n",
+    "dagster.yaml": "telemetry: {enabled: false}\n",
+    ".gitignore": "*.pyc\n",
+    ".github/workflows/ours.yml": "name: ours\n",
+    "company/definitions.py": "import dagster as dg\n\ndefs = dg.Definitions()\n",
+    "tests/test_datasets.py": "def test_theirs() -> None: ...\n",
+}
+"""A Dagster project of a company, with a test of the same name."""
+NAMED = f'\n\n[tool.backfill]\ndatasets = "{PACKAGE}.datasets"\n'
+
+
+def _company(folder: Path, **files: str) -> None:
+    for path, text in {**THEIRS, **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def test_a_project_that_is_there_keeps_its_files_and_is_asked_nothing(folder: Path) -> None:
+    """Two get what they lack at their end, which is said; its Dagster and its CI run as they did."""
+    _company(folder)
     told = init(".", PACKAGE)
-    assert (folder / "pyproject.toml").read_text() == "[project]\n" and written(folder) == PROJECT
-    assert "Left as it is: pyproject.toml" in told and f'datasets = "{PACKAGE}.datasets"' in told
-    assert "--editable" not in told
+    ours = {path for path in PROJECT if path.startswith(PACKAGE)}
+    assert written(folder) == THEIRS.keys() | ours
+    extended = {"pyproject.toml": THEIRS["pyproject.toml"] + NAMED, ".gitignore": "*.pyc\n\n/.data/\n"}
+    assert {path: (folder / path).read_text() for path in THEIRS} == THEIRS | extended
+    assert f'Extended: pyproject.toml, at its end by\n  [tool.backfill]\n  datasets = "{PACKAGE}.datasets"\n' in told
+    assert "Extended: .gitignore, at its end by\n  /.data/\n" in told
+    for path in ("dagster.yaml", "tests/test_datasets.py"):
+        assert f"Left as it is: {path}" in told
+    assert "Not written: .github/workflows/ci.yml" in told and "workspace.yaml" not in told
+    assert "--editable" not in told and f"merge {PACKAGE}.definitions with yours" in told
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_a_second_time_changes_nothing(folder: Path, theirs: bool) -> None:
+    """Whether the project was there before, or is all of init's own; also where the example was taken out."""
+    if theirs:
+        _company(folder)
+    init(".", PACKAGE)
+    (folder / PACKAGE / "datasets" / "orders.py").unlink()
+    before = _written(folder)
+    assert "nothing was changed" in init(".", PACKAGE)
+    assert _written(folder) == before
+
+
+def test_a_project_without_a_pyproject_gets_one_that_only_names_the_datasets(folder: Path) -> None:
+    """Its own way to be installed stays: that of a setup.py."""
+    (folder / "setup.py").write_text("from setuptools import setup\n")
+    init(".", PACKAGE)
+    named = tomllib.loads((folder / "pyproject.toml").read_text())
+    dagster = {"module_name": f"{PACKAGE}.definitions"}
+    assert named == {"tool": {"backfill": {"datasets": f"{PACKAGE}.datasets"}, "dagster": dagster}}
+
+
+def test_a_pyproject_that_cannot_be_extended_is_left_and_what_to_add_is_said(folder: Path) -> None:
+    """Tools on one line take no table at the end of the file."""
+    on_one_line = 'tool = {dagster = {module_name = "company.definitions"}}\n'
+    _company(folder, **{"pyproject.toml": on_one_line})
+    assert "Left as it is: pyproject.toml. Add to it:\n  [tool.backfill]\n" in init(".", PACKAGE)
+    assert (folder / "pyproject.toml").read_text() == on_one_line
+
+
+def test_a_project_with_datasets_keeps_them(folder: Path) -> None:
+    """How commands find the others is said."""
+    theirs = '[tool.backfill]\ndatasets = "company.datasets"\n\n[tool.dg]\n'
+    _company(folder, **{"pyproject.toml": theirs})
+    told = init(".", PACKAGE)
+    assert f"names the datasets company.datasets: BACKFILL_DATASETS={PACKAGE}.datasets counts instead" in told
+    assert (folder / "pyproject.toml").read_text() == theirs
 
 
 @pytest.fixture
@@ -108,7 +172,7 @@ def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Pa
     for typed, words in (
         ("init Corner-Shop", "cannot be the name"),
         ("init json", "has a package json"),
-        (f"init . {PACKAGE}", f"{PACKAGE} is there already"),
+        ("init . tests", "tests is there already"),
         (f"init {PACKAGE}", f"cd {PACKAGE}, then backfill init . PACKAGE adds"),
         ("dataset new Sea-Level", "cannot be the name"),
         ("dataset new orders", "is there already"),

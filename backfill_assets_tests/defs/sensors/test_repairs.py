@@ -24,10 +24,13 @@ from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, repair_sensor
 from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.landing.data_days import DataDays
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.model.left_out import LeftOut
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.quality.gates import checks_of
 from backfill_assets.rebuild import decide
@@ -101,6 +104,22 @@ def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> No
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
     assert f"waits for the backfill {backfill.backfill_id}" in world.tick()
     assert len(world.backfills()) == 1
+
+
+def test_a_table_that_is_declared_wrong_stops_no_repair(world: World) -> None:
+    """A repair that was launched for it, too, is not asked for again; what is made right further up is built."""
+    world.late_row(DAY)
+    assert "Launched the backfill late_rows_" in world.tick()
+    (launched,) = world.backfills()
+    broken = LeftOut("report", frozenset({"fact_daily_revenue"}), InvalidRequest("It is declared wrong."))
+    without = Catalog((replace(SMALL, steps=SMALL.steps[:-1]),), None, (broken,))
+    found = world.evaluate(repair_sensor(PartitionedTables(without)))
+    assert f"waits for the backfill {launched.backfill_id}" in str(found.skip_message)
+    world.end()
+    world.late_row(OTHER)
+    assert "Launched" in str(world.evaluate(repair_sensor(PartitionedTables(without))).skip_message)
+    (new,) = [each for each in world.backfills() if each.backfill_id != launched.backfill_id]
+    assert "fact_sales_transactions" in target_of(new) and "fact_daily_revenue" not in target_of(new)
 
 
 def test_a_plan_that_was_removed_while_it_is_open_stops_no_repair(world: World) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.examples import archive_classes
 from backfill_assets.settings import Settings
+from backfill_assets.spark import archive_classes
 
 pytestmark = pytest.mark.fast
 
@@ -33,7 +33,7 @@ def test_a_machine_that_is_too_slow_for_it_is_set_up_all_the_same(
     said = capsys.readouterr().out
     assert "not built within 300 s" in said
     assert "Spark starts slower" in said
-    assert "python -m backfill_assets.examples.archive_classes" in said
+    assert "backfill doctor --fix" in said
     assert not file.exists()
 
 

@@ -1,7 +1,8 @@
-"""``python -m backfill_assets.examples.archive_classes``, a part of set-up: makes the archive of Spark's classes.
+"""``python -m backfill_assets.spark.archive_classes``, a part of set-up: makes the archive of Spark's classes.
 
-One generated day goes from landed files to daily revenue on embedded Spark, whose JVM writes down when it ends which
-classes all of that has loaded. About a minute, once; every later start of an embedded Spark is seconds shorter.
+One day of a dataset of the package's own goes from landed files to a report on embedded Spark, whose JVM writes down
+when it ends which classes all of that has loaded. About a minute, once; every later start of an embedded Spark is
+seconds shorter.
 """
 
 from __future__ import annotations
@@ -12,30 +13,15 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
-from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
-from backfill_assets.examples import datasets
-from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.settings import Settings
+from backfill_assets.spark import archived_day
 from backfill_assets.spark.class_archive import JAVA_OPTIONS, MAKE_IT, archive_file, empty_folder, recording_option
 from backfill_assets.spark.session import profile
 
-_DAY = DayRange(date(2017, 3, 1), date(2017, 3, 1))
-_ROWS = 100
-_SEED = 20170301
-_DEFECTS = {"exact_duplicate": 2, "malformed_amount": 2}
-_TABLES = (
-    "raw_fx_rates",
-    "bronze_fx_rates",
-    "raw_sales",
-    "bronze_sales",
-    "fact_sales_transactions",
-    "fact_daily_revenue",
-)
-_PATIENCE_SECONDS = 300
+PATIENCE_SECONDS = 300
 
 
 def archive_classes(settings: Settings) -> Path | None:
@@ -49,7 +35,7 @@ def archive_classes(settings: Settings) -> Path | None:
     with tempfile.TemporaryDirectory(prefix="backfill-classes-") as folder:
         home = Path(folder)
         made = home / "spark.jsa"
-        synthesize(SyntheticSpec(_DAY, _ROWS, _SEED, _DEFECTS), Settings.at(home).landing)
+        archived_day.land(Settings.at(home).landing)
         _run_a_day(home, _recording_profiles(settings, home / "spark_conf", made), settings.jars)
         if not made.exists():
             return None
@@ -71,14 +57,14 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
     ours = ("BACKFILL_", "SPARK_REMOTE")
     elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
-    command = [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)]
+    command = [sys.executable, "-m", "backfill_assets.cli", "run", "+report_lines", "--days", str(archived_day.DAY)]
     environment = elsewhere | {name: str(path) for name, path in paths.items()}
-    environment["BACKFILL_DATASETS"] = datasets.__name__
+    environment["BACKFILL_DATASETS"] = archived_day.__name__
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     if done.returncode != 0:
-        raise LakehouseUnusable(f"A generated day could not be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise LakehouseUnusable(f"The day for it could not be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def main() -> int:
@@ -86,7 +72,7 @@ def main() -> int:
     try:
         made = archive_classes(Settings.from_environment())
     except subprocess.TimeoutExpired:
-        print(f"Archive of Spark's classes: none, a generated day was not built within {_PATIENCE_SECONDS} s.")
+        print(f"Archive of Spark's classes: none, its day was not built within {PATIENCE_SECONDS} s.")
         print(f"Spark starts slower. To make it when the machine has time: {MAKE_IT}")
         return 0
     except BackfillError as error:
