@@ -298,7 +298,7 @@ def _key(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: days as ranges, dates as ISO text, decimals as text."""
+    """A value as JSON has it: days as ranges, dates as ISO text, decimals, NaN and numbers without end as text."""
     match value:
         case Special():
             return value.plain()
@@ -306,6 +306,8 @@ def plain(value: Any) -> Any:
             return {str(name): plain(each) for name, each in value.items()}
         case date():
             return value.isoformat()
+        case float() if not math.isfinite(value):
+            return str(value)
         case str() | int() | float() | None if not isinstance(value, enum.Enum):
             return value
         case Iterable() if not isinstance(value, str | bytes):
