@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -306,13 +307,16 @@ def plain(value: Any) -> Any:
             return {str(name): plain(each) for name, each in value.items()}
         case date():
             return value.isoformat()
-        case float() if not math.isfinite(value):
-            return str(value)
-        case str() | int() | float() | None if not isinstance(value, enum.Enum):
+        case str() | int() | float() | None if not (isinstance(value, enum.Enum) or _is_endless(value)):
             return value
         case Iterable() if not isinstance(value, str | bytes):
             return [plain(each) for each in value]
     return str(value)
+
+
+def _is_endless(value: Any) -> bool:
+    """Whether it is a number that JSON has none of: NaN, or one without end."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def shown(value: Any, *, short: bool = False) -> str:
