@@ -307,16 +307,16 @@ def plain(value: Any) -> Any:
             return {str(name): plain(each) for name, each in value.items()}
         case date():
             return value.isoformat()
-        case str() | int() | float() | None if not (isinstance(value, enum.Enum) or _is_endless(value)):
+        case str() | int() | float() | None if _is_in_json(value):
             return value
         case Iterable() if not isinstance(value, str | bytes):
             return [plain(each) for each in value]
     return str(value)
 
 
-def _is_endless(value: Any) -> bool:
-    """Whether it is a number that JSON has none of: NaN, or one without end."""
-    return isinstance(value, float) and not math.isfinite(value)
+def _is_in_json(value: Any) -> bool:
+    """False for a name of ours, and for numbers that JSON has none of: NaN, and those without end."""
+    return not (isinstance(value, enum.Enum) or (isinstance(value, float) and not math.isfinite(value)))
 
 
 def shown(value: Any, *, short: bool = False) -> str:
