@@ -19,6 +19,7 @@ from backfill_assets.judge.engine import DAY, stored
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.doubles import decimal_of, units_of
+from backfill_assets.model.maps import entries_in_key_order
 from backfill_assets.model.measure import RowHash
 
 if TYPE_CHECKING:
@@ -125,9 +126,11 @@ def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
 
 
 def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
-    """``rows`` with doubles that are declared with digits as they count."""
+    """``rows`` with doubles that are declared with digits as they count, and maps as their entries by key."""
     digits = {name: each.digits for name, each in table.contract.fields().items() if each.digits is not None}
-    return rows.mutate(**{name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()})
+    doubles = {name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()}
+    maps = {name: entries_in_key_order(rows[name], kind) for name, kind in rows.schema().items() if kind.is_nested()}
+    return rows.mutate(**doubles, **maps)
 
 
 def _amount(table: Table, pairs: ir.Table, side: str, name: str) -> ir.NumericColumn:

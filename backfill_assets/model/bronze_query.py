@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import declared_types
-from backfill_assets.model.declaration import OCCURRENCE, Source
+from backfill_assets.model.declaration import OCCURRENCE, Source, a_type, item_of
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.landed_values import (
     BINARY,
@@ -148,7 +148,7 @@ def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanV
         value, absent = rows[column], rows[column].isnull()
         if name in refinement.source.parsed_columns:
             text = rows[name]
-            yield value.isnull() & text.notnull(), _text(f"{name}: '") + text + f"' is not a {types[name]}"
+            yield value.isnull() & text.notnull(), _text(f"{name}: '") + text + f"' is not {a_type(types[name])}"
             absent = text.isnull()
         if not fields[name].nullable:
             yield absent, _text(f"{name}: is missing")
@@ -194,7 +194,7 @@ def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
 
 def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
     """The text of a value as Spark has it; moments without zeros at their end, doubles as DuckDB writes them."""
-    if spark_type in BINARY:
+    if spark_type in BINARY or item_of(spark_type):
         return cast("ir.StringValue", value.cast("string"))
     if spark_type == "timestamp":
         written = value.cast("timestamp").strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -13,7 +13,8 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, landed_pattern
+from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, item_of, landed_pattern
+from backfill_assets.model.landed_lists import AROUND, ITEM_OF_JAVA, OPEN_END, SKELETONS
 
 _BETWEEN = "\u001f"
 """Separates fields; no typed value has it."""
@@ -30,11 +31,27 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
     allowed = text.rlike(pattern) if well_written is None else well_written | text.rlike(pattern)
+    if item := item_of(spark_type):
+        return _parsed_list(text, item, allowed)
     value = text.try_cast(spark_type)
     if spark_type in _BINARY:
         allowed &= (F.abs(value) != float("inf")) | text.contains(ENDLESS)
         value = (value + F.lit(0.0)).cast(spark_type)
     return F.when(allowed, value)
+
+
+def _parsed_list(text: Column, item: str, allowed: Column) -> Column:
+    ones = F.regexp_replace(F.regexp_replace(text, ITEM_OF_JAVA, "1"), AROUND, "$1")
+    is_list = allowed & F.replace(ones, F.lit("1,"), F.lit("")).isin(*SKELETONS) & ~F.contains(ones, F.lit(OPEN_END))
+
+    def own(found: Column) -> Column:
+        said = F.from_json(F.concat(F.lit('{"said":'), found, F.lit("}")), "said string")["said"]
+        return F.when(F.startswith(found, F.lit('"')), said).when(found != "null", found)
+
+    texts = F.transform(F.regexp_extract_all(text, F.lit(ITEM_OF_JAVA), F.lit(0)), own)
+    values = F.transform(texts, lambda each: parsed(each, item))
+    wrong = F.exists(texts, lambda each: each.isNotNull() & parsed(each, item).isNull())
+    return F.when(is_list & ~wrong, values)
 
 
 def all_well_written(source: Source) -> Column:
@@ -52,9 +69,21 @@ def canonical(value: Column, spark_type: str) -> Column:
 
     A double counts as the XXH64 of its bytes.
     """
+    if item := item_of(spark_type):
+        return F.concat(
+            F.lit("["), F.array_join(F.transform(value, lambda each: _item_text(each, item)), ","), F.lit("]")
+        )
     if spark_type in _BINARY:
         return F.when(value.isNotNull(), F.xxhash64(value).cast("string"))
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
+
+
+def _item_text(value: Column, spark_type: str) -> Column:
+    text = canonical(value, spark_type)
+    if spark_type == "string":
+        escaped = F.replace(F.replace(text, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
+        text = F.concat(F.lit('"'), escaped, F.lit('"'))
+    return F.coalesce(text, F.lit("null"))
 
 
 def canonical_text(text: Column, spark_type: str, well_written: Column | None = None) -> Column:

@@ -23,6 +23,7 @@ from backfill_assets.model.declaration import (
     Step,
     Table,
     Version,
+    a_type,
     require_landed_type,
 )
 from backfill_assets.model.event_day import zone_problems
@@ -339,7 +340,7 @@ def _parts_of_key(table: Table) -> Iterator[Mistake]:
 
 def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
     return Mistake(
-        where, f"{name!r} is a {kind}: {why}.", "Declare it as a decimal or as text, or name another column."
+        where, f"{name!r} is {a_type(kind)}: {why}.", "Declare it as a decimal or as text, or name another column."
     )
 
 

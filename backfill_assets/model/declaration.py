@@ -431,6 +431,8 @@ MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
 ENDLESS = "Inf"
 """What is in the text of a number without end."""
 _BINARY = f"[+-]?([0-9]+([.][0-9]+)?([eE][+-]?[0-9]{{1,4}})?|{ENDLESS}inity)|NaN"
+_LIST = r"\[[^\x1f]*\]"
+"""Without the sign that stands between fields where several are looked at together; JSON has it in no text."""
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "[+-]?[0-9]{1,18}",
@@ -454,14 +456,29 @@ def require_landed_type(spark_type: str) -> None:
         landed_pattern(spark_type)
 
 
+def a_type(spark_type: str) -> str:
+    """``a bigint``, ``an int``: in a sentence."""
+    return f"an {spark_type}" if spark_type.startswith(("a", "i")) else f"a {spark_type}"
+
+
+def item_of(spark_type: str) -> str:
+    """The type of the items of a list; empty for another type."""
+    return spark_type[len("array<") : -1] if spark_type.startswith("array<") else ""
+
+
 def landed_pattern(spark_type: str) -> str:
     """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
     decimal = _DECIMAL.fullmatch(spark_type)
+    if item := item_of(spark_type):
+        if item_of(item):
+            raise InvalidRequest("A landed list has no lists in it.", hint="Land their items as one list, or as text.")
+        require_landed_type(item)
+        return _LIST
     if decimal is None:
         if spark_type not in _PATTERNS:
             raise InvalidRequest(
                 f"Landed text cannot be typed as {spark_type}.",
-                hint=f"Use one of {', '.join(_PATTERNS)}, decimal(p,s).",
+                hint=f"Use one of {', '.join(_PATTERNS)}, decimal(p,s), or an array of one of them or of string.",
             )
         return _PATTERNS[spark_type]
     precision, scale = int(decimal[1]), int(decimal[2])

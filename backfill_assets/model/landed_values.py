@@ -14,7 +14,8 @@ from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, landed_pattern
+from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, item_of, landed_pattern
+from backfill_assets.model.landed_lists import is_list, list_text, texts_of
 from backfill_assets.model.of_duckdb import of_duckdb
 from backfill_assets.model.placement import IN_UTC
 
@@ -66,6 +67,8 @@ def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
     kind = ibis_type(spark_type)
     if spark_type == "boolean":
         return allowed.ifelse(text.startswith("t"), ibis.null(kind))
+    if item := item_of(spark_type):
+        return _parsed_list(text, item, allowed & is_list(text))
     value = text.try_cast(kind)
     if spark_type in BINARY:
         allowed = allowed & (~value.isinf() | text.contains(ENDLESS))
@@ -73,8 +76,21 @@ def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
     return allowed.ifelse(value, ibis.null(kind))
 
 
+def _parsed_list(text: ir.StringValue, item: str, allowed: ir.BooleanValue) -> ir.Value:
+    """A list of the values of all items, or null if one of them is none."""
+    import ibis
+
+    kind = ibis_type(f"array<{item}>")
+    texts = texts_of(allowed.ifelse(text, None))
+    values = texts.map(lambda each: parsed(each, item))
+    wrong = texts.filter(lambda each: each.notnull() & parsed(each, item).isnull()).length() > 0
+    return cast("ir.Value", (~wrong).ifelse(values, ibis.null(kind)))
+
+
 def parsed_sql(text: str, spark_type: str) -> str:
-    """What Ibis makes of :func:`parsed`, to the letter, for a type other than text; ``text`` is a column in SQL.
+    """What Ibis makes of :func:`parsed`, to the letter, for the type of a key or a version other than text.
+
+    ``text`` is a column in SQL.
 
     A command that compares a few rows would import Ibis for this alone, and take half as long again.
     """
@@ -94,6 +110,8 @@ def parsed_sql(text: str, spark_type: str) -> str:
 
 def ibis_type(spark_type: str) -> str:
     """The type of a landed value, as Ibis calls it."""
+    if item := item_of(spark_type):
+        return f"array<{ibis_type(item)}>"
     return _IBIS_TYPES.get(spark_type, spark_type)
 
 
@@ -103,6 +121,8 @@ def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
     No two engines write a double alike. It counts as the XXH64 of its bytes, which is another one for each number: -0.0
     is 0.0, and all that is not a number is the same.
     """
+    if item := item_of(spark_type):
+        return list_text(cast("ir.ArrayValue", value), lambda each: canonical(each, item), quoted=item == "string")
     if spark_type in BINARY:
         return cast("ir.StringValue", value.isnull().ifelse(None, hashed(value).cast("string")))
     if spark_type == "timestamp":

@@ -35,6 +35,7 @@ from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.doubles import decimal_of, in_units, units_of
 from backfill_assets.model.drift import DriftKind
+from backfill_assets.model.maps import in_key_order
 from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class RowHash(WrittenHash):
     XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
     those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
     long each is and whether it has nulls. The only list, if it has none, adds nothing. What is nested deeper is hashed
-    as JSON, too.
+    as JSON, too. Maps are lists of their entries, by key.
     """
 
     contract: type[Contract]
@@ -252,8 +253,9 @@ class RowHash(WrittenHash):
         # Of one list alone it is known from all values together where it ends, and whose nulls there are.
         several = lists if len(lists) > 1 else []
         shapes = [*map(_nulls_of_list, lists), *map(F.array_size, several), *map(_has_null, several)]
-        nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name, kind in types.items() if is_nested(kind)]
-        values = [_counted(F.col(name), each.digits, in_units) for name, each in fields.items()]
+        columns = {name: in_key_order(F.col(name), kind) for name, kind in types.items()}
+        nested = [F.to_json(columns[name], {"ignoreNullFields": "false"}) for name in types if is_nested(types[name])]
+        values = [_counted(columns[name], each.digits, in_units) for name, each in fields.items()]
         return F.xxhash64(*values, *nullable, *shapes, *nested)
 
     def value(self, rows: ir.Table) -> ir.IntegerValue:

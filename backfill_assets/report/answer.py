@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -298,7 +299,7 @@ def _key(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: days as ranges, dates as ISO text, decimals as text."""
+    """A value as JSON has it: days as ranges, dates as ISO text, decimals, NaN and numbers without end as text."""
     match value:
         case Special():
             return value.plain()
@@ -306,11 +307,16 @@ def plain(value: Any) -> Any:
             return {str(name): plain(each) for name, each in value.items()}
         case date():
             return value.isoformat()
-        case str() | int() | float() | None if not isinstance(value, enum.Enum):
+        case str() | int() | float() | None if _is_in_json(value):
             return value
         case Iterable() if not isinstance(value, str | bytes):
             return [plain(each) for each in value]
     return str(value)
+
+
+def _is_in_json(value: Any) -> bool:
+    """False for a name of ours, and for numbers that JSON has none of: NaN, and those without end."""
+    return not (isinstance(value, enum.Enum) or (isinstance(value, float) and not math.isfinite(value)))
 
 
 def shown(value: Any, *, short: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,7 @@ from backfill_assets.judge.engine import DayFiles, declared_types
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import DayFacts, RuleOutcome, Table
 from backfill_assets.quality import gates
 from backfill_assets_tests.strategies.every_type import EveryType
@@ -59,6 +61,28 @@ def test_pandera_and_the_query_agree_on_rows_of_every_type(storage: Storage) -> 
     assert counted == {FIRST: 0, LATER[0]: 1}
     for day, files in ((FIRST, sound), (LATER[0], broken)):
         assert second_opinion(storage, EVERYTHING, files, counted[day]).passed
+
+
+class Real(Contract):
+    """A number where there has to be one, and where there need not."""
+
+    real: float = Field(ge=0)
+    perhaps: float = Field(nullable=True, ge=0)
+    day: date = Field()
+
+
+def test_what_is_not_a_number_is_missing_for_both(storage: Storage) -> None:
+    """To pandera NaN is a null of numbers in base 2, and so it is here."""
+    table, path = Table("real", "fact", "", Real, ()), f"real/day={FIRST}/a.parquet"
+    Path(storage.root, path).parent.mkdir(parents=True)
+    columns = {"real": [0.5, math.nan, -1.0, 0.0], "perhaps": [math.nan, 1.0, None, math.nan]}
+    pq.write_table(
+        pa.table({name: pa.array(values, pa.float64()) for name, values in columns.items()}), Path(storage.root, path)
+    )
+    files = {FIRST: [AddedFile(path, str(FIRST), Path(storage.root, path).stat().st_size, 0, "{}")]}
+    found = measure_files(storage, table, files, lambda: pytest.fail("Spark was asked"), only=[gates.VIOLATING])
+    assert found[FIRST][gates.VIOLATING] == 2
+    assert second_opinion(storage, table, files, 2).passed
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ class Compared(EveryType):
     local: T.TimestampNTZType = Field(nullable=True)
     pair: T.StructType([T.StructField("a", T.StringType()), T.StructField("b", T.DoubleType())]) = Field(nullable=True)  # type: ignore[valid-type]
     nested: T.ArrayType(T.ArrayType(T.StringType())) = Field(nullable=True)  # type: ignore[valid-type]
+    shares: T.MapType(T.StringType(), T.DoubleType()) = Field(nullable=True)  # type: ignore[valid-type]
+    by_shop: T.ArrayType(T.MapType(T.LongType(), T.MapType(T.StringType(), T.LongType()))) = Field(nullable=True)  # type: ignore[valid-type]
 
 
 _TYPES = {**declared_types(Compared), DAY: pa.date32()}
@@ -112,9 +114,20 @@ def _made(seed: int, count: int) -> list[Row]:
             "local": or_null(NOON + timedelta(hours=chance.randrange(24))),
             "pair": or_null({"a": or_null("a"), "b": or_null(chance.choice((0.0, -0.0, math.nan, 1.5)))}),
             "nested": or_null([or_null([or_null("a")] * chance.randrange(3)) for _ in range(chance.randrange(3))]),
+            "shares": or_null(_in_any_order({"a": 0.5, "b": or_null(math.nan)}, chance)),
+            "by_shop": or_null(
+                [or_null(_in_any_order({7: or_null(_in_any_order({"x": 1, "y": 2}, chance)), 8: None}, chance))]
+            ),
         }
         for number, row in enumerate(every_type(seed, count, rows_a_day=7).to_pylist())
     ]
+
+
+def _in_any_order(entries: Mapping[Any, Any], chance: random.Random) -> list[tuple[Any, Any]]:
+    """A map as Arrow has it, sometimes without its first entry."""
+    listed = list(entries.items())[chance.randrange(2) :]
+    chance.shuffle(listed)
+    return listed
 
 
 def _two_sides(seed: int, count: int) -> tuple[list[Row], list[Row]]:
@@ -140,6 +153,9 @@ def _two_sides(seed: int, count: int) -> tuple[list[Row], list[Row]]:
 
 def _canonical(value: Any) -> Any:
     if isinstance(value, list):
+        items = sorted(value, key=lambda item: item[0]) if value and isinstance(value[0], tuple) else value
+        return tuple(map(_canonical, items))
+    if isinstance(value, tuple):
         return tuple(map(_canonical, value))
     if isinstance(value, dict):
         return tuple(map(_canonical, value.values()))

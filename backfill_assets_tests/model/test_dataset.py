@@ -228,6 +228,18 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         lambda: source(types={**SOURCE.types, "celsius": "binary"}),
         "types: 'celsius': Landed text cannot be typed as binary.*double, float, boolean.*decimal",
     ),
+    "a list of lists": (
+        lambda: source(types={**SOURCE.types, "celsius": "array<array<bigint>>"}),
+        "types: 'celsius': A landed list has no lists in it.*one list, or as text",
+    ),
+    "a list of what is no text": (
+        lambda: source(types={**SOURCE.types, "celsius": "array<struct<a:int>>"}),
+        "types: 'celsius': Landed text cannot be typed as struct<a:int>.*an array of one of them",
+    ),
+    "a list as a version": (
+        lambda: source(types={**SOURCE.types, "sent_at": "array<bigint>"}),
+        "version: 'sent_at' is an array<bigint>: versions are whole numbers",
+    ),
     "a key that is no exact value": (
         lambda: source(types={**SOURCE.types, "sensor_id": "double"}),
         "key: 'sensor_id' is a double: keys are whole numbers, decimals, text or times.*or name another column",

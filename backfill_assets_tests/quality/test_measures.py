@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -70,6 +70,16 @@ class TwoLists(Contract):
     day: T.DateType = Field()
 
 
+class Mapped(Contract):
+    """A map, and maps in a list, a structure and a map."""
+
+    shares: T.MapType(T.StringType(), T.DoubleType()) = Field(nullable=True)  # type: ignore[valid-type]
+    within: T.ArrayType(  # type: ignore[valid-type]
+        T.StructType([T.StructField("by", T.MapType(T.LongType(), T.MapType(T.StringType(), T.StringType())))])
+    ) = Field(nullable=True)
+    day: T.DateType = Field()
+
+
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
     declared = CATALOG.table(table)
     found = measure_rows(rows, declared)
@@ -133,6 +143,44 @@ def test_a_day_without_rows_is_measured_as_zeros_and_passes(measured: Measured) 
     for table in CATALOG.tables:
         fields = {FIELDS} if table.layer == "raw" else set()
         assert zero_metrics(table).keys() == {*numbers(table), *examples(table), *fields} - {*OF_DELETIONS}
+
+
+MAPS = (
+    ("map('a', 0.5D, 'b', null)", "array(named_struct('by', map(1L, map('x', 'y', 'z', null), 2L, null)), null)"),
+    ("map('a', null, 'b', 0.5D)", "array(named_struct('by', map(1L, map('x', null, 'z', 'y'), 2L, null)), null)"),
+    ("map('a', 0.5D)", "array(null, named_struct('by', map(1L, map('x', 'y', 'z', null), 2L, null)))"),
+    ("map()", "array(named_struct('by', map()))"),
+    ("null", "null"),
+    ("map('b', 0.5D)", "array(named_struct('by', null))"),
+)
+
+
+def test_a_map_is_hashed_in_any_order(spark: SparkSession) -> None:
+    """Entries that change places leave the hash, at any depth; whose value each is, and nulls, do not."""
+    hashed = RowHash(Mapped).column()
+
+    def hashes(maps: Sequence[tuple[str, str]]) -> list[int]:
+        rows = [
+            f"SELECT {n} n, {shares} shares, {within} within, DATE '2017-03-01' day"
+            for n, (shares, within) in enumerate(maps)
+        ]
+        typed = spark.sql(" UNION ALL ".join(rows)).orderBy("n")
+        kinds = struct_type(Mapped)
+        return [
+            row[0]
+            for row in typed.select(
+                *(F.col(each.name).cast(each.dataType.simpleString()).alias(each.name) for each in kinds)
+            )
+            .select(hashed)
+            .collect()
+        ]
+
+    shuffled = (
+        "map('b', null, 'a', 0.5D)",
+        "array(named_struct('by', map(2L, null, 1L, map('z', null, 'x', 'y'))), null)",
+    )
+    assert hashes([shuffled]) == hashes(MAPS[:1])
+    assert len({*hashes([*MAPS, *((shares, "null") for shares, _ in MAPS[:4])])}) == len(MAPS) + 4
 
 
 def test_amounts_swapped_pairwise_after_raw_are_noticed(spark: SparkSession) -> None:

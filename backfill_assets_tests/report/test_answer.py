@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -188,6 +189,14 @@ def test_a_mapping_has_a_line_for_each_of_its_names() -> None:
     answer = Answer(parts=(Fact("metrics", {"rows": 1_200, "late": 3}),))
     assert _printed(answer, 80) == "  metrics  rows 1,200\n  metrics  late 3\n"
     assert json.loads(json.dumps(answer.as_json())) == {"metrics": {"rows": 1200, "late": 3}}
+
+
+def test_a_number_that_json_has_not_is_text() -> None:
+    """Python would write ``NaN``, which no other reader takes for JSON."""
+    values = [0.5, math.nan, math.inf, -math.inf]
+    answer = Answer(parts=(Fact("metrics", dict(zip("abcd", values, strict=True))),))
+    assert json.dumps(answer.as_json(), allow_nan=False)
+    assert answer.as_json() == {"metrics": {"a": 0.5, "b": "nan", "c": "inf", "d": "-inf"}}
 
 
 def test_a_cell_of_many_lines_says_how_many_more_there_are() -> None:

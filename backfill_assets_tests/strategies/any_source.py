@@ -52,6 +52,20 @@ BINARIES = (
     ),
     *("123456.7", "1e39", "16777217", "1e", ".5", "", None, "-1.5", "-1.50", "0.10", "3.0\n", "nan", "1,5"),
 )
+LISTS = (
+    *(
+        "[]",
+        "[1,2]",
+        "[ 1 , 2 ]",
+        '["1","2"]',
+        "[1.50,null]",
+        '["a,b","]","\\"","\\u00e9"]',
+        "[32768]",
+        "[[1]]",
+        '{"a":1}',
+    ),
+    *('["NaN"]', "[-0.0]", "[1,]", "[1]\n", "1,2", "", None, "[true]", '["\\ud83d"]', '[{"a":1}]'),
+)
 TRUTHS = ("true", "false", "True", "1", "", None, "true\n")
 WORDS = ("a", "-", "\\", "a-b", "a\\", "\\-", "", None, "a'b", "\u00e9", "\U0001f600", "a\nb")
 
@@ -118,6 +132,9 @@ class Weighing(Contract):
     paid: Decimal = Field(nullable=True, ge=0)
     count: int = Field(nullable=True)
     by: str = Field(nullable=True)
+    tags: list[str] = Field(nullable=True)
+    tares: list[float] = Field()
+    lots: list[T.ShortType] = Field(nullable=True)
 
 
 class Shift(Contract):
@@ -213,6 +230,9 @@ CASES: Mapping[str, tuple[Refinement, Texts]] = {
             "paid": ["1", "1.50", "0." + "1" * 18] * 5 + list(AMOUNTS),
             "count": ["1", "2"] * 5 + list(NUMBERS),
             "by": WORDS,
+            "tags": LISTS,
+            "tares": ["[0.5,1]"] * 9 + list(LISTS),
+            "lots": ["[1]"] * 20 + list(LISTS),
         },
     ),
     "another name": (

@@ -131,7 +131,7 @@ class _Judged:
         value = self.values[name]
         if value is None:
             if name in self.asked.source.columns and self.text(name) is not None:
-                yield f"{name}: '{self.text(name)}' is not a {kind}"
+                yield f"{name}: '{self.text(name)}' is not {'an' if kind[0] in 'ai' else 'a'} {kind}"
             elif not declared.nullable:
                 yield f"{name}: is missing"
             return

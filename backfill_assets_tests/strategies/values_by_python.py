@@ -5,6 +5,7 @@ Days and moments are numbers, in days and microseconds since 1970, for Python ha
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -43,6 +44,8 @@ def value_of(text: Landed, kind: str) -> Any:
     told = _LINE_END.sub("", text)
     if not re.fullmatch(landed_pattern(kind), told, re.ASCII):
         return None
+    if kind.startswith("array<"):
+        return _items(text, kind[len("array<") : -1])
     of_kind: dict[str, Callable[[str], Any]] = {
         **{whole_kind: partial(whole, bits=bits) for whole_kind, bits in BITS.items()},
         **{each: partial(binary, spark_type=each) for each in ("double", "float")},
@@ -54,6 +57,40 @@ def value_of(text: Landed, kind: str) -> Any:
         return of_kind.get(kind, _decimal_of(kind))(told)
     except ValueError:
         return None
+
+
+def _items(text: str, kind: str) -> list[Any] | None:
+    """The values of a list in JSON; None if one of its items has none, or parts, or half of a surrogate pair."""
+    try:
+        found = json.loads(text, parse_float=_Digits, parse_int=_Digits, parse_constant=_refused)
+    except ValueError:
+        return None
+    texts = [_item_text(each) for each in found]
+    values = [value_of(each, kind) for each in texts]
+    wrong = (
+        each is _NO_ITEM or (each is not None and value is None) for each, value in zip(texts, values, strict=True)
+    )
+    return None if any(wrong) else values
+
+
+class _Digits(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+_NO_ITEM = "\ud800"
+
+
+def _item_text(item: Any) -> Landed:
+    if item is None or isinstance(item, bool):
+        return None if item is None else str(item).lower()
+    is_text = isinstance(item, str) and not re.search("[\ud800-\udfff]", item)
+    return item if is_text else _NO_ITEM
+
+
+def _refused(word: str) -> Any:
+    raise ValueError(word)
 
 
 def _decimal_of(kind: str) -> Callable[[str], Decimal]:
@@ -93,6 +130,8 @@ def canonical(value: Any, kind: str) -> Landed:
     """The one text that a value is hashed by."""
     if value is None:
         return None
+    if kind.startswith("array<"):
+        return f"[{','.join(_within_list(each, kind[len('array<') : -1]) for each in value)}]"
     if kind.startswith("decimal"):
         return f"{value:f}"
     if kind in _FORMATS:
@@ -100,6 +139,13 @@ def canonical(value: Any, kind: str) -> Landed:
     if kind == "boolean":
         return str(value).lower()
     return _day_text(value) if kind == "date" else str(value)
+
+
+def _within_list(value: Any, kind: str) -> str:
+    told = canonical(value, kind)
+    if told is not None and kind == "string":
+        return '"' + told.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "null" if told is None else told
 
 
 def canonical_text(text: Landed, kind: str) -> Landed:
