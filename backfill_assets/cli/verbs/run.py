@@ -172,7 +172,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     @cache
     def landed_for(table: str) -> LandedSource:
         source = current_catalog().step(table).source
-        return landed_source(zone, storage, source.name, table) if source else LandedSource()
+        return landed_source(zone, storage, source, table) if source else LandedSource()
 
     observed, declared = observe_each(storage, current_catalog().table_names), current_catalog().steps
     observed.require_decided(declared, asked.tables)
