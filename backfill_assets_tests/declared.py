@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.model import catalog
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import Source, Step
 
 if TYPE_CHECKING:
     import pytest
@@ -40,3 +40,8 @@ def catalog_of(steps: Iterable[Step]) -> Catalog:
     # A cached property is read from there.
     vars(found)["steps"] = chosen
     return found
+
+
+def source_named(name: str, fields: tuple[str, ...] = ("id",), **how: Any) -> Source:
+    """A source of which nothing matters but its name, its fields, and how its files are written."""
+    return Source(name, event_day_field="day", key_fields=("id",), version_field="version", fields=fields, **how)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets_tests.declared import source_named
 from backfill_assets_tests.stories.landing_snippet import land_rows
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +20,7 @@ GUIDE = ROOT / "docs" / "your-own-data.md"
 SHOWN = (
     "backfill_assets/examples/datasets/sea_temperatures.py",
     "backfill_assets_tests/stories/test_sea_temperatures.py",
-    "backfill_assets_tests/stories/landing_snippet.py",
+    "backfill_assets_tests/stories/own_format.py",
     "backfill_assets_tests/quality/few_zeros.py",
     "backfill_assets/init_project/test_datasets.txt",
     "backfill_assets_tests/defs/company_asset.py",
@@ -50,7 +51,7 @@ def test_what_lands_files_gives_text_and_never_replaces_a_file(tmp_path: Path) -
     land_rows(tmp_path, "sea_temperatures", date(2016, 2, 15), "one", [row, {}])
     with pytest.raises(FileExistsError):
         land_rows(tmp_path, "sea_temperatures", date(2016, 2, 15), "one", [])
-    (paths,) = LandingZone(tmp_path).paths("sea_temperatures").values()
+    (paths,) = LandingZone(tmp_path).paths(source_named("sea_temperatures")).values()
     assert paths == ("sea_temperatures/2016-02-15/one.jsonl.gz",)
     first, second = gzip.decompress((tmp_path / paths[0]).read_bytes()).decode().splitlines()
     assert json.loads(first) == {

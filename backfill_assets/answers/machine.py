@@ -17,10 +17,10 @@ from backfill_assets.answers.maintenance import SEND
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import recorded_check, require_no_tokens, require_same_key
-from backfill_assets.landing.zone import SUFFIX, LandingZone, first_paths
+from backfill_assets.landing.zone import LandingZone, first_paths, no_file_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import gone_version, switch_notes
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import Source, Step
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.places import failing_places
 from backfill_assets.publish.senders import APPRISE_MISSING, INSTALL_APPRISE
@@ -96,10 +96,10 @@ def _of_machine(settings: Settings) -> dict[str, Check]:
 
 def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
     place = partial(bucket, settings) if settings.lakehouse_on_s3 else partial(writable, settings.lakehouse)
-    sources = [step.source.name for step in catalog.steps if step.source]
+    sources = [step.source for step in catalog.steps if step.source]
     return {
         "datasets": partial(datasets, settings, catalog),
-        **{f"landed {source}": partial(landed_files, settings.landing, source) for source in sources},
+        **{f"landed {source.name}": partial(landed_files, settings.landing, source) for source in sources},
         "token key": partial(token_key, settings, catalog),
         "lakehouse": place,
         "publications": partial(open_publications, settings),
@@ -215,18 +215,18 @@ def datasets(settings: Settings, catalog: Catalog) -> MachineFinding:
     return MachineFinding("ok", found)
 
 
-def landed_files(root: Path, source: str) -> MachineFinding:
+def landed_files(root: Path, source: Source) -> MachineFinding:
     zone = LandingZone(root)
-    days = zone.days(source) if (root / source).is_dir() else ()
+    days = zone.days(source) if (root / source.name).is_dir() else ()
     if astray := zone.strays(source):
-        found = f"{first_paths(astray)}: no {SUFFIX} file in the folder of a day, and not read"
+        found = f"{first_paths(astray)}: {no_file_of(source)}, and not read"
         return MachineFinding("warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
         hint = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
-        return MachineFinding("warn", f"nothing in {root / source}", hint)
+        return MachineFinding("warn", f"nothing in {root / source.name}", hint)
     return MachineFinding(
         "ok",
-        f"{format_count(len(days), 'day')} in {root / source}: {format_ranges(days, _MOST_RANGES)}",
+        f"{format_count(len(days), 'day')} in {root / source.name}: {format_ranges(days, _MOST_RANGES)}",
     )
 
 

@@ -140,7 +140,7 @@ def look_at_main(
         undecided={name: each for name, each in observed.undecided(declared).items() if not chosen or name in chosen},
         edited=edited_logic.edited_logic(storage, asked, edited_logic.contents_of(observed.states)),
         landed={
-            step.name: landed_source(zone, storage, step.source.name, step.name)
+            step.name: landed_source(zone, storage, step.source, step.name)
             for step in asked
             if zone is not None and step.source
         },

@@ -175,7 +175,7 @@ def _landed_days(ctx: click.Context) -> set[date]:
     catalog, zone = current_catalog(), LandingZone(current_settings().landing)
     names = [word for word in _given(ctx) if word in catalog.table_names]
     steps = steps_of(catalog.steps, expand_tables(catalog.steps, names, upstream=True)) if names else ()
-    return {day for step in steps if step.source for day in zone.paths(step.source.name)}
+    return {day for step in steps if step.source for day in zone.paths(step.source)}
 
 
 def _published_days(ctx: click.Context) -> set[date]:

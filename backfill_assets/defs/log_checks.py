@@ -197,7 +197,7 @@ class LogChecks:
 
     def _delivered(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
         """Of each day since the first one that landed whose delivery has come, or is due, since it was looked at."""
-        landed = self.zone.paths(source.name) if step.delivered_within is not None else {}
+        landed = self.zone.paths(source) if step.delivered_within is not None else {}
         for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
             key, files = TableDay(step.name, day), landed.get(day, ())
             known = self._standing(DELIVERED, key)
@@ -211,7 +211,7 @@ class LogChecks:
 
     def _delivered_as_usual(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
         """Of the days of the last week, of a source that declares no time; and of older ones that were missed."""
-        landed = self.zone.paths(source.name) if step.delivered_within is None else {}
+        landed = self.zone.paths(source) if step.delivered_within is None else {}
         came = cache(lambda day: min(map(self.zone.landed_at, landed.get(day, ())), default=None))
         for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
             key = TableDay(step.name, day)
@@ -233,9 +233,9 @@ class LogChecks:
         All of a source or none: the next look would pass over what came to its other days before the newest.
         """
         found, since = list[_Landed](), looked_at.get(source.name, "")
-        listed = self.zone.paths(source.name).items() if step.sends_totals else ()
+        listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
-            key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source.name, day)
+            key, control = TableDay(step.name, day), control_totals.control_file(self.zone, source, day)
             came = max(str(self.zone.landed_at(path)) for path in (*files, control) if path)
             stands = {_UNDER_WAY} if came > since else {_UNDER_WAY, _PASSED, _FAILED}
             if self._standing(AS_SENT, key) not in stands and day < today and self._has_partition(key):
@@ -244,8 +244,8 @@ class LogChecks:
 
     def _compared(self, source: Source, day: date, files: Sequence[str]) -> RuleOutcome:
         try:
-            sent = control_totals.sent(self.zone, source.name, day)
-            landed = control_totals.landed(self.zone, files, sent.sums if sent else ())
+            sent = control_totals.sent(self.zone, source, day)
+            landed = control_totals.landed(self.zone, source, files, sent.sums if sent else ())
         except SourceUnreadable as error:
             return deliveries.unreadable(error.message, error.hint or "")
         return deliveries.as_sent(sent, landed, control_totals.CONTROL)

@@ -129,7 +129,7 @@ def _by_version(step: Step, version: str) -> Step:
 def _landed_days(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
     today = datetime.now(UTC).date()
     return {
-        step.name: {day for day, paths in zone.paths(step.source.name).items() if paths and day < today}
+        step.name: {day for day, paths in zone.paths(step.source).items() if paths and day < today}
         for step in steps
         if step.source
     }

@@ -1,27 +1,31 @@
 """Control totals: ``_control.json`` beside the files of a day, in which the source says what it sent.
 
+Beside files with the day in their name it is ``_control_2017-03-01.json``.
+
 ``{"rows": 4025, "sums": {"sales_value": "12345.67"}}``: the lines of all files of the day together, and sums of landed
 fields. It is compared with the files themselves; that raw has all of their lines is for raw's own checks.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from pydantic import ValidationError
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.landing.line_reader import lines_of
+from backfill_assets.landing.records import fields_of, records_of
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed_format import declared_files
 from backfill_assets.quality.deliveries import Totals
 
 CONTROL = "_control.json"
 
 
-def sent(zone: LandingZone, source: str, day: date) -> Totals | None:
+def sent(zone: LandingZone, source: Source, day: date) -> Totals | None:
     """What ``source`` says that it sent on ``day``; None without a control file. Raises :class:`SourceUnreadable`."""
     name = control_file(zone, source, day)
     try:
@@ -33,32 +37,32 @@ def sent(zone: LandingZone, source: str, day: date) -> Totals | None:
         ) from error
 
 
-def control_file(zone: LandingZone, source: str, day: date) -> str:
+def control_file(zone: LandingZone, source: Source, day: date) -> str:
     """The path of the control file of ``day``; empty while there is none."""
-    name = f"{source}/{day}/{CONTROL}"
-    return name if (zone.root / name).exists() else ""
+    name = CONTROL.replace(".", f"_{day}.") if declared_files(source) else CONTROL
+    names = (f"{folder}/{name}" for folder in zone.folders(source).get(day, ()))
+    return next((name for name in names if (zone.root / name).exists()), "")
 
 
-def landed(zone: LandingZone, files: Iterable[str], fields: Collection[str]) -> Totals:
-    """The lines of landed files, blank ones left out, and the sums of ``fields``; what is no number counts as 0.
+def landed(zone: LandingZone, source: Source, files: Iterable[str], fields: Collection[str]) -> Totals:
+    """The records of landed files, blank ones left out, and the sums of ``fields``; what is no number counts as 0.
 
     Raises :class:`SourceUnreadable` for a file that is damaged or gone.
     """
     rows, sums = 0, dict.fromkeys(fields, Decimal(0))
-    for batch in (batch for path in files for batch in lines_of(zone.locate(path), path, date.min)):
-        rows += len(batch)
-        for line in batch["value"].to_pylist() if fields else ():
-            for name, value in _numbers(line, fields):
+    for path in map(zone.locate, files):
+        if not fields:
+            rows += sum(map(len, records_of(source, path)))
+            continue
+        for _, values in fields_of(source, path):
+            rows += 1
+            for name, value in _numbers(values or {}, fields):
                 sums[name] += value
     return Totals(rows=rows, sums=sums)
 
 
-def _numbers(line: str, fields: Collection[str]) -> Iterator[tuple[str, Decimal]]:
-    try:
-        values = json.loads(line, parse_float=str)
-    except ValueError:
-        return
-    for name in fields if isinstance(values, dict) else ():
+def _numbers(values: Mapping[str, Any], fields: Collection[str]) -> Iterator[tuple[str, Decimal]]:
+    for name in fields:
         try:
             found = Decimal(str(values.get(name)))
         except InvalidOperation:

@@ -75,7 +75,7 @@ def leading(steps: Sequence[Step]) -> set[str]:
 
 
 def _days_of(step: Step, zone: LandingZone, published: Mapping[str, set[date]]) -> set[date]:
-    landed = zone.paths(step.source.name) if step.source else {}
+    landed = zone.paths(step.source) if step.source else {}
     return {day for day, paths in landed.items() if paths} | published.get(step.name, set())
 
 

@@ -23,8 +23,8 @@ from backfill_assets.lakehouse.rows import rows_of_main_files, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.landing_files import LandingFile, landing_job
-from backfill_assets.landing.line_reader import lines_of
 from backfill_assets.landing.quarantine import Group, grouped
+from backfill_assets.landing.records import records_of
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.dataset import Dataset
@@ -137,7 +137,7 @@ def check_file(
         landed = LandingFile(str(path), file, day, path.stat().st_size, MOST_LINES)
         raw = written.landed(spark, table, source, landed, str(key))
         judged = _judge_rows(written, spark, dataset, source, raw, find, progress)
-        return replace(judged, file=file, whole=not _is_longer(path))
+        return replace(judged, file=file, whole=not _is_longer(source, path))
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -149,13 +149,13 @@ def prepare_for_few_rows(spark: SparkSession) -> None:
 def first_file(landing: LandingZone, source: Source) -> tuple[date, str]:
     """The first landed file of ``source`` that has a line, with its arrival day; raises :class:`SourceUnreadable`
     without one."""
-    for day, path in ((day, path) for day, paths in landing.paths(source.name).items() for path in paths):
-        landing.verify_readable(path)
-        if any(lines_of(landing.locate(path), path, day)):
+    for day, path in ((day, path) for day, paths in landing.paths(source).items() for path in paths):
+        landing.verify_readable(source, path)
+        if any(map(len, records_of(source, landing.locate(path)))):
             return day, path
     raise SourceUnreadable(
         f"No line has landed for {source.name} in {landing.root}.",
-        hint=f"Land JSON lines as {source.name}/YYYY-MM-DD/NAME.jsonl.gz, then check again.",
+        hint=f"Land {landing.example(source)}, then check again.",
     )
 
 
@@ -199,9 +199,9 @@ def _differences(where: str, table: Table, given: Sequence[tuple[str, str]] | No
         yield f"{where}: {table.name} has its columns in another order: {', '.join(name for name, _ in declared)}."
 
 
-def _is_longer(path: Path) -> bool:
+def _is_longer(source: Source, path: Path) -> bool:
     left = MOST_LINES
-    for batch in lines_of(path, "", date.min):
+    for batch in records_of(source, path):
         left -= len(batch)
         if left < 0:
             return True

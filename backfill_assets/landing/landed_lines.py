@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.landing.line_reader import lines_of
+from backfill_assets.landing.records import fields_of
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
 
@@ -62,7 +61,7 @@ def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) ->
         return None
     if raw["unparsed_line"] is not None:
         return str(raw["unparsed_line"])
-    return _mask(_line(path, raw["source_line"]), source, raw)
+    return _mask(path, source, raw)
 
 
 def _event(source: Source, raw: Mapping[str, Any]) -> str:
@@ -79,26 +78,26 @@ def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: raw[column] for name, column in columns.items()} | rescued
 
 
-def _line(path: Path, number: int) -> str:
-    """No text where the line cannot be read any more: the file may have changed since."""
-    try:
-        for batch in lines_of(path, "", date.min):
-            if number in (numbers := batch["source_line"].to_pylist()):
-                return str(batch["value"][numbers.index(number)])
-    except SourceUnreadable:
-        pass
-    return ""
+def _mask(path: Path, source: Source, raw: Mapping[str, Any]) -> str | None:
+    """The record as it landed, or as JSON. Of a source with personal fields, they and the unknown ones are as in raw.
 
-
-def _mask(line: str, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """As it landed. Of a source with personal fields it is written anew: they and the unknown ones are as in raw."""
-    try:
-        fields = json.loads(line)
-    except ValueError:
+    None where the record cannot be read any more: the file may have changed since.
+    """
+    found = _record(path, source, raw["source_line"])
+    if found is None:
         return None
-    if not isinstance(fields, dict):
-        return None
+    text, fields = found
     if not source.personal_fields:
-        return line.strip()
+        return text.strip() if text else json.dumps(fields, ensure_ascii=False)
     kept = _kept(source, raw)
     return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)
+
+
+def _record(path: Path, source: Source, number: int) -> tuple[str | None, Mapping[str, Any]] | None:
+    try:
+        for text, fields in fields_of(source, path, number):
+            if fields is not None:
+                return text, fields
+    except SourceUnreadable:
+        pass
+    return None

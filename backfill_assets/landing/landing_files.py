@@ -19,19 +19,20 @@ from backfill_assets.judge.engine import database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.line_reader import LINES, lines_of
-from backfill_assets.landing.raw_query import raw_rows, register
+from backfill_assets.landing.raw_query import PLACE, raw_rows, register
+from backfill_assets.landing.records import format_of
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source, Table
+from backfill_assets.model.landed_format import Format, record_columns
 from backfill_assets.spark.worker_queries import ROWS_AT_ONCE, columns_written, sql_of, streamed, with_hashes
-from backfill_assets.spark.workers import in_workers
+from backfill_assets.spark.workers import carried_by_value, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHARED_BYTES = 4_000_000
 """Files that are smaller share a task up to as many: each task makes files of its own."""
-_LINES = "lines"
+_RECORDS = "records"
 
 
 class LandingFile(NamedTuple):
@@ -42,7 +43,7 @@ class LandingFile(NamedTuple):
     arrival_day: date
     size: int
     most: int | None = None
-    """No more lines are read of it."""
+    """No more records are read of it."""
 
 
 def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile]:
@@ -50,20 +51,22 @@ def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile
     return [LandingFile(str(zone.locate(each.path)), each.path, each.arrival_day, each.size) for each in files]
 
 
-# ------------------------------------------------------------------ asked where the lines are read
+# ------------------------------------------------------------------ asked where the records are read
 
 
 @dataclass(frozen=True)
 class LinesQuery:
-    """DuckDB's SQL over the lines of landed files. The token key is read where it is used, and in no task."""
+    """DuckDB's SQL over the records of landed files. The token key is read where it is used, and in no task."""
 
     asked: str
+    format: Format
+    fields: tuple[str, ...]
     token_key_file: str
     """Empty if no personal value is asked for."""
 
     @contextmanager
     def rows(self, files: Iterable[LandingFile], at_once: int = ROWS_AT_ONCE) -> Iterator[Iterator[pa.RecordBatch]]:
-        """What is asked of the lines of ``files``, in bounded memory, while the block runs.
+        """What is asked of the records of ``files``, in bounded memory, while the block runs.
 
         Raises :class:`SourceUnreadable` for a file that cannot be read, also from within the block, and
         :class:`LakehouseUnusable` if the token key cannot be used.
@@ -72,22 +75,38 @@ class LinesQuery:
         try:
             with database(threads=1) as connection:
                 register(connection, self.token_key_file)
-                lines = pa.RecordBatchReader.from_batches(LINES, _lines(files, unreadable))
-                connection.register(_LINES, lines)
+                read = pa.RecordBatchReader.from_batches(self._columns, self._records(files, unreadable))
+                connection.register(_RECORDS, read)
                 yield streamed(connection, self.asked, at_once)
         except LakehouseUnusable:
             if unreadable:  # DuckDB says in its own words that what it reads from has failed.
                 raise unreadable[0] from None
             raise
 
+    @property
+    def _columns(self) -> pa.Schema:
+        return _columns_read(self.format, self.fields)
 
-def _lines(files: Iterable[LandingFile], unreadable: list[SourceUnreadable]) -> Iterator[pa.RecordBatch]:
-    try:
-        for file in files:
-            yield from _first(lines_of(Path(file.path), file.source_file, file.arrival_day), file.most)
-    except SourceUnreadable as error:
-        unreadable.append(error)
-        raise
+    def _records(self, files: Iterable[LandingFile], unreadable: list[SourceUnreadable]) -> Iterator[pa.RecordBatch]:
+        try:
+            for file in files:
+                for batch in _first(self.format.records(Path(file.path), self.fields), file.most):
+                    yield self._placed(batch, file)
+        except SourceUnreadable as error:
+            unreadable.append(error)
+            raise
+
+    def _placed(self, batch: pa.RecordBatch, file: LandingFile) -> pa.RecordBatch:
+        of_file = {"source_file": file.source_file, "arrival_day": file.arrival_day}
+        place = [
+            pa.repeat(pa.scalar(of_file[each.name], each.type), len(batch)) if each.name in of_file else batch["number"]
+            for each in PLACE
+        ]
+        return pa.record_batch([*batch.columns[1:], *place], schema=self._columns)
+
+
+def _columns_read(format_: Format, fields: Sequence[str]) -> pa.Schema:
+    return pa.schema([*list(record_columns(format_, fields))[1:], *PLACE])
 
 
 def _first(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
@@ -103,7 +122,9 @@ def _first(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[pa.R
 
 def lines_query(source: Source, token_key_file: str, table: Table | None = None) -> LinesQuery:
     """Gives the raw rows of ``source``, in bulk as the files of ``table`` have them: hashes are beside each row."""
-    return LinesQuery(_query(source, table), token_key_file if source.personal_fields else "")
+    asked, key = _query(source, table), token_key_file if source.personal_fields else ""
+    carried_by_value(format_of(source))
+    return LinesQuery(asked, format_of(source), source.fields, key)
 
 
 def prepare(source: Source, table: Table) -> None:
@@ -115,7 +136,8 @@ def prepare(source: Source, table: Table) -> None:
 def _query(source: Source, table: Table | None) -> str:
     import ibis
 
-    rows = raw_rows(ibis.table(ibis.Schema.from_pyarrow(LINES), name=_LINES), source)
+    columns = _columns_read(format_of(source), source.fields)
+    rows = raw_rows(ibis.table(ibis.Schema.from_pyarrow(columns), name=_RECORDS), source)
     return sql_of(with_hashes(rows, table) if table else rows)
 
 

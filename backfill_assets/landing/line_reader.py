@@ -1,12 +1,10 @@
-"""The lines of a landed file as Arrow batches, in bounded memory: as they were written, with their numbers from 1."""
+"""The lines of text as Arrow batches, in bounded memory: as they were written, with their numbers from 1."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
-from datetime import date
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,51 +12,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.landing.compressed import content_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-LINES = pa.schema(
-    [
-        ("value", pa.string()),
-        ("source_file", pa.string()),
-        ("source_line", pa.int64()),
-        ("arrival_day", pa.date32()),
-    ]
-)
-"""What is known of a line before it is read."""
+LINES = pa.schema([("number", pa.int64()), ("value", pa.binary())])
 AT_ONCE = 1 << 22
 """Bytes of text: so much, or one line that is longer, makes a batch. A few times as much is in memory."""
+BLANKS = " \t\r"
 _END = b"\n"
 _LONGEST = (1 << 31) - 1
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def lines_of(path: Path, source_file: str, arrival_day: date) -> Iterator[pa.RecordBatch]:
-    """The lines of the file at ``path``, plain or compressed, in :data:`LINES`.
+def lines_of(parts: Iterable[bytes], blanks: str = BLANKS) -> Iterator[pa.RecordBatch]:
+    """The lines of a file that is given in ``parts``, in :data:`LINES`.
 
-    A line ends at a line feed only; the last one may lack it. Blank lines count and are left out. Of a line that is no
-    UTF-8 its bytes are kept, as base64. Raises :class:`SourceUnreadable` for a file that is gone, cut off or damaged.
+    A line ends at a line feed only; the last one may lack it. Lines of ``blanks`` alone count and are left out;
+    without ``blanks`` none are.
     """
     before = 0
-    for text in _whole_lines(_without_mark(content_of(path))):
+    for text in _whole_lines(_without_mark(iter(parts))):
         ends = _ends(text)
-        yield from _batch(_values(text, ends), before, source_file, arrival_day)
+        values = _values(text, ends)
+        numbers = pa.array(np.arange(before + 1, before + 1 + len(values), dtype=np.int64))
+        kept = not_blank(values, blanks) if blanks else None
+        if kept is not None:
+            values, numbers = values.filter(kept), numbers.filter(kept)
+        if len(values):
+            yield pa.record_batch([numbers, values], schema=LINES)
         before += len(ends)
-
-
-def _batch(values: pa.Array, before: int, source_file: str, arrival_day: date) -> Iterator[pa.RecordBatch]:
-    numbers = pa.array(np.arange(before + 1, before + 1 + len(values), dtype=np.int64))
-    kept = _not_blank(values)
-    if kept is not None:
-        values, numbers = values.filter(kept), numbers.filter(kept)
-    if len(values):
-        file, day = (
-            pa.repeat(pa.scalar(each, kind), len(values))
-            for each, kind in ((source_file, pa.string()), (arrival_day, pa.date32()))
-        )
-        yield pa.record_batch([values, file, numbers, day], schema=LINES)
 
 
 # ------------------------------------------------------------------ text
@@ -101,7 +84,7 @@ def _values(text: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends - np.arange(len(ends))
     content = pa.py_buffer(text.replace(_END, b""))
-    return readable(pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), content]))
+    return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), content])
 
 
 def readable(lines: pa.Array) -> pa.Array:
@@ -119,10 +102,10 @@ def _readable(line: bytes) -> str:
         return f"base64: {base64.b64encode(line).decode()}"
 
 
-def _not_blank(values: pa.Array) -> pa.Array | None:
+def not_blank(values: pa.Array, blanks: str) -> pa.Array | None:
     """Which of ``values`` have more than blanks; None if all have. Only those that begin with one are looked at."""
-    first = pc.binary_slice(values.cast(pa.binary()), 0, 1)
-    doubtful = pc.is_in(first, pa.array([b"", b" ", b"\t", b"\r"], pa.binary()))
+    first = pc.binary_slice(values, 0, 1)
+    doubtful = pc.is_in(first, pa.array([b"", *(blank.encode() for blank in blanks)], pa.binary()))
     if not pc.any(doubtful).as_py():
         return None
-    return pc.or_(pc.invert(doubtful), pc.not_equal(pc.utf8_ltrim(values, " \t\r"), ""))
+    return pc.or_(pc.invert(doubtful), pc.invert(pc.match_substring_regex(values, f"^[{blanks}]*$")))

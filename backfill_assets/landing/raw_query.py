@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 RECEIVED = "received"
+PLACE = pa.schema([("source_file", pa.string()), ("source_line", pa.int64()), ("arrival_day", pa.date32())])
+"""Where a record was."""
 TODAY = "day of reading"
 """The column of lines that may have arrived on a day which is not known."""
 _DAY = "day"
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
+_FIELDS = "fields"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
 """Only the last two, and typed values, are beside landed fields; no field has a space in its name."""
 _ODD = "odd_line_as_plain_object"
@@ -64,20 +67,23 @@ def text_of_line(value: ir.BinaryValue) -> ir.StringValue:
     return cast("ir.StringValue", of_duckdb(_READABLE, "string", value))
 
 
-def raw_rows(lines: ir.Table, source: Source) -> ir.Table:
-    """One row in the columns of ``raw_schema(source)`` for each of ``lines``, which are never null.
+def raw_rows(records: ir.Table, source: Source) -> ir.Table:
+    """One row in the columns of ``raw_schema(source)`` for each of ``records``.
 
-    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``. With :data:`TODAY`, an arrival day
-    may be null: it is the day of the event if that is possible today, or else today.
+    They have a ``value``, which is the text of a JSON object, and those of :data:`PLACE`. With :data:`TODAY`, an
+    arrival day may be null: it is the day of the event if that is possible today, or else today. Records of other
+    formats have their ``fields`` and ``others``, and a ``value`` only if they could not be read: see
+    ``model/landed_format.py``.
 
-    Values that the source did not write as text are kept as the JSON that stands for them, a number by its digits.
+    Values of JSON that the source did not write as text are kept as the JSON that stands for them, numbers by their
+    digits.
     If the source has personal fields, a line that is not one JSON object with distinct fields can have their values in
     any form: its length and its token are kept. A token replaces each value that may hold a personal field under
     another name or within a structure.
     """
     import ibis
 
-    read = _fields(lines, source)
+    read = _fields(records, source)
     if source.personal_fields:
         read = _without_structures(read, source)
     landed = read.select(
@@ -122,6 +128,8 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
     """
     import ibis
 
+    if _FIELDS in lines.columns:
+        return lines.mutate(**{_SOUND: lines[_FIELDS].notnull(), _OBJECT: lines[_FIELDS]})
     plain = of_duckdb("regexp_full_match", "boolean", lines.value, PLAIN_OBJECT)
     read = lines.mutate(**{_READ: plain.ifelse(lines.value, of_duckdb(_ODD, "string", lines.value))})
     parts = read.mutate(
@@ -174,7 +182,10 @@ def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
 
     kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
     fields = {name: kept.get(name, parts[_OBJECT][name]) for name in source.fields}
-    return parts.mutate(**{_OBJECT: _may_nest(parts.value).ifelse(ibis.struct(fields), parts[_OBJECT])})
+    hidden = ibis.struct(fields)
+    if _FIELDS not in parts.columns:
+        hidden = _may_nest(parts.value).ifelse(hidden, parts[_OBJECT])
+    return parts.mutate(**{_OBJECT: hidden})
 
 
 def _hidden(value: ir.StringValue, source: Source) -> ir.Value:

@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from backfill_assets.lakehouse.day_files import day_folders
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.line_reader import LINES
-from backfill_assets.landing.raw_query import TODAY, raw_rows, register, text_of_line
+from backfill_assets.landing.raw_query import PLACE, TODAY, raw_rows, register, text_of_line
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows, write_by_query
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-_HELD = pa.schema([("value", pa.binary()), *(each for each in LINES if each.name != "value"), (TODAY, pa.date32())])
+_HELD = pa.schema([("value", pa.binary()), *PLACE, (TODAY, pa.date32())])
 Asked = Callable[["ir.Table", Source], "ir.Table"]
 """What is asked of the lines of a source: their values are text."""
 

@@ -1,9 +1,9 @@
-"""The landing zone: where source systems leave files, one folder an arrival day.
+"""The landing zone: where source systems leave files, by arrival day.
 
-``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or another one of :data:`ENDINGS`. Names that start with ``.`` or
-``_`` and names that end in ``.tmp`` or ``.part`` are unfinished or private and ignored. Anything else that is not in
-its place is left out and reported by name: a folder that is silently skipped is lost data, and a stray file is no
-reason to stop a day.
+``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or what the format and the file names of the source say. Names that
+start with ``.`` or ``_`` and names that end in ``.tmp`` or ``.part`` are unfinished or private and ignored. Anything
+else that is not in its place is left out and reported by name: a folder that is silently skipped is lost data, and a
+stray file is no reason to stop a day.
 
 Which of them main has not taken in yet is known by their names, without reading them.
 """
@@ -19,20 +19,16 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
-from backfill_assets.days import day_or_none
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.compressed import COMPRESSIONS, first_problem, opened
+from backfill_assets.landing.compressed import opened
+from backfill_assets.landing.records import format_of
+from backfill_assets.model.arrival_days import FileNames, folder_day
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed_format import arrival_day_of, declared_files
 from backfill_assets.text import format_first
 
-SUFFIX = ".jsonl.gz"
-"""How the names of most landed files end."""
-ENDINGS = (
-    *(f"{kind}{compression}" for kind in (".jsonl", ".ndjson", ".json") for compression in COMPRESSIONS),
-    *(".jsonl", ".ndjson"),
-)
-"""A plain ``.json`` is left out: it is one value of many lines as often as not."""
 DayDelivery = Literal["missing", "empty", "landed"]
 
 _SOURCE = re.compile(r"[a-z][a-z0-9_]*")
@@ -66,64 +62,98 @@ class LandingZone:
 
     root: Path
 
-    def files(self, source: str, days: Iterable[date]) -> tuple[LandedFile, ...]:
+    def files(self, source: Source, days: Iterable[date]) -> tuple[LandedFile, ...]:
         """The files of ``source`` that arrived on ``days``, in order of day and path, hashed as they are now."""
-        present = self._day_folders(source)
+        places = self._places(source)
         return tuple(
             self._landed_file(source, day, path)
-            for day in sorted(set(days) & present.keys())
-            for path in self._data_files(present[day])
+            for day in sorted(set(days) & places.keys())
+            for path in self._data_files(source, places[day])
         )
 
-    def file(self, source: str, path: Path) -> LandedFile:
-        """The landed file at ``path``, which is in the folder of one of the days of ``source``, hashed as it is now."""
-        folder, day = self._source_folder(source), day_or_none(path.parent.name)
-        if folder is None or day is None or path.parent.parent.resolve() != folder.resolve():
-            raise SourceUnreadable(f"{path} is not in the folder of a day of {source}.")
-        return self._landed_file(source, day, self._inside(folder / path.parent.name / path.name))
+    def file(self, source: Source, path: Path) -> LandedFile:
+        """The landed file at ``path``, where files of a day of ``source`` are, hashed as it is now."""
+        folder = self._source_folder(source)
+        above = path.parent if declared_files(source) else path.parent.parent
+        if folder is not None and above.resolve() == folder.resolve():
+            inside = self._inside(folder / path.relative_to(above))
+            if (day := arrival_day_of(source, self._relative(inside))) is not None:
+                return self._landed_file(source, day, inside)
+        raise SourceUnreadable(f"{path} is not in the folder of a day of {source.name}.")
 
     def ignores(self, path: Path) -> bool:
         """Whether a file is unfinished or private, by its own name or that of its folder."""
         return not (_is_visible(path.name) and _is_visible(path.parent.name))
 
-    def strays(self, source: str, days: Iterable[date] | None = None) -> tuple[str, ...]:
+    def strays(self, source: Source, days: Iterable[date] | None = None) -> tuple[str, ...]:
         """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
 
-        Folders that are no day are reported in any case: the day that they were meant for is not known.
+        What is of no day is reported in any case: the day that it was meant for is not known.
         """
         folder = self._source_folder(source)
         if folder is None:
             return ()
-        folders = self._day_folders(source)
-        wanted = folders.keys() if days is None else folders.keys() & set(days)
-        astray = [Path(entry.path) for entry in _visible(folder) if _day_of(entry) is None]
-        for day in sorted(wanted):
-            astray += (Path(entry.path) for entry in _visible(folders[day]) if not _is_data(entry))
+        places = self._places(source)
+        of_days = {path for found in places.values() for path in found}
+        wanted = places.keys() if days is None else places.keys() & set(days)
+        astray = [Path(entry.path) for entry in _visible(folder) if Path(entry.path) not in of_days]
+        for place in (place for day in sorted(wanted) for place in places[day] if not declared_files(source)):
+            astray += (Path(entry.path) for entry in _visible(place) if not _is_data(source, entry))
         return tuple(map(self._relative, astray))
 
-    def days(self, source: str) -> tuple[date, ...]:
-        """The arrival days that ``source`` has a folder for, oldest first."""
-        return tuple(sorted(self._day_folders(source)))
+    def days(self, source: Source) -> tuple[date, ...]:
+        """The arrival days that ``source`` has a folder for, or files with the day in their names, oldest first."""
+        return tuple(sorted(self._places(source)))
 
-    def paths(self, source: str) -> dict[date, tuple[str, ...]]:
+    def folders(self, source: Source) -> dict[date, tuple[str, ...]]:
+        """The folders of each arrival day, or the one of all where the day is in the names of files; relative paths."""
+        if self._source_folder(source) is None:
+            return {}
+        places = self._places(source)
+        if declared_files(source):
+            return dict.fromkeys(sorted(places), (source.name,))
+        return {day: tuple(map(self._relative, places[day])) for day in sorted(places)}
+
+    def paths(self, source: Source) -> dict[date, tuple[str, ...]]:
         """The files of ``source`` by arrival day, relative to the landing zone, without reading them.
 
         Nothing at all for a source that has no folder yet.
         """
         if self._source_folder(source) is None:
             return {}
-        folders = self._day_folders(source)
-        return {day: tuple(map(self._relative, self._data_files(folders[day]))) for day in sorted(folders)}
+        places = self._places(source)
+        return {day: tuple(map(self._relative, self._data_files(source, places[day]))) for day in sorted(places)}
 
-    def deliveries(self, source: str, days: Iterable[date]) -> dict[date, DayDelivery]:
-        """By day: ``missing`` without a folder (not delivered yet), ``empty`` without files, or ``landed``."""
-        folders = self._day_folders(source)
-        return {day: self._delivery(folders.get(day)) for day in days}
+    def deliveries(self, source: Source, days: Iterable[date]) -> dict[date, DayDelivery]:
+        """By day: ``missing`` without a folder (not delivered yet), ``empty`` without files, or ``landed``.
 
-    def _delivery(self, folder: Path | None) -> DayDelivery:
-        if folder is None:
+        Where the day is in the names of files, a day without any is ``missing``.
+        """
+        places = self._places(source)
+        return {day: self._delivery(source, places.get(day)) for day in days}
+
+    def _delivery(self, source: Source, places: Sequence[Path] | None) -> DayDelivery:
+        if places is None:
             return "missing"
-        return "landed" if self._data_files(folder) else "empty"
+        return "landed" if self._data_files(source, places) else "empty"
+
+    def count(self, source: Source, days: Iterable[date]) -> dict[date, int]:
+        """How many files of ``source`` there are of each of ``days``."""
+        places = self._places(source)
+        return {day: len(self._data_files(source, places.get(day, ()))) for day in days}
+
+    def glob(self, source: Source) -> str:
+        """A pattern of Hadoop's file system for the files of ``source``, and for some that are none."""
+        folder = self.root / source.name
+        if declared_files(source):
+            return f"{folder}/{FileNames(declared_files(source)).glob}"
+        return f"{folder}/*/*{{{','.join(format_of(source).endings)}}}"
+
+    def example(self, source: Source) -> str:
+        """Where a file of ``source`` may lie, in words."""
+        if declared_files(source):
+            return f"{source.name}/{declared_files(source)}"
+        return f"{source.name}/YYYY-MM-DD/NAME{format_of(source).endings[0]}"
 
     def locate(self, path: str) -> Path:
         """Where the landed file ``path`` is on disk, with the symlink and existence checks of a listing."""
@@ -141,19 +171,19 @@ class LandingZone:
         if _size_and_sha256(self.locate(file.path))[1] != file.content_hash:
             raise changed_file(file)
 
-    def verify_readable(self, path: str) -> None:
-        """Raise, with the byte, if ``path`` is compressed and not whole to its last byte. No bytes at all are no rows.
+    def verify_readable(self, source: Source, path: str) -> None:
+        """Raise, with the byte, if ``path`` is not whole, as far as its format can tell. No bytes at all are no rows.
 
         A plain file that was cut off cannot be told from a whole one.
         """
-        problem = first_problem(self.locate(path))
+        problem = format_of(source).first_problem(self.locate(path), source.fields)
         if problem:
             raise SourceUnreadable(
                 f"{path}: {problem}.",
                 hint="Nothing of it was read. Land the whole file again, or move it out of the landing zone.",
             )
 
-    def is_new(self, file: LandedFile, taken_in: int) -> bool:
+    def is_new(self, source: Source, file: LandedFile, taken_in: int) -> bool:
         """Whether raw has not read ``file``, which is whole then; ``taken_in`` is what raw has recorded of it.
 
         Raises for one that has changed since it was read, and for one that is damaged.
@@ -161,29 +191,37 @@ class LandingZone:
         if taken_in not in (0, file.position[1]):
             raise changed_file(file)
         if not taken_in:
-            self.verify_readable(file.path)
+            self.verify_readable(source, file.path)
         return not taken_in
 
-    def _source_folder(self, source: str) -> Path | None:
-        if not _SOURCE.fullmatch(source):
-            raise InvalidRequest(f"{source!r} is not the name of a source.", hint="For example: sales, fx_rates.")
-        folder = self._inside(self.root / source)
+    def _source_folder(self, source: Source) -> Path | None:
+        if not _SOURCE.fullmatch(source.name):
+            raise InvalidRequest(f"{source.name!r} is not the name of a source.", hint="For example: sales, fx_rates.")
+        folder = self._inside(self.root / source.name)
         return folder if folder.is_dir() else None
 
-    def _day_folders(self, source: str) -> dict[date, Path]:
+    def _places(self, source: Source) -> dict[date, list[Path]]:
+        """By arrival day its folders; or its files, where the day is in their names."""
         folder = self._source_folder(source)
         if folder is None:
             raise SourceUnreadable(
-                f"The landing zone {self.root} has no folder {source!r}.",
+                f"The landing zone {self.root} has no folder {source.name!r}.",
                 hint="Point --landing at the right place, or land files there.",
             )
-        return {day: self._require_inside(entry) for entry in _visible(folder) if (day := _day_of(entry)) is not None}
+        found: dict[date, list[Path]] = {}
+        for entry in _visible(folder):
+            if (day := _day_of(source, entry)) is not None:
+                found.setdefault(day, []).append(self._require_inside(entry))
+        return found
 
-    def _data_files(self, folder: Path) -> list[Path]:
-        return [self._require_inside(entry) for entry in _visible(folder) if _is_data(entry)]
+    def _data_files(self, source: Source, places: Sequence[Path]) -> list[Path]:
+        if declared_files(source):
+            return list(places)
+        entries = (entry for folder in places for entry in _visible(folder))
+        return [self._require_inside(entry) for entry in entries if _is_data(source, entry)]
 
-    def _landed_file(self, source: str, day: date, path: Path) -> LandedFile:
-        return LandedFile(source, day, self._relative(path), *_size_and_sha256(path))
+    def _landed_file(self, source: Source, day: date, path: Path) -> LandedFile:
+        return LandedFile(source.name, day, self._relative(path), *_size_and_sha256(path))
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -213,6 +251,13 @@ def changed_file(file: LandedFile) -> SourceUnreadable:
     )
 
 
+def no_file_of(source: Source) -> str:
+    """What is said of a stray."""
+    if declared_files(source):
+        return f"no file of the form {declared_files(source)}"
+    return f"no {format_of(source).endings[0]} file in the folder of a day"
+
+
 def raise_together(table: str, problems: Sequence[SourceUnreadable]) -> None:
     """Raise one error that has all of ``problems`` in it; nothing without any."""
     if len(problems) == 1:
@@ -240,14 +285,16 @@ def _is_visible(name: str) -> bool:
     return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part"))
 
 
-def _day_of(entry: os.DirEntry[str]) -> date | None:
-    """The day whose folder ``entry`` is; a link counts, and is followed when it is checked."""
-    day = day_or_none(entry.name)
+def _day_of(source: Source, entry: os.DirEntry[str]) -> date | None:
+    """The day whose folder or file ``entry`` is; a link counts, and is followed when it is checked."""
+    if declared_files(source):
+        return FileNames(declared_files(source)).day_of(entry.name) if _is_data(source, entry) else None
+    day = folder_day(entry.name)
     return day if day is not None and (entry.is_dir() or entry.is_symlink()) else None
 
 
-def _is_data(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(ENDINGS) and (entry.is_file() or entry.is_symlink())
+def _is_data(source: Source, entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(tuple(format_of(source).endings)) and (entry.is_file() or entry.is_symlink())
 
 
 def _size_and_sha256(path: Path) -> tuple[int, str]:
@@ -282,7 +329,7 @@ class LandedSource:
         return {day: len(found.waiting) for day, found in self.days.items() if day in days and found.waiting}
 
 
-def landed_source(zone: LandingZone, storage: Storage, source: str, table: str) -> LandedSource:
+def landed_source(zone: LandingZone, storage: Storage, source: Source, table: str) -> LandedSource:
     """Everything that ``source`` has landed; ``table`` is the raw table that takes it in."""
     try:
         return LandedSource(_by_day(zone, storage, source, table))
@@ -291,7 +338,7 @@ def landed_source(zone: LandingZone, storage: Storage, source: str, table: str) 
 
 
 def landed_days(
-    zone: LandingZone, storage: Storage, source: str, table: str, days: Collection[date]
+    zone: LandingZone, storage: Storage, source: Source, table: str, days: Collection[date]
 ) -> dict[date, LandedDay]:
     """Those of ``days`` that have a folder of ``source``, with the size of what waits there."""
     return {
@@ -301,8 +348,8 @@ def landed_days(
     }
 
 
-def _by_day(zone: LandingZone, storage: Storage, source: str, table: str) -> dict[date, LandedDay]:
-    listed, taken = zone.paths(source), files_taken_in(storage, source, table)
+def _by_day(zone: LandingZone, storage: Storage, source: Source, table: str) -> dict[date, LandedDay]:
+    listed, taken = zone.paths(source), files_taken_in(storage, source.name, table)
     return {day: LandedDay(files, tuple(path for path in files if path not in taken)) for day, files in listed.items()}
 
 

@@ -282,7 +282,9 @@ class Version:
 
 @dataclass(frozen=True)
 class Source:
-    """A landing folder with one folder an arrival day, holding gzipped JSON lines whose values are all text."""
+    """A landing folder with files by arrival day: JSON lines in a folder for each day, unless it is a
+    :class:`~backfill_assets.model.landed_format.SourceOfFiles`.
+    """
 
     name: str
     event_day_field: str

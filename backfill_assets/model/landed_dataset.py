@@ -7,7 +7,7 @@ of the key, the event day or the version. A table that is made of these rows is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, get_args
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.arrival_days import FileNames
 from backfill_assets.model.contract import Contract, declared_types
 from backfill_assets.model.dataset import Dataset, Streamed
 from backfill_assets.model.declaration import (
@@ -32,6 +33,7 @@ from backfill_assets.model.declaration import (
     Version,
 )
 from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
+from backfill_assets.model.landed_format import SourceOfFiles
 from backfill_assets.model.lateness import Beyond, Lateness
 from backfill_assets.model.placement import IN_UTC
 from backfill_assets.model.refinement import Refinement
@@ -46,6 +48,8 @@ from backfill_assets.model.rules import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from backfill_assets.model.landed_format import Format
 
 _WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
 _ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
@@ -145,6 +149,10 @@ class LandedDataset:
     streamed: Streamed = False
     delivered_within: timedelta | None = None
     sends_totals: bool = False
+    format: Format | None = None
+    """How its files are written: ``Csv(delimiter=";")``, or a class of your own; None for JSON lines."""
+    files: str = ""
+    """How its files are named, if the arrival day is in their names: ``sales_{day}.csv``. Else it is their folder's."""
     unusual_beyond: float | None = 6.0
     """See :class:`~backfill_assets.model.declaration.Table`; of all its tables."""
     is_declaration: ClassVar[bool] = True
@@ -342,7 +350,7 @@ class LandedDataset:
         of_raw = {name: each.personal or name for name, each in landed.items()}
         key = [part for name in _columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
         types = declared_types(row)
-        return Source(
+        source = Source(
             name=self.name,
             event_day_field=of_raw[self._only(row, "event_day")],
             key_fields=tuple(dict.fromkeys(names.get(part, part) for part in key)),
@@ -357,6 +365,11 @@ class LandedDataset:
             days_ahead=self.days_ahead,
             event_zone=self.event_zone,
         )
+        if self.format is None and not self.files:
+            return source
+        files = FileNames(self.files).pattern if self.files else ""
+        declared = {each.name: getattr(source, each.name) for each in fields(source)}
+        return SourceOfFiles(**declared, format=self.format, files=files)
 
     def _only(self, row: type[Contract], mark: str) -> str:
         found = [name for name in _columns_with(row, mark) if not row.fields()[name].joined]

@@ -111,13 +111,14 @@ def _landed_days(
     needed = all_days([{step.name: starts}, *(upstream(steps, each, starts) for each in every_version)])
     zone = LandingZone(settings.landing)
     listed = {
-        each.name: landed_days(zone, storage, each.source.name, each.name, needed.get(each.name, set()))
+        each.name: landed_days(zone, storage, each.source, each.name, needed.get(each.name, set()))
         for each in steps
         if each.source
     }
     if not read_files:
         return listed
-    return {table: compare_days(zone, storage, table, found) for table, found in listed.items()}
+    sources = {each.name: each.source for each in steps if each.source}
+    return {table: compare_days(zone, storage, sources[table], table, found) for table, found in listed.items()}
 
 
 def rebuilt_steps(plan: Plan) -> list[PlannedStep]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
@@ -20,6 +19,8 @@ from backfill_assets.landing.zone import (
     position_id,
     raise_together,
 )
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed_format import arrival_day_of
 from backfill_assets.state.stream_positions import parse_positions
 
 Positions = Mapping[str, int]
@@ -48,7 +49,7 @@ class ArrivalFiles:
 
 
 def compare_files(
-    landing: LandingZone, source: str, known: Positions, days: Iterable[date]
+    landing: LandingZone, source: Source, known: Positions, days: Iterable[date]
 ) -> tuple[ArrivalFiles, ...]:
     """The files of each of ``days``. Raises :class:`SourceUnreadable` for days without a folder: it may be unmounted.
 
@@ -89,30 +90,32 @@ def _of_day(day: date, files: Sequence[LandedFile], known: Positions, read: Sequ
     )
 
 
-def _paths_read(source: str, known: Positions) -> dict[date, list[str]]:
+def _paths_read(source: Source, known: Positions) -> dict[date, list[str]]:
     """The files that raw has read, by arrival day."""
     found = dict[date, list[str]]()
-    for path in sorted(path for path, content in landed_positions(source, known).items() if content):
-        found.setdefault(parse_day(path.split("/")[1]), []).append(path)
+    for path in sorted(path for path, content in landed_positions(source.name, known).items() if content):
+        if (day := arrival_day_of(source, path)) is not None:
+            found.setdefault(day, []).append(path)
     return found
 
 
-def _refuse_topics(landing: LandingZone, source: str, known: Positions, read: Mapping[date, object]) -> None:
-    topics = parse_positions(source, known)
+def _refuse_topics(landing: LandingZone, source: Source, known: Positions, read: Mapping[date, object]) -> None:
+    topics = parse_positions(source.name, known)
     if topics and not read and not landing.paths(source):
         raise InvalidRequest(
-            f"The rows of raw_{source} are events of the topic {', '.join(sorted(topics))}, which is not read again.",
+            f"The rows of raw_{source.name} are events of the topic {', '.join(sorted(topics))}, which is not read "
+            "again.",
             hint="Raw has all of them. A correction is an event of its own: the newest version of a key wins.",
         )
 
 
-def _refuse_without_folder(landing: LandingZone, source: str, days: Sequence[date]) -> None:
+def _refuse_without_folder(landing: LandingZone, source: Source, days: Sequence[date]) -> None:
     deliveries = landing.deliveries(source, days)
     raise_together(
-        f"raw_{source}",
+        f"raw_{source.name}",
         [
             SourceUnreadable(
-                f"Nothing has landed for {source} on {day} in {landing.root}.",
+                f"Nothing has landed for {source.name} on {day} in {landing.root}.",
                 hint="If the source has taken back all that it delivered on a day, leave an empty folder for it.",
             )
             for day in days
@@ -125,13 +128,13 @@ def _refuse_without_folder(landing: LandingZone, source: str, days: Sequence[dat
 
 
 def compare_days(
-    zone: LandingZone, storage: Storage, table: str, listed: Mapping[date, LandedDay]
+    zone: LandingZone, storage: Storage, source: Source, table: str, listed: Mapping[date, LandedDay]
 ) -> dict[date, LandedDay]:
     """``listed`` with the files that changed and those that are gone; reads every file of these days."""
     main = MainTable.open(storage, table)
     if main is None or not listed:
         return dict(listed)
-    found = compare_files(zone, table.removeprefix("raw_"), main.transactions(), listed)
+    found = compare_files(zone, source, main.transactions(), listed)
     return {each.day: _with_changes(listed[each.day], each) for each in found}
 
 

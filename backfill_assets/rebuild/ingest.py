@@ -17,11 +17,12 @@ from backfill_assets.lakehouse.rows import take_in
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing import landing_files
 from backfill_assets.landing.landing_files import files_in, land
-from backfill_assets.landing.zone import SUFFIX, LandedFile, LandingZone, first_paths, raise_together
+from backfill_assets.landing.zone import LandedFile, LandingZone, first_paths, no_file_of, raise_together
 from backfill_assets.model.catalog import Catalog
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import Source, Step
 from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.landed import raw_schema
+from backfill_assets.model.landed_format import arrival_day_of
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild import decide
@@ -65,9 +66,9 @@ class ArrivalBuild(RawWriter):
 
     def report_strays(self, days: Sequence[date]) -> None:
         """Report what was landed and is not read."""
-        if astray := self.lake.landing.strays(self.source.name, days):
+        if astray := self.lake.landing.strays(self.source, days):
             self.progress(
-                f"Warning: {self.table.name}: {first_paths(astray)} is no {SUFFIX} file in the folder of a day and is "
+                f"Warning: {self.table.name}: {first_paths(astray)} is {no_file_of(self.source)} and is "
                 "not read. Land it again as one, or hide it with a leading '_'"
             )
 
@@ -80,7 +81,7 @@ class ArrivalBuild(RawWriter):
             )
 
     def missing_deliveries(self, days: Sequence[date]) -> list[SourceUnreadable]:
-        deliveries = self.lake.landing.deliveries(self.source.name, days)
+        deliveries = self.lake.landing.deliveries(self.source, days)
         absent = [day for day in days if deliveries[day] != "landed"]
         if not absent:
             return []
@@ -98,9 +99,9 @@ class ArrivalBuild(RawWriter):
         Raises ``problems`` and those of all files at once: who puts the first right wants to know of the others.
         """
         known, new, found = self.recorded(), [], list(problems)
-        for file in self.lake.landing.files(self.source.name, days):
+        for file in self.lake.landing.files(self.source, days):
             try:
-                if self.lake.landing.is_new(file, known.get(file.position[0], 0)):
+                if self.lake.landing.is_new(self.source, file, known.get(file.position[0], 0)):
                     new.append(file)
             except SourceUnreadable as problem:
                 found.append(problem)
@@ -176,7 +177,7 @@ def ingest_again(lake: Lake, made_by: Prepared, lost: str, progress: Progress) -
     if never := _why_never(made_by, change):
         return never
     build = ArrivalBuild(lake, as_declared_then(step, change), RunInfo(""), progress)
-    files = _landed_again(lake.landing, build.source.name, change.positions)
+    files = _landed_again(lake.landing, build.source, change.positions)
     if isinstance(files, str):
         return files
     if lost:
@@ -234,13 +235,13 @@ def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -
     return {TableDay(table.name, day): content_of(measured.get(day, nothing), "", "", {}) for day in sorted(days)}
 
 
-def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, ...]) -> list[LandedFile] | str:
+def _landed_again(landing: LandingZone, source: Source, positions: tuple[Position, ...]) -> list[LandedFile] | str:
     """The files of ``positions`` in the landing zone, or a sentence that names the one that changed."""
     paths = [position.id.split(":", 2)[2] for position in positions]
     there = {path for paths in landing.paths(source).values() for path in paths}
     if gone := sorted(set(paths) - there):
         return f"the landed file {gone[0]} is gone" + (f", and {len(gone) - 1} more" if len(gone) > 1 else "")
-    days = {date.fromisoformat(path.split("/")[1]) for path in paths}
+    days = {day for path in paths if (day := arrival_day_of(source, path)) is not None}
     file_of = {file.position[0]: file for file in landing.files(source, days)} if days else {}
     for position in positions:
         if file_of[position.id].position[1] != position.after:

@@ -136,10 +136,10 @@ class RefreshBuild(RawWriter):
 
     def compare(self, days: Sequence[date]) -> Compared:
         known, anew = self.recorded(), frozenset(self.misplaced(days))
-        deliveries = self.lake.landing.deliveries(self.source.name, days)
+        deliveries = self.lake.landing.deliveries(self.source, days)
         arrived = [day for day in days if day not in anew or deliveries[day] != "missing"]
         with waiting(self.progress, f"{self.table.name}: landed files are compared with those that raw has read"):
-            return Compared(compare_files(self.lake.landing, self.source.name, known, arrived), known, anew)
+            return Compared(compare_files(self.lake.landing, self.source, known, arrived), known, anew)
 
     def difference(self, found: Compared) -> tuple[DataFrame, list[InputRead]]:
         """All files of an arrival day are read, also unchanged ones: a row may have moved from one to another.
@@ -148,7 +148,7 @@ class RefreshBuild(RawWriter):
         compared: they may gain rows, but for those of which all rows are put on their days anew.
         """
         for file in found.to_read:
-            self.lake.landing.verify_readable(file.path)
+            self.lake.landing.verify_readable(self.source, file.path)
         arrived = [each.day for each in found.different]
         pin = self.pin_all()
         read = pin.inputs[self.table.name]

@@ -162,7 +162,7 @@ class RestoreBuild(RawWriter):
                 problems.append(f"{place} is not read again: raw alone has its events")
             elif content := known.get(place):
                 path = zone.root / place
-                file = zone.file(self.source.name, path) if path.exists() else None
+                file = zone.file(self.source, path) if path.exists() else None
                 if file and file.position[1] == content:
                     landed[file] = self.source_then(read[place])
                 else:

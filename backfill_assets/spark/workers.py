@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -90,6 +91,15 @@ def _taken(given: Answer | _Refused) -> Answer:
     if isinstance(given, _Refused):
         raise given.kind(given.message, hint=given.hint)
     return given
+
+
+def carried_by_value(declared: object) -> None:
+    """Have the class of ``declared`` pickled with its code: workers need not have the project that declares it."""
+    from pyspark import cloudpickle
+
+    project = type(declared).__module__.partition(".")[0]
+    if project != __name__.partition(".")[0]:
+        cloudpickle.register_pickle_by_value(sys.modules[project])
 
 
 # ------------------------------------------------------------------ rows that Spark takes from workers

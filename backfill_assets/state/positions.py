@@ -18,6 +18,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.delta_log import VersionGone, newest_version, oldest_version, read_transactions
 from backfill_assets.lakehouse.records import DayLineage, PartitionPosition
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.arrival_days import arrival_day
 from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.state.boundaries import (
@@ -101,7 +102,7 @@ def _boundary_of(table: str, version: int, transactions: Mapping[str, int]) -> R
     source = table.removeprefix(RAW_PREFIX)
     prefix = f"{_LANDED}{source}:"
     paths = [id.removeprefix(prefix) for id, value in transactions.items() if value and id.startswith(prefix)]
-    arrivals = (date.fromisoformat(path.split("/")[1]) for path in paths)
+    arrivals = (day for path in paths if (day := arrival_day(path)))
     topics = parse_positions(source, transactions)
     positions = tuple(each for topic in sorted(topics) for each in _positions_of(topics[topic]))
     return RawBoundary(table, (version,), positions, len(paths), max(arrivals, default=None))

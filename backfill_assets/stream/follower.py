@@ -248,9 +248,9 @@ class _ReferenceData:
 
     def _landed(self, raw: Step, days: Collection[date]) -> list[date]:
         landing = self.lake.landing
-        if raw.source is None or not landing.paths(raw.source.name):
+        if raw.source is None or not landing.paths(raw.source):
             return []
-        found = landing.deliveries(raw.source.name, days)
+        found = landing.deliveries(raw.source, days)
         return [day for day in days if found[day] == "landed"]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.landing.zone import ENDINGS, LandedFile, files_taken_in
+from backfill_assets.landing.zone import LandedFile, files_taken_in
+from backfill_assets.model.landed_format import arrival_day_of
 from backfill_assets.rebuild.ingest import from_landed_files
 from backfill_assets.rebuild.raw_change import RawChange
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 FileStamp = tuple[int, int] | None
 """When a file was written (ns) and its size; None for one that is not there."""
-_SHOWN_FOLDERS = 7
+_SHOWN_DAYS = 7
 """Of so many arrival days the positions say how many landed files are read."""
 
 
@@ -37,12 +38,12 @@ class LandingReading(Reading):
 
     left_out: dict[Path, FileStamp] = field(default_factory=dict)
     """Files that could not be read, as they were then."""
-    _read_files: Counter[str] = field(default_factory=Counter)
-    """How many landed files raw has read, by the folder of their arrival day."""
-    _landed_files: dict[str, int] = field(default_factory=dict)
-    """How many there were in the newest folders, when they were last read from."""
-    _counted_at: dict[Path, int] = field(default_factory=dict)
-    """When the newest folders had changed last as they were counted."""
+    _read_files: Counter[date] = field(default_factory=Counter)
+    """How many landed files raw has read, by their arrival day."""
+    _landed_files: dict[date, int] = field(default_factory=dict)
+    """How many there were of the newest days, when they were last read from."""
+    _counted_at: dict[date, tuple[FileStamp, ...]] = field(default_factory=dict)
+    """When the folders of the newest days had changed last as they were counted."""
     _live_since: datetime | None = None
 
     @property
@@ -59,9 +60,9 @@ class LandingReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
-        newest = sorted({**self._landed_files, **self._read_files})[-_SHOWN_FOLDERS:]
+        newest = sorted({**self._landed_files, **self._read_files})[-_SHOWN_DAYS:]
         return tuple(
-            StreamPosition(partition=day, position=self._read_files[day], end=self._landed_files.get(day))
+            StreamPosition(partition=str(day), position=self._read_files[day], end=self._landed_files.get(day))
             for day in newest
         )
 
@@ -69,20 +70,20 @@ class LandingReading(Reading):
         """The rows of a file are read by its name later. By itself Spark leaves out old files beside newer ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         taken_in = files_taken_in(self.lake.storage, self.source.name, self.table.name)
-        self._read_files = Counter(Path(path).parent.name for path in taken_in)
-        self._count_landed(sorted(self._read_files)[-_SHOWN_FOLDERS:])
+        self._read_files = self._by_day(taken_in)
+        self._count_landed(sorted(self._read_files)[-_SHOWN_DAYS:])
         files = self.lake.spark().readStream.format("text").schema("value string")
-        names = f"*{{{','.join(ENDINGS)}}}"
-        return files.options(maxFilesPerTrigger=most, maxFileAge="36500d").load(f"{self.folder}/*/{names}")
+        return files.options(maxFilesPerTrigger=most, maxFileAge="36500d").load(self.lake.landing.glob(self.source))
 
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
         return self.take_in(checkpoint.landed_paths(number))
 
     def look(self) -> None:
         """A folder that nothing landed in since is not counted again: one of a day may have 86,400 files."""
-        newest = sorted(path for path in self.folder.iterdir() if path.is_dir())[-_SHOWN_FOLDERS:]
-        changed = {path: stamp[0] for path in newest if (stamp := file_stamp(path))}
-        self._count_landed(path.name for path, at in changed.items() if self._counted_at.get(path) != at)
+        newest = list(self.lake.landing.folders(self.source).items())[-_SHOWN_DAYS:]
+        root = self.lake.landing.root
+        changed = {day: tuple(file_stamp(root / folder) for folder in folders) for day, folders in newest}
+        self._count_landed(day for day, at in changed.items() if self._counted_at.get(day) != at)
         self._counted_at = changed
 
     def read_again(self) -> BatchRead | None:
@@ -104,7 +105,7 @@ class LandingReading(Reading):
 
         done = self.carry_out(look)
         if done is not None:
-            read = Counter(Path(file.path).parent.name for file in files)
+            read = Counter(file.arrival_day for file in files)
             self._read_files.update(read)
             self._count_landed(read)
         brought = self.brought(done, size=sum(size for _, size in stamps))
@@ -122,8 +123,9 @@ class LandingReading(Reading):
         for path in (each for each in paths if not self.lake.landing.ignores(each)):
             stamp = file_stamp(path)
             try:
-                file = self.lake.landing.file(self.source.name, path)
-                if self.lake.landing.is_new(file, (main.transaction(file.position[0]) if main else None) or 0):
+                file = self.lake.landing.file(self.source, path)
+                known = (main.transaction(file.position[0]) if main else None) or 0
+                if self.lake.landing.is_new(self.source, file, known):
                     _require_bytes(file)
                     found.append(file)
                 self.left_out.pop(path, None)
@@ -136,10 +138,12 @@ class LandingReading(Reading):
         """Files that were left out and have changed since: Spark names a file once."""
         return [path for path, stamp in self.left_out.items() if file_stamp(path) not in (None, stamp)]
 
-    def _count_landed(self, days: Iterable[str]) -> None:
-        for day in days:
-            names = (path.name for path in (self.folder / day).glob("*"))
-            self._landed_files[day] = sum(1 for name in names if name.endswith(ENDINGS))
+    def _by_day(self, paths: Iterable[str]) -> Counter[date]:
+        return Counter(day for path in paths if (day := arrival_day_of(self.source, path)))
+
+    def _count_landed(self, days: Iterable[date]) -> None:
+        if wanted := set(days):
+            self._landed_files |= self.lake.landing.count(self.source, wanted)
 
 
 def _require_bytes(file: LandedFile) -> None:

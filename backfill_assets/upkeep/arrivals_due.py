@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.landed_format import arrival_day_of
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.for_people import first_ranges
 
@@ -36,6 +37,11 @@ class Landed:
     @property
     def raw(self) -> str:
         return next(step.name for step in self.dataset.steps if step.source)
+
+    def arrival_day(self, path: str) -> date | None:
+        """That of a file in the landing zone."""
+        source = next(step.source for step in self.dataset.steps if step.source)
+        return arrival_day_of(source, path)
 
     @property
     def fresh(self) -> bool:
@@ -122,7 +128,7 @@ def _pending(landed: Landed) -> _Pending:
     if not landed.published:
         return _Pending()
     taken, given_back = set(landed.taken_in), set(landed.given_back)
-    ingested = {_arrival_day(path) for path in taken}
+    ingested = {day for path in taken if (day := landed.arrival_day(path))}
     found: dict[str, dict[date, Sequence[str]]] = {kind: {} for kind in ("late", "given_back", "earlier", "newest")}
     for day, files in landed.files.items():
         if paths := [path for path in files if path not in taken]:
@@ -155,7 +161,7 @@ def waiting_files(landed: Landed, *, daily_job: bool = True) -> list[str]:
 
 def _late(landed: Landed, pending: _Pending) -> Arrival | None:
     """Files that landed after their day was to be built. A whole day waits until its files have stopped arriving."""
-    begun = {_arrival_day(path) for path in landed.taken_in}
+    begun = {landed.arrival_day(path) for path in landed.taken_in}
     late = {day: files for day, files in pending.late.items() if landed.settled or day in begun}
     if not late:
         return None
@@ -177,11 +183,6 @@ def _left_alone(landed: Landed, pending: _Pending) -> list[str]:
         for days, why in whys
         if days
     ]
-
-
-def _arrival_day(path: str) -> date:
-    """That of a file in the landing zone, which is in the folder of its day."""
-    return date.fromisoformat(path.split("/")[-2])
 
 
 def _digest(value: object) -> str:

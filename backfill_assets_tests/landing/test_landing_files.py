@@ -24,6 +24,7 @@ from backfill_assets.landing import compressed, line_reader
 from backfill_assets.landing.landing_files import LandingFile, files_in, landing_tasks, lines_query
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
+from backfill_assets_tests.declared import source_named
 from backfill_assets_tests.strategies.landed_sales import land, land_key, sale
 
 pytestmark = pytest.mark.data
@@ -304,7 +305,7 @@ def test_small_files_of_a_day_share_a_task_and_large_ones_begin(tmp_path: Path) 
 def test_a_link_that_leads_out_of_the_landing_zone_is_not_followed(tmp_path: Path) -> None:
     landed = land(tmp_path / "landing", "sales", str(ARRIVED), "one", [sale()])
     zone = LandingZone(tmp_path / "landing")
-    (file,) = zone.files("sales", [ARRIVED])
+    (file,) = zone.files(source_named("sales"), [ARRIVED])
     assert files_in(zone, [file]) == [landing_file(landed)]
     elsewhere = Path(landed).rename(tmp_path / "elsewhere.gz")
     Path(landed).symlink_to(elsewhere)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +13,10 @@ from hypothesis import strategies as st
 
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.landing import compressed, line_reader
-from backfill_assets.landing.line_reader import LINES, lines_of
+from backfill_assets.landing.json_lines import JsonLines
+from backfill_assets.model.landed_format import record_columns
 
-DAY = date(2017, 3, 2)
+COLUMNS = record_columns(JsonLines(), ())
 content = st.lists(
     st.sampled_from(
         [b"a", b"\n", b"\n\n", b"\r", b" ", b"\t", b"\x00", b"\xff", "é\u2028".encode(), b"b" * 30, b"\xef\xbb\xbf"]
@@ -26,9 +26,8 @@ content = st.lists(
 
 
 def read(path: Path) -> list[tuple[int, str]]:
-    rows = pa.Table.from_batches(lines_of(path, "sales/a", DAY), LINES).to_pylist()
-    assert {(row["source_file"], row["arrival_day"]) for row in rows} <= {("sales/a", DAY)}
-    return [(row["source_line"], row["value"]) for row in rows]
+    rows = pa.Table.from_batches(JsonLines().records(path, ()), COLUMNS).to_pylist()
+    return [(row["number"], row["value"]) for row in rows]
 
 
 def expected(text: bytes) -> list[tuple[int, str]]:
@@ -63,11 +62,11 @@ def test_every_line_is_read_with_its_number(
 def test_a_part_is_as_large_as_allowed_and_a_longer_line_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"x\n" * 9_000_000 + b"y" * 20_000_000))
-    batches = list(lines_of(path, "sales/a", DAY))
+    batches = list(JsonLines().records(path, ()))
     sizes = [len("".join(batch["value"].to_pylist())) for batch in batches]
     assert (sum(sizes), sizes[-1]) == (29_000_000, max(sizes))
     assert max(sizes[:-1]) <= 2 * line_reader.AT_ONCE
-    assert batches[-1]["source_line"][-1].as_py() == 9_000_001
+    assert batches[-1]["number"][-1].as_py() == 9_000_001
 
 
 @pytest.mark.parametrize("nothing", [b"", gzip.compress(b"", mtime=0), gzip.compress(b"\n \n\r\n", mtime=0)])

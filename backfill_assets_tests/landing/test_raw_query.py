@@ -19,7 +19,6 @@ from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.engine import database
 from backfill_assets.landing import raw_query
-from backfill_assets.landing.line_reader import LINES
 from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_schema
@@ -39,6 +38,7 @@ ARRIVED, TODAY = date(2017, 3, 2), date(2017, 3, 3)
 PASSAGES = replace(TOLLS, first_day=None, days_ahead=10_000)
 """Whose moments may be of any day."""
 Row = Mapping[str, Any]
+LINES = pa.schema([("value", pa.string()), *raw_query.PLACE])
 _COLUMNS = LINES.append(pa.field(raw_query.TODAY, pa.date32()))
 
 

@@ -14,9 +14,13 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
-from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.landing.csv_files import Csv
+from backfill_assets.landing.zone import LandedFile, LandingZone, no_file_of
+from backfill_assets.model.landed_format import Format, SourceOfFiles
+from backfill_assets_tests.declared import source_named
 
 DAY = date(2017, 3, 1)
+SALES = source_named("sales")
 WEEK = DayRange(DAY, date(2017, 3, 7))
 
 
@@ -28,7 +32,7 @@ def land(root: Path, name: str, content: bytes, day: str = "2017-03-01") -> Path
 
 
 def only_file(root: Path) -> LandedFile:
-    (file,) = LandingZone(root).files("sales", [DAY])
+    (file,) = LandingZone(root).files(SALES, [DAY])
     return file
 
 
@@ -36,7 +40,7 @@ def test_files_come_in_order_of_day_and_path_and_only_for_the_days_asked_for(tmp
     """Row positions and source lines depend on a listing that is the same on every machine."""
     for day, name in (("2017-03-02", "a"), ("2017-03-01", "b"), ("2017-03-01", "a"), ("2017-04-01", "a")):
         land(tmp_path, f"{name}.jsonl.gz", gzip.compress(name.encode()), day)
-    listed = [file.path for file in LandingZone(tmp_path).files("sales", WEEK)]
+    listed = [file.path for file in LandingZone(tmp_path).files(SALES, WEEK)]
     assert listed == [
         "sales/2017-03-01/a.jsonl.gz", "sales/2017-03-01/b.jsonl.gz", "sales/2017-03-02/a.jsonl.gz",
     ]  # fmt: skip
@@ -58,7 +62,7 @@ def test_hidden_and_temporary_files_are_not_seen(tmp_path: Path) -> None:
     for name in (".a.jsonl.gz", "_SUCCESS", "a.jsonl.gz.tmp", "a.jsonl.gz.part"):
         land(tmp_path, name, b"unfinished")
     land(tmp_path, "x.jsonl.gz", b"", "_archive")
-    assert LandingZone(tmp_path).files("sales", WEEK) == ()
+    assert LandingZone(tmp_path).files(SALES, WEEK) == ()
 
 
 def test_what_is_no_landed_file_is_left_out_and_reported_by_name(tmp_path: Path) -> None:
@@ -71,12 +75,12 @@ def test_what_is_no_landed_file_is_left_out_and_reported_by_name(tmp_path: Path)
         land(tmp_path, name, b"")
     (tmp_path / "sales" / "2017-03-04").write_text("a file with the name of a day")
     zone = LandingZone(tmp_path)
-    assert [file.path for file in zone.files("sales", WEEK)] == ["sales/2017-03-01/a.jsonl.gz"]
+    assert [file.path for file in zone.files(SALES, WEEK)] == ["sales/2017-03-01/a.jsonl.gz"]
     no_days = ["sales/2017-02-30", "sales/2017-03-04", "sales/2017-3-1", "sales/20170301", "sales/latest"]
     of_the_day = [f"sales/2017-03-01/{name}" for name in ("a.csv.gz", "a.json", "b.jsonl.gz")]
-    assert list(zone.strays("sales", [DAY])) == [*no_days, *of_the_day]
-    assert list(zone.strays("sales")) == [*no_days, *of_the_day, "sales/2017-03-02/notes.txt"]
-    assert zone.strays("rates") == ()
+    assert list(zone.strays(SALES, [DAY])) == [*no_days, *of_the_day]
+    assert list(zone.strays(SALES)) == [*no_days, *of_the_day, "sales/2017-03-02/notes.txt"]
+    assert zone.strays(source_named("rates")) == ()
 
 
 def test_missing_empty_and_landed_days_differ_and_a_range_lists_its_source_once(
@@ -94,18 +98,18 @@ def test_missing_empty_and_landed_days_differ_and_a_range_lists_its_source_once(
 
     monkeypatch.setattr(os, "scandir", noted)
     zone = LandingZone(tmp_path)
-    found = zone.deliveries("sales", DayRange.parse("2017-03-01..2017-03-03"))
+    found = zone.deliveries(SALES, DayRange.parse("2017-03-01..2017-03-03"))
     assert list(found.values()) == ["landed", "empty", "missing"]
     assert sorted(listed) == [tmp_path / "sales", *(tmp_path / "sales" / f"2017-03-0{day}" for day in (1, 2))]
-    assert zone.days("sales") == (date(2017, 3, 1), date(2017, 3, 2))
+    assert zone.days(SALES) == (date(2017, 3, 1), date(2017, 3, 2))
 
 
 def test_unknown_source_and_malformed_source_name(tmp_path: Path) -> None:
     """A wrong --landing says so, and a source name cannot climb out of the root."""
     with pytest.raises(SourceUnreadable, match="no folder 'sales'"):
-        LandingZone(tmp_path).files("sales", WEEK)
+        LandingZone(tmp_path).files(SALES, WEEK)
     with pytest.raises(InvalidRequest, match="not the name of a source"):
-        LandingZone(tmp_path).files("../sales", WEEK)
+        LandingZone(tmp_path).files(source_named("../sales"), WEEK)
 
 
 @pytest.mark.parametrize("level", ["source", "day", "file"])
@@ -118,7 +122,7 @@ def test_a_link_out_of_the_root_is_refused(tmp_path: Path, level: str) -> None:
     link.parent.mkdir(parents=True)
     link.symlink_to(outside / links[level])
     with pytest.raises(SourceUnreadable, match="leads out of the landing zone"):
-        LandingZone(root).files("sales", WEEK)
+        LandingZone(root).files(SALES, WEEK)
 
 
 def test_whole_files_are_readable(tmp_path: Path) -> None:
@@ -127,10 +131,10 @@ def test_whole_files_are_readable(tmp_path: Path) -> None:
     for name, content in (("none", b""), ("no_lines", gzip.compress(b"")), ("one", one), ("three", one * 3)):
         land(tmp_path, f"{name}.jsonl.gz", content)
     zone = LandingZone(tmp_path)
-    files = zone.files("sales", [DAY])
+    files = zone.files(SALES, [DAY])
     assert len(files) == 4
     for file in files:
-        zone.verify_readable(file.path)
+        zone.verify_readable(SALES, file.path)
 
 
 def zstd(content: bytes) -> bytes:
@@ -154,10 +158,10 @@ def test_files_are_plain_or_compressed(tmp_path: Path) -> None:
     for name, content in contents.items():
         land(tmp_path, name, content)
     zone = LandingZone(tmp_path)
-    files = zone.files("sales", [DAY])
+    files = zone.files(SALES, [DAY])
     assert [file.path for file in files] == [f"sales/2017-03-01/{name}" for name in sorted(contents)]
     for file in files:
-        zone.verify_readable(file.path)
+        zone.verify_readable(SALES, file.path)
 
 
 FRAME = zstd(bytes(range(256)) * 2_000)
@@ -179,7 +183,7 @@ def test_a_zstd_file_that_is_cut_off_or_damaged_is_named_with_the_byte(
     """As one of gzip is. Its reader is some bytes ahead of the damage, and a frame need not have a checksum."""
     land(tmp_path, "a.jsonl.zst", content)
     with pytest.raises(SourceUnreadable, match=f"sales/2017-03-01/a.jsonl.zst: {said}"):
-        LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
+        LandingZone(tmp_path).verify_readable(SALES, only_file(tmp_path).path)
 
 
 WHOLE, SHORT = gzip.compress(bytes(range(256)) * 2_000), gzip.compress(b"x")
@@ -199,7 +203,7 @@ def test_a_file_that_is_cut_off_or_damaged_is_named_with_the_byte(tmp_path: Path
     """It must stop the run before any of its rows counts. The byte shows what has happened to it."""
     land(tmp_path, "a.jsonl.gz", content)
     with pytest.raises(SourceUnreadable, match=f"sales/2017-03-01/a.jsonl.gz: {said}"):
-        LandingZone(tmp_path).verify_readable(only_file(tmp_path).path)
+        LandingZone(tmp_path).verify_readable(SALES, only_file(tmp_path).path)
 
 
 def test_a_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> None:
@@ -213,3 +217,58 @@ def test_a_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> N
     path.unlink()
     with pytest.raises(SourceUnreadable, match="cannot be read"):
         LandingZone(tmp_path).verify_unchanged(file)
+
+
+def of_files(pattern: str, format_: Format | None = None) -> SourceOfFiles:
+    return SourceOfFiles(**vars(SALES), files=pattern, format=format_)
+
+
+def test_a_day_may_have_a_folder_of_either_name_or_both(tmp_path: Path) -> None:
+    """As Hive and Spark name them."""
+    land(tmp_path, "b.jsonl.gz", b"")
+    land(tmp_path, "a.jsonl.gz", b"", "day=2017-03-01")
+    land(tmp_path, "notes.txt", b"", "day=2017-03-01")
+    land(tmp_path, "a.jsonl.gz", b"", "day=2017-03-02")
+    land(tmp_path, "a.jsonl.gz", b"", "date=2017-03-02")
+    zone = LandingZone(tmp_path)
+    paths = [f"sales/{path}.jsonl.gz" for path in ("2017-03-01/b", "day=2017-03-01/a", "day=2017-03-02/a")]
+    assert [file.path for file in zone.files(SALES, WEEK)] == paths
+    assert zone.file(SALES, tmp_path / paths[1]).arrival_day == DAY
+    assert zone.strays(SALES) == ("sales/date=2017-03-02", "sales/day=2017-03-01/notes.txt")
+    assert zone.count(SALES, WEEK)[DAY] == 2
+    assert zone.folders(SALES)[DAY] == ("sales/2017-03-01", "sales/day=2017-03-01")
+
+
+def test_a_day_may_be_in_the_names_of_files(tmp_path: Path) -> None:
+    """Then they lie side by side, and what fits nothing is reported by name, a folder as well."""
+    sales = of_files("till *_{day}.csv", Csv())
+    for name in ("till 7_2017-03-01.csv", "till 8_2017-03-01.csv", "till 7_2017-03-03.csv"):
+        land(tmp_path, name, b"id\n1\n", "")
+    for name in ("till 7_2017-02-30.csv", "till_2017-03-01.csv", "till 7_2017-03-01.jsonl", "x.csv"):
+        land(tmp_path, name, b"id\n1\n", "")
+    land(tmp_path, "till 7_2017-03-01.csv", b"id\n1\n", "2017-03-01")
+    land(tmp_path, "_till 7_2017-03-01.csv", b"unfinished", "")
+    zone = LandingZone(tmp_path)
+    named = ["till 7_2017-03-01.csv", "till 8_2017-03-01.csv", "till 7_2017-03-03.csv"]
+    assert [file.path for file in zone.files(sales, WEEK)] == [f"sales/{name}" for name in named]
+    assert zone.days(sales) == (DAY, date(2017, 3, 3))
+    strays = ("2017-03-01", "till 7_2017-02-30.csv", "till 7_2017-03-01.jsonl", "till_2017-03-01.csv", "x.csv")
+    assert zone.strays(sales, [DAY]) == tuple(f"sales/{name}" for name in strays)
+    assert list(zone.deliveries(sales, WEEK).values())[:3] == ["landed", "missing", "landed"]
+    assert zone.file(sales, tmp_path / "sales" / named[0]).arrival_day == DAY
+    for path in (tmp_path / "sales" / "x.csv", tmp_path / "sales" / "2017-03-01" / named[0]):
+        with pytest.raises(SourceUnreadable, match="is not in the folder of a day of sales"):
+            zone.file(sales, path)
+    assert no_file_of(sales) == "no file of the form till *_{day}.csv"
+    assert no_file_of(SALES) == "no .jsonl.gz file in the folder of a day"
+
+
+def test_which_files_are_read_is_for_their_format_to_say(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.csv.gz", "a.csv.zst", "a.jsonl.gz"):
+        land(tmp_path, name, b"")
+    zone, sales = LandingZone(tmp_path), of_files("", Csv())
+    assert [file.path[-9:] for file in zone.files(sales, [DAY])] == ["-01/a.csv", "/a.csv.gz", "a.csv.zst"]
+    assert zone.strays(sales) == ("sales/2017-03-01/a.jsonl.gz",)
+    land(tmp_path, "b.csv", b"other;header\n1;2\n")
+    with pytest.raises(SourceUnreadable, match=r"sales/2017-03-01/b\.csv: its header names none of id"):
+        zone.verify_readable(sales, "sales/2017-03-01/b.csv")

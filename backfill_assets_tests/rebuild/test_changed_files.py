@@ -17,6 +17,7 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.refresh import Compared, RefreshBuild
 from backfill_assets.state.stream_positions import offset_id
+from backfill_assets_tests.declared import source_named
 
 DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
 
@@ -34,10 +35,10 @@ class Landed:
         path.write_text(content)
 
     def read(self, *days: date) -> None:
-        self.known |= dict(file.position for file in self.zone.files("sales", days))
+        self.known |= dict(file.position for file in self.zone.files(source_named("sales"), days))
 
     def compare(self, *days: date) -> tuple[ArrivalFiles, ...]:
-        return compare_files(self.zone, "sales", self.known, days)
+        return compare_files(self.zone, source_named("sales"), self.known, days)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How a program of one's own lands files: what the guide shows, and what a story lands with."""
+"""How a program of one's own lands files: what stories land with."""
 
 from __future__ import annotations
 

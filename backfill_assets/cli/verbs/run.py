@@ -172,7 +172,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     @cache
     def landed_for(table: str) -> LandedSource:
         source = current_catalog().step(table).source
-        return landed_source(zone, storage, source.name, table) if source else LandedSource()
+        return landed_source(zone, storage, source, table) if source else LandedSource()
 
     for gone in current_catalog().left_out:
         report_step(f"{gone} {gone.error.hint or ''}".rstrip())

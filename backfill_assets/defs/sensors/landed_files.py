@@ -16,7 +16,7 @@ from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.specs import VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, ever_targeted, launch_backfill, where_launched
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.zone import SUFFIX, LandingZone, file_positions
+from backfill_assets.landing.zone import LandingZone, file_positions, no_file_of
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -50,8 +50,9 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         for line in lines:
             context.log.info(line)
         zone = LandingZone(backfill.settings.landing)
-        for path in (path for step in tables.catalog.steps if step.source for path in zone.strays(step.source.name)):
-            context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
+        for source in (step.source for step in tables.catalog.steps if step.source):
+            for path in zone.strays(source):
+                context.log.warning(f"{path} is {no_file_of(source)}, and is not read.")
         listings = {landed.dataset.name: _listing(landed.files) for chain in landed_chains for landed in chain}
         return dg.SensorResult(
             skip_reason="\n".join(lines) or "Everything that landed is ingested, or its schedule will ingest it.",
@@ -141,7 +142,7 @@ def _landed_state(
     today = datetime.now(UTC).date()
     files = {
         day: paths
-        for day, paths in LandingZone(backfill.settings.landing).paths(raw.source.name).items()
+        for day, paths in LandingZone(backfill.settings.landing).paths(raw.source).items()
         if paths and day < today and tables.builds(raw.name, day)
     }
     storage = backfill.storage

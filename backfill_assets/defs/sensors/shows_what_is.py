@@ -412,7 +412,7 @@ def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collec
     if shown.landing is None or step.source is None:
         return days
     try:
-        return {day for day, files in shown.landing.paths(step.source.name).items() if files}
+        return {day for day, files in shown.landing.paths(step.source).items() if files}
     except SourceUnreadable:
         return days
 

@@ -27,6 +27,7 @@ from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedFile, LandingZone, position_id
+from backfill_assets.model.declaration import Source
 from backfill_assets.publish.crash_points import Reached, nowhere
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder, silent
@@ -238,7 +239,7 @@ class CountedZone(LandingZone):
     opened: list[int] = field(default_factory=list)
     """The size of each file that was opened, in bytes."""
 
-    def _landed_file(self, source: str, day: date, path: Path) -> LandedFile:
+    def _landed_file(self, source: Source, day: date, path: Path) -> LandedFile:
         found = super()._landed_file(source, day, path)
         self.opened.append(found.size)
         return found

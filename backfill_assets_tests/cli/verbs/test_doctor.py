@@ -173,7 +173,8 @@ def test_landing_zone(home: Settings) -> None:
     day = home.landing / "sales" / "2017-03-01"
     day.mkdir(parents=True)
     (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
-    assert machine.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
+    sales = CATALOG.step("raw_sales").source
+    assert sales and machine.landed_files(home.landing, sales).found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
     (home.landing / "sales" / "march").mkdir()
     found = machine.examine(home, lambda: CATALOG)
     assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found

@@ -26,6 +26,7 @@ from backfill_assets.examples.sample.real import land_real
 from backfill_assets.examples.sample.sales_line import FIELDS
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets_tests.clock import Clock
+from backfill_assets_tests.declared import source_named
 from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines
 from backfill_assets_tests.examples.sample.live_tally import SaleVersion, version_of
 
@@ -119,7 +120,7 @@ def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
     live.land_for(3.5, clock=clock.seconds, sleep=clock.sleep)
     assert (live.files, live.lines, clock.slept) == (4, 105, [1, 1, 1, 0.5])
     assert live_lines(tmp_path) == [event.text for event in islice(live_events(NOON), 105)]
-    names = [file.path for file in LandingZone(tmp_path).files("sales", [TODAY])]
+    names = [file.path for file in LandingZone(tmp_path).files(source_named("sales"), [TODAY])]
     assert names == [
         f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)
     ]
@@ -145,8 +146,8 @@ def test_after_midnight_they_land_on_the_next_day(tmp_path: Path) -> None:
     clock, live = Clock(), LiveLanding(spec, tmp_path)
     live.land_for(2, clock=clock.seconds, sleep=clock.sleep)
     zone = LandingZone(tmp_path)
-    assert [len(zone.files("sales", [day])) for day in DayRange.parse("2026-11-23..2026-11-24")] == [1, 1]
-    assert len(zone.files("fx_rates", [date(2026, 11, 24)])) == 1
+    assert [len(zone.files(source_named("sales"), [day])) for day in DayRange.parse("2026-11-23..2026-11-24")] == [1, 1]
+    assert len(zone.files(source_named("fx_rates"), [date(2026, 11, 24)])) == 1
 
 
 def test_interrupted_it_leaves_whole_files_and_knows_how_many(tmp_path: Path) -> None:
@@ -186,9 +187,9 @@ def test_each_day_has_rates_products_and_a_delivery_of_sales(tmp_path: Path) -> 
     """A late sale needs all of them on its own day; and the rate may be of some days before."""
     land_references(tmp_path, DayRange(NOON.first_day, TODAY))
     zone = LandingZone(tmp_path)
-    assert zone.days("sales") == tuple(DayRange.parse("2026-11-18..2026-11-22"))
-    assert zone.days("products") == tuple(DayRange.parse("2026-11-18..2026-11-23"))
-    assert zone.days("fx_rates") == tuple(DayRange.parse("2026-11-08..2026-11-23"))
+    assert zone.days(source_named("sales")) == tuple(DayRange.parse("2026-11-18..2026-11-22"))
+    assert zone.days(source_named("products")) == tuple(DayRange.parse("2026-11-18..2026-11-23"))
+    assert zone.days(source_named("fx_rates")) == tuple(DayRange.parse("2026-11-08..2026-11-23"))
     rates = landed_lines(tmp_path, "fx_rates")
     assert all(len(lines) > 20 for lines in rates.values())
     before = fingerprint(tmp_path)

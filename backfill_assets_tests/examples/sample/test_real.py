@@ -16,6 +16,7 @@ from backfill_assets.examples.commands.demo import NINETY_DAYS
 from backfill_assets.examples.sample.real import READING_DAYS, land_readings, land_real
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets_tests import oracle
+from backfill_assets_tests.declared import source_named
 from backfill_assets_tests.docs_commands import TRACED
 from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines, landed_rows
 
@@ -127,7 +128,7 @@ def test_days_without_data_are_refused_and_a_day_without_sales_is_a_delivery_of_
     christmas = date(2017, 12, 25)
     land_real(DayRange.of(christmas), tmp_path)
     assert landed_lines(tmp_path, "sales") == {f"sales/{christmas}/sales-{christmas}.jsonl.gz": []}
-    assert LandingZone(tmp_path).deliveries("sales", [christmas]) == {christmas: "landed"}
+    assert LandingZone(tmp_path).deliveries(source_named("sales"), [christmas]) == {christmas: "landed"}
 
 
 def test_every_reading_of_the_package_is_landed_on_its_day(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Where the arrival day of a landed file is said: in the folder that it lies in, or in its own name. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from pathlib import PurePosixPath
+
+from backfill_assets.days import day_or_none
+from backfill_assets.errors import InvalidRequest
+
+_DAY = re.compile(r"\{day(?::([^{}]+))?\}")
+_IN_A_NAME = re.compile(r"(?<![0-9])[0-9]{4}-?[0-9]{2}-?[0-9]{2}(?![0-9])")
+_OF_FOLDER = "day="
+
+
+@dataclass(frozen=True)
+class FileNames:
+    """Names of files with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``. A ``*`` is any text.
+
+    ``{day}`` is a day as this project writes it; behind a colon is another form, in the words of ``strftime``.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if len(_DAY.findall(self.pattern)) != 1 or "/" in self.pattern or set("{}") & set(_DAY.sub("", self.pattern)):
+            raise InvalidRequest(
+                f"Names of landed files cannot be declared as {self.pattern!r}.",
+                hint='Name the day once, and no folder: files="sales_{day}.csv", or files="{day:%Y%m%d}-*.jsonl.gz".',
+            )
+
+    def day_of(self, name: str) -> date | None:
+        """The arrival day that ``name`` says; None for a name that does not fit."""
+        found = _compiled(self.pattern).fullmatch(name)
+        if found is None:
+            return None
+        form = _form(self.pattern)
+        if not form:
+            return day_or_none(found["day"])
+        try:
+            return datetime.strptime(found["day"], form).replace(tzinfo=UTC).date()
+        except ValueError:
+            return None
+
+    @property
+    def glob(self) -> str:
+        """A pattern of the file system for what may fit."""
+        return _DAY.sub("*", self.pattern)
+
+
+def folder_day(name: str) -> date | None:
+    """The day whose folder is called ``name``: ``2017-03-01``, or ``day=2017-03-01``."""
+    return day_or_none(name.removeprefix(_OF_FOLDER))
+
+
+def arrival_day(path: str, files: str = "") -> date | None:
+    """The arrival day of the landed file ``path``, which begins with the folder of its source; None if nothing says it.
+
+    ``files`` is the declared pattern of names. A path that raw has recorded may be older than the pattern.
+    """
+    _, *folders, name = PurePosixPath(path).parts
+    named = FileNames(files).day_of(name) if files and not folders else None
+    if named is not None:
+        return named
+    if folders:
+        return folder_day(folders[-1])
+    found = [day for text in _IN_A_NAME.findall(name) if (day := _day_or_none(text))]
+    return found[0] if len(found) == 1 else None
+
+
+def _day_or_none(text: str) -> date | None:
+    digits = text.replace("-", "")
+    return day_or_none(f"{digits[:4]}-{digits[4:6]}-{digits[6:]}")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    before, after = _DAY.sub("\0", pattern).split("\0")
+    day = "(?P<day>.+)" if _form(pattern) else "(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    return re.compile(f"{_text(before)}{day}{_text(after)}")
+
+
+def _text(part: str) -> str:
+    return ".*".join(map(re.escape, part.split("*")))
+
+
+def _form(pattern: str) -> str:
+    found = _DAY.search(pattern)
+    return (found[1] or "") if found else ""

@@ -1,0 +1,84 @@
+"""What a format of landed files has to say. Those that are there are in ``landing/json_lines.py`` and beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from backfill_assets.model.arrival_days import arrival_day
+from backfill_assets.model.declaration import Source
+
+OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
+"""The fields of a record that are not declared, in its order."""
+
+
+class Format(Protocol):
+    """How the files of a source are written: which they are, and what records are in them.
+
+    It is declared on a source, is part of the tasks of Spark's workers, and so has to be picklable and hashable: a
+    frozen dataclass is. Nothing else knows of the format: what is read here goes through one query to raw.
+    """
+
+    @property
+    def endings(self) -> Sequence[str]:
+        """What the names of its files end in, the usual one first; files of other names are reported as strays."""
+
+    @property
+    def of_json(self) -> bool:
+        """Whether a record is given as the text of a JSON object, from which the query of raw takes its fields."""
+
+    def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:
+        """What is wrong with a file of which nothing is to be read, in words, with the byte or the line; or None.
+
+        It is asked before the rows of a file count: of one that is cut off, damaged, or of another dialect.
+        """
+
+    def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All records of the file in their order, some at a time, with the columns of :func:`record_columns`.
+
+        ``number`` is the place of a record in its file, from 1: the line where it begins, or the row. ``fields`` are
+        those that the source declares; what a record has besides is among its ``others``. No record is left out: one
+        that cannot be read has its text as ``value`` and no ``fields``, and becomes a row of the quarantine. Raises
+        :class:`SourceUnreadable` for a file that is gone or turns out to be damaged.
+        """
+
+
+def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
+    """The columns of the records that ``format_`` gives of a source with these ``fields``.
+
+    ``fields`` are texts, null where a record has none. Of a format ``of_json`` there is only the number and the text.
+    """
+    columns = [("number", pa.int64()), ("value", pa.string())]
+    if not format_.of_json:
+        columns += [("fields", pa.struct([(name, pa.string()) for name in fields])), ("others", OTHERS)]
+    return pa.schema(columns)
+
+
+@dataclass(frozen=True)
+class SourceOfFiles(Source):
+    """A source that says how its files are written, and how named. That decides no row: all values land as text."""
+
+    format: Format | None = None
+    """None for JSON lines."""
+    files: str = ""
+    """How they are named, with the arrival day in their name: see :class:`FileNames`. Empty: it is their folder's."""
+
+
+def declared_format(source: Source) -> Format | None:
+    """How files of ``source`` are written; None for JSON lines."""
+    return source.format if isinstance(source, SourceOfFiles) else None
+
+
+def declared_files(source: Source) -> str:
+    """How files of ``source`` are named; empty if they are in the folder of their day."""
+    return source.files if isinstance(source, SourceOfFiles) else ""
+
+
+def arrival_day_of(source: Source, path: str) -> date | None:
+    """The arrival day of the landed file ``path`` of ``source``; None if nothing says it."""
+    return arrival_day(path, declared_files(source))
