@@ -9,6 +9,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -198,9 +199,9 @@ def meant(error: Exception, known: Mapping[str, Any]) -> str:
     if isinstance(error, NameError) and error.name:
         if forgotten := _IMPORTS.get(error.name):
             return f"Add: {forgotten}"
-        from pyspark.sql import types
-
-        return suggest_name(error.name, [*known, *_IMPORTS, *(f"T.{each}" for each in types.__all__)])
+        # By its name: modules that decide import this one, and are to load no engine.
+        types = import_module("pyspark.sql.types").__all__
+        return suggest_name(error.name, [*known, *_IMPORTS, *(f"T.{each}" for each in types)])
     if isinstance(error, ImportError) and error.name in sys.modules:
         asked = getattr(error, "name_from", None) or str(error).split("'")[1:2]
         return suggest_name("".join(asked), dir(sys.modules[error.name]))
