@@ -19,8 +19,11 @@ pytestmark = pytest.mark.story
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the wheel puts into an environment, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("site")
-    ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))).extractall(folder)
+    folder, wheel = tmp_path_factory.mktemp("site"), build_wheel(tmp_path_factory.mktemp("wheel"))
+    with ZipFile(wheel) as files:
+        for each in files.infolist():
+            placed = Path(files.extract(each, folder))
+            placed.chmod(placed.stat().st_mode | each.external_attr >> 16)  # as an installer does: scripts can be run
     return folder
 
 
