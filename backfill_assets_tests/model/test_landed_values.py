@@ -346,6 +346,8 @@ def require_equal(spark: SparkSession, texts: Sequence[str | None]) -> None:
         of_kind = list(zip(texts, here[kind], there[kind], strict=True))
         assert [(text, ours) for text, ours, theirs in of_kind if ours[: len(theirs)] != theirs] == [], kind
         assert [(text, ours) for text, ours, _ in of_kind if ours[1:] != python_values(text, kind)] == [], kind
+        if kind.startswith("array"):  # No key and no version is compared by its text.
+            continue
         by_value = zip(texts, by_python(texts, kind), (values[_LANDED] for values in here[kind]), strict=True)
         differ = [(text, ours, theirs) for text, ours, theirs in by_value if not _are_equal(ours, theirs, kind)]
         assert [each for each in differ if not (each[0] or "").startswith("0000")] == [], kind
