@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIELDS = ("gate", "passed_at", "axles", "sent_at")
+RAW = ("source_file", "source_line", "content_hash", "rescued", "unparsed_line", "record_kind")
 BRONZE = ("gate", "axles", "occurrence", "source_file", "source_line")
 
 
@@ -102,11 +103,12 @@ def test_csv_with_the_day_in_its_name(backfill: Backfill, workshop: Workshop, mo
     workshop.build("bronze_tolls", [SECOND])
     assert read(workshop, "bronze_tolls", ("source_line", "axles"))[2:] == [(2, 2), (3, 3)]
 
+    before = read(workshop, "raw_tolls", RAW)
     for file in (workshop.settings.lakehouse / "raw_tolls").rglob(f"day={FIRST}/*.parquet"):
         file.unlink()
     restored = backfill("raw", "restore", "raw_tolls", FIRST).stdout
     assert first in restored
-    assert len(read(workshop, "raw_tolls", ("source_line",))) == 8
+    assert read(workshop, "raw_tolls", RAW) == before and [kind for *_, kind in before].count("received") == 8
 
 
 def test_a_format_of_ones_own(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
