@@ -25,6 +25,7 @@ from backfill_assets.model.landed_format import OTHERS
 
 MOST_LINES = 1_000
 """A value has no more lines. A quote that stands open for longer was never closed."""
+_MARK = b"\xef\xbb\xbf"
 Encoding = Literal["utf-8", "latin-1"]
 
 
@@ -202,8 +203,8 @@ def in_columns(texts: pa.Array, names: Sequence[str], dialect: Dialect) -> tuple
 
     if not len(texts):
         return pa.table({name: pa.array([], pa.string()) for name in names}), wrong
-    # Of a last line without an end Arrow takes an empty field for one between quotes.
-    text = "\n".join([*texts.to_pylist(), ""]).encode()
+    # Of a last line without an end Arrow takes an empty field for one between quotes; and it takes a mark off the text.
+    text = _MARK + "\n".join([*texts.to_pylist(), ""]).encode()
     read = arrow_csv.read_csv(
         pa.BufferReader(text),
         # One block, and one thread: otherwise nobody knows the number of a record that is left out.

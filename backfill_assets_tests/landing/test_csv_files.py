@@ -94,6 +94,12 @@ v\rw,1,2
         (Csv(delimiter="\t"), b"a\tb\n\t\n \n", [(2, {"a": None, "b": None}), (3, " ")]),
         (Csv(encoding="latin-1"), b"a,b\ncaf\xe9,\xff", [(2, {"a": "café", "b": "ÿ"})]),
         (Csv(), b"\xef\xbb\xbfa,b\n1,2", [(2, {"a": "1", "b": "2"})]),
+        (
+            Csv(columns=FIELDS),
+            b"1,2\n\xef\xbb\xbf\n\xef\xbb\xbf3,4",
+            [(1, {"a": "1", "b": "2"}), (2, "\ufeff"), (3, {"a": "\ufeff3", "b": "4"})],
+        ),
+        (Csv(), b"a,b\n\xef\xbb\xbf3,4", [(2, {"a": "\ufeff3", "b": "4"})]),
         (Csv(), b'"a","x\ny"\n1,2', [(3, {"a": "1", "b": None, "x\ny": "2"})]),
         (Csv(), b"a\n1\n\n2,3\n", [(2, {"a": "1", "b": None}), (4, "2,3")]),
         (Csv(), b"a,b", []),

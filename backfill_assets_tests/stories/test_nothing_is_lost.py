@@ -1,24 +1,33 @@
-"""Of all that lands, every line is accounted for: published, quarantined, deduplicated or superseded."""
+"""Of all that lands, in any format, every record is published, quarantined, deduplicated or superseded."""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
+from backfill_assets.landing.csv_files import Csv
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import GateFinding
+from backfill_assets.model.landed_format import SourceOfFiles
 from backfill_assets.model.rules import FewRejected
+from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import SALE
@@ -82,16 +91,35 @@ def however_many_are_rejected() -> Iterator[None]:
         yield
 
 
-def land_bytes(landing: Path, day: date, name: str, lines: Sequence[bytes], *, ended: bool) -> None:
+COMPRESSED: Sequence[tuple[str, Callable[[bytes], bytes]]] = (
+    (".gz", gzip.compress),
+    (".zst", lambda content: pa.compress(content, "zstd", asbytes=True)),
+    ("", bytes),
+)
+"""Each file of a day is written in another way."""
+
+
+def land_bytes(landing: Path, path: str, lines: Sequence[bytes], *, ended: bool) -> None:
     """A file of these lines; the last one may lack its end."""
     content = b"\n".join(lines) + (b"\n" if ended and lines else b"")
-    (landing / "sales" / str(day) / f"{name}.jsonl.gz").write_bytes(gzip.compress(content))
+    compress = next(compress for ending, compress in COMPRESSED if path.endswith(ending))
+    (landing / path).write_bytes(compress(content))
 
 
-def places(lines: Sequence[bytes], day: date, name: str) -> set[tuple[str, int]]:
-    """Where the lines are that are not blank; a byte order mark before the first is the file's, not the line's."""
-    texts = [line.removeprefix(BYTE_ORDER_MARK) if n == 0 else line for n, line in enumerate(lines)]
-    return {(f"sales/{day}/{name}.jsonl.gz", n) for n, text in enumerate(texts, 1) if text.strip(b" \t\r")}
+def places(lines: Sequence[bytes], path: str) -> set[tuple[str, int]]:
+    """Where the records are that are not blank; a byte order mark before the first is the file's, not the line's."""
+    found, number = set[tuple[str, int]](), 1
+    for at, line in enumerate(lines):
+        if (line.removeprefix(BYTE_ORDER_MARK) if at == 0 else line).strip(b" \t\r"):
+            found.add((path, number))
+        number += line.count(b"\n") + 1
+    return found
+
+
+def paths(day: date, names: Iterable[str], kind: str) -> Iterator[tuple[str, str]]:
+    """Each name with the file of it."""
+    for (ending, _), name in zip(cycle(COMPRESSED), names, strict=False):
+        yield name, f"sales/{day}/{name}.{kind}{ending}"
 
 
 def placed(rows: pd.DataFrame) -> list[tuple[str, int]]:
@@ -111,12 +139,69 @@ def test_every_line_of_every_file_is_accounted_for(
     for day, of_day in zip(ARRIVALS, files, strict=True):
         land_lines(workshop.settings.landing, day, "shop", SOUND_LINES)
         expected |= {(f"sales/{day}/shop.jsonl.gz", n + 1) for n in range(SOUND_LINES)}
-        for name, (lines, ended) in of_day.items():
-            land_bytes(workshop.settings.landing, day, name, lines, ended=ended)
-            expected |= places(lines, day, name)
+        for name, path in paths(day, of_day, "jsonl"):
+            lines, ended = of_day[name]
+            land_bytes(workshop.settings.landing, path, lines, ended=ended)
+            expected |= places(lines, path)
     workshop.build("raw_sales", ARRIVALS)
     workshop.build("bronze_sales", sorted(workshop.states("raw_sales")))
     check(workshop, expected)
+
+
+# ------------------------------------------------------------------ CSV
+
+HEADER = (*SALE, "unknown")
+
+
+def as_record(fields: Mapping[str, object]) -> bytes:
+    """Values with line ends and quotes are between quotes; what is no text is written as Python writes it."""
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="").writerow([fields.get(name) for name in HEADER])
+    return out.getvalue().encode(errors="replace")
+
+
+def without_quotes(line: bytes) -> bytes:
+    """A quote that stands open may go on in the next record: that has a test of its own."""
+    return line.replace(b'"', b"'").replace(b"\n", b" ")
+
+
+_records = st.one_of(_sales, _sales, _changed, _without).map(as_record)
+_cut = st.builds(lambda line, cut: line[: cut % (len(line) + 1)], _records, st.integers(1, 200)).map(without_quotes)
+_csv_lines = st.lists(st.one_of(_records, _records, _cut, _anything.map(without_quotes)), max_size=30)
+_csv_files = st.dictionaries(_names, st.tuples(_csv_lines, st.booleans()), min_size=4, max_size=4)
+
+
+def as_csv(dataset: Dataset) -> Dataset:
+    """``dataset`` with files of CSV."""
+    steps = (
+        replace(step, source=SourceOfFiles(**vars(step.source), format=Csv())) if step.source else step
+        for step in dataset.steps
+    )
+    return replace(dataset, steps=tuple(steps))
+
+
+@settings(max_examples=drawn(3), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(files=st.tuples(_csv_files, _csv_files))
+def test_every_record_of_csv_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, files: tuple[Files, Files]
+) -> None:
+    """By file and the line where it begins, as lines of JSON are."""
+    workshop, expected = Workshop(tmp_path_factory.mktemp("fuzz"), lambda: spark), set[tuple[str, int]]()
+    header = ",".join(HEADER).encode()
+    for day, of_day in zip(ARRIVALS, files, strict=True):
+        land_lines(workshop.settings.landing, day, "shop", SOUND_LINES)
+        shop = workshop.settings.landing / "sales" / str(day) / "shop.jsonl.gz"
+        sound = [as_record(json.loads(line)) for line in gzip.decompress(shop.read_bytes()).splitlines()]
+        shop.unlink()
+        for name, path in paths(day, ["shop", *of_day], "csv"):
+            lines, ended = of_day.get(name, (sound, True))
+            land_bytes(workshop.settings.landing, path, [header, *lines], ended=ended)
+            expected |= places([header, *lines], path) - {(path, 1)}
+    with pytest.MonkeyPatch.context() as patched:
+        declare(patched, as_csv(next(each for each in declared().datasets if each.name == "sales")))
+        workshop.build("raw_sales", ARRIVALS)
+        workshop.build("bronze_sales", sorted(workshop.states("raw_sales")))
+        check(workshop, expected)
 
 
 def check(workshop: Workshop, expected: set[tuple[str, int]]) -> None:

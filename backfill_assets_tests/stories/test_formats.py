@@ -1,0 +1,128 @@
+"""Files as they are: CSV with the day in its name, and a format of one's own, through all that works with files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.landing.csv_files import Csv
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.landed_format import Format, SourceOfFiles
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.declared import declare, declared
+from backfill_assets_tests.stories.conftest import TypeOn
+from backfill_assets_tests.stories.own_format import FixedWidth
+from backfill_assets_tests.stories.toll_passages import DAYS, FIRST, NUMBERED, SECOND, passage
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIELDS = ("gate", "passed_at", "axles", "sent_at")
+RAW = ("source_file", "source_line", "content_hash", "rescued", "unparsed_line", "record_kind")
+BRONZE = ("gate", "axles", "occurrence", "source_file", "source_line")
+
+
+def landed_as(dataset: Dataset, format_: Format, files: str = "") -> Dataset:
+    """``dataset`` with other files."""
+    sources = {
+        step.name: SourceOfFiles(**vars(step.source), format=format_, files=files)
+        for step in dataset.steps
+        if step.source
+    }
+    return replace(dataset, steps=tuple(replace(step, source=sources.get(step.name)) for step in dataset.steps))
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, spark: SparkSession) -> Workshop:
+    return Workshop(tmp_path / "home", lambda: spark)
+
+
+@pytest.fixture
+def backfill(workshop: Workshop, type_on: TypeOn) -> Backfill:
+    return type_on(workshop)
+
+
+def land_csv(workshop: Workshop, day: date, records: Iterable[str], header: str = ";".join(FIELDS)) -> Path:
+    file = workshop.settings.landing / "tolls" / f"tolls_{day}.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join([header, *records]))
+    return file
+
+
+def record(second: int, day: date = FIRST, axles: int = 2) -> str:
+    return ";".join(passage(second, day, axles)[name] for name in FIELDS)
+
+
+def read(workshop: Workshop, table: str, names: Iterable[str]) -> list[tuple[object, ...]]:
+    rows = workshop.read(table).sort_values(["source_file", "source_line"])[list(names)].astype(object)
+    return [tuple(row) for row in rows.where(rows.notna(), None).itertuples(index=False, name=None)]
+
+
+def test_csv_with_the_day_in_its_name(backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tried, taken in, traced, corrected, restored and given back as lines of JSON in folders are."""
+    declare(monkeypatch, landed_as(NUMBERED, Csv(delimiter=";"), "tolls_{day}.csv"))
+    land_csv(
+        workshop,
+        FIRST,
+        [record(1), record(1), "broken", f'{record(2)};"a\nb"', f"{record(3)};"],
+        ";".join((*FIELDS, "note")),
+    )
+    land_csv(workshop, SECOND, [f"{record(4, SECOND)}", record(5, SECOND, axles=1)])
+    (workshop.settings.landing / "tolls" / "readme.csv").write_text("x")
+    first, second = (f"tolls/tolls_{day}.csv" for day in DAYS)
+
+    (tried,) = backfill.json("dataset", "check", "tolls", exit_code=1)["files"]
+    assert (tried["file"], tried["rows"], tried["quarantined"]) == (first, 5, 3)
+    for table in ("raw_tolls", "bronze_tolls", "report_tolls"):
+        workshop.build(table, DAYS if table != "report_tolls" else [date(2020, 5, 1)])
+    assert any("tolls/readme.csv is no file of the form tolls_{day}.csv" in said for said in workshop.messages)
+    assert read(workshop, "bronze_tolls", BRONZE) == [
+        ("G1", 2, 1, first, 5),
+        ("G1", 2, 1, first, 7),
+        ("G1", 2, 1, second, 2),
+    ]
+    rejected = read(workshop, "quarantine_tolls", ("source_file", "source_line", "unparsed_line"))
+    assert rejected == [(first, 2, record(1)), (first, 3, record(1)), (first, 4, "broken"), (second, 3, None)]
+    rescued = read(workshop, "raw_tolls", ("source_line", "rescued"))
+    assert (5, '{"note":"a\\nb"}') in rescued and (7, '{"note":null}') in rescued
+
+    traced = backfill("trace", f"G1/{FIRST}T08:00:02Z/2/1", "--table", "bronze_tolls").stdout
+    assert "a\\nb" in traced and f"{first}:5" in traced
+
+    land_csv(workshop, SECOND, [record(4, SECOND), record(5, SECOND, axles=3)])
+    done = workshop.builder.refresh(declared().step("raw_tolls"), [SECOND], run=RunInfo("refresh"))
+    assert done.rows == {SECOND: (1, 1)} and done.read_otherwise == 0
+    workshop.build("bronze_tolls", [SECOND])
+    assert read(workshop, "bronze_tolls", ("source_line", "axles"))[2:] == [(2, 2), (3, 3)]
+
+    before = read(workshop, "raw_tolls", RAW)
+    for file in (workshop.settings.lakehouse / "raw_tolls").rglob(f"day={FIRST}/*.parquet"):
+        file.unlink()
+    restored = backfill("raw", "restore", "raw_tolls", FIRST).stdout
+    assert first in restored
+    assert read(workshop, "raw_tolls", RAW) == before and [kind for *_, kind in before].count("received") == 8
+
+
+def test_a_format_of_ones_own(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class goes to Spark's workers with its code. A record of another length is quarantined with its text."""
+    widths = (("gate", 4), ("passed_at", 20), ("axles", 3), ("sent_at", 20), ("till", 2))
+    declare(monkeypatch, landed_as(NUMBERED, FixedWidth(widths)))
+    lines = ["".join(f"{passage(second).get(name, 'x'):<{width}}" for name, width in widths) for second in (1, 2)]
+    folder = workshop.settings.landing / "tolls" / f"day={FIRST}"
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("\n".join([*lines, "", "short"]))
+    for table in ("raw_tolls", "bronze_tolls"):
+        workshop.build(table, [FIRST])
+    file = f"tolls/day={FIRST}/a.txt"
+    assert read(workshop, "bronze_tolls", BRONZE) == [("G1", 2, 1, file, 1), ("G1", 2, 1, file, 2)]
+    assert read(workshop, "quarantine_tolls", ("source_line", "unparsed_line")) == [(4, "short")]
+    rescued = read(workshop, "raw_tolls", ("rescued",))
+    assert [text and json.loads(str(text)) for (text,) in rescued] == [{"till": "x"}, {"till": "x"}, None]
