@@ -119,6 +119,12 @@ class Contract:
                 hint=f"A field may have {', '.join(CHECKS)}. Whether a key is unique is checked by a gate.",
             )
 
+        if twice := [name for name, each in _own(cls).items() if each.landed and (each.personal or each.joined)]:
+            raise InvalidRequest(
+                f"The contract {cls.__name__} lands {', '.join(twice)} by two names.",
+                hint="Leave out landed: personal names the landed field, and a joined column is not landed.",
+            )
+
     @classmethod
     def fields(cls) -> dict[str, DeclaredField]:
         """The declared columns, those of base classes first; costs nothing."""

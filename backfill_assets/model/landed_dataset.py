@@ -358,7 +358,7 @@ class LandedDataset:
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
             personal_fields={each.personal: name for name, each in landed.items() if each.personal},
-            renamed_fields={names[name]: name for name, each in landed.items() if each.landed and not each.personal},
+            renamed_fields={each.landed: name for name, each in landed.items() if each.landed},
             rescued_fields=tuple(name for name, each in landed.items() if each.rescued),
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,

@@ -132,6 +132,14 @@ def test_a_field_has_another_name_in_raw_where_it_is_landed_as_a_column_of_ours(
     assert "renamed" not in visits(Visit).refinement().decides_rows()
 
 
+@pytest.mark.parametrize("more", [{"personal": "patient_id"}, {"joined": ("patient_token", "number")}])
+def test_a_field_is_landed_by_one_name(more: dict[str, Any]) -> None:
+    """A personal one has it already, and a joined column is not landed."""
+    field = Field(landed="day", **more)
+    with pytest.raises(InvalidRequest, match="TwiceLanded lands patient_token by two names"):
+        type("TwiceLanded", (Visit,), {"patient_token": field, "__annotations__": {"patient_token": T.StringType}})
+
+
 def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> None:
     """The step of raw keeps what is about deliveries; each table how far its days may lie from the past.
 

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import DayRule
+from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets.model.rules import TotalAgrees, VolumeWithin
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.landing.test_landing_files import damage
 from backfill_assets_tests.stories.conftest import TypeOn
-from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, passage
+from backfill_assets_tests.stories.toll_passages import (
+    FIRST,
+    NUMBERED,
+    SOURCE,
+    TOLLS,
+    WITHOUT_KEY,
+    NumberedPassage,
+    passage,
+)
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -115,6 +129,134 @@ def test_a_transform_that_gives_other_columns(backfill: Backfill, monkeypatch: p
     ]
     assert told[3] == "report_tolls, version v1: it uses 'bronze_toll', which is not among its Reads."
     assert "pasages" in told[4]
+
+
+@pytest.fixture
+def tolls(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Callable[..., LandedDataset]:
+    """Declares tolls with a fact and a report, and lands eight passages of one gate, four of them of lorries."""
+    land_passages(backfill, [passage(second, axles=2 + 3 * (second % 2)) for second in range(8)])
+
+    def tolls(**rules: tuple[DayRule, ...]) -> LandedDataset:
+        declared = replace(TOLLS)
+        declared.row("v1", "Passages.")(NumberedPassage)
+        declared.table("fact_tolls", rules=rules.get("fact", ()), totals=("axles",))(FactTolls)
+        report = rules.get("report", ())
+        declared.table("report_axles", rules=report, totals=("passages", "axles"))(ReportAxles)
+        return declared
+
+    return tolls
+
+
+class FactTolls(NumberedPassage):
+    """Each passage."""
+
+    occurrence: T.LongType = Field(key=True, description="Among identical ones.")
+    day: T.DateType = Field(description="The day.")
+
+
+class ReportAxles(Contract):
+    """The passages of each gate and day."""
+
+    gate: T.StringType = Field(key=True, description="Which gate.")
+    passages: T.LongType = Field(made_of="passed_at", description="Vehicles.")
+    axles: T.LongType = Field(description="Of all of them.")
+    day: T.DateType = Field(description="The day.")
+
+
+def all_of_them(passages: DataFrame) -> DataFrame:
+    return passages
+
+
+def cars(passages: DataFrame) -> DataFrame:
+    return passages.where("axles = 2")
+
+
+def by_gate(passages: DataFrame) -> DataFrame:
+    return passages.groupBy("day", "gate").agg(F.count("*").alias("passages"), F.sum("axles").alias("axles"))
+
+
+def cars_by_gate(passages: DataFrame) -> DataFrame:
+    return by_gate(cars(passages))
+
+
+def test_a_report_that_loses_half_of_the_rows_is_not_good(
+    backfill: Backfill, tolls: Callable[..., LandedDataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each version is tried on the rows that landed: what goes in and out of it, and what each rule says of that."""
+    agrees = TotalAgrees("passages", "fact_tolls", "rows")
+    declared = tolls(report=(agrees, VolumeWithin(1_000, made_of="fact_tolls")))
+    declared.version(FactTolls, "v1", "All.", declared.bronze)(all_of_them)
+    declared.version(ReportAxles, "v1", "Cars alone.", "fact_tolls")(cars_by_gate)
+    declare(monkeypatch, declared.dataset())
+    told = backfill.json("dataset", "check", "tolls", exit_code=1)
+    assert (told["problems"], told["files"][0]["quarantined"], told["files"][0]["good"]) == ([], 0, False)
+    ((table, held, observed),) = [(each["table"], each["held_back_by"], each["observed"]) for each in told["gates"]]
+    assert (table, held, observed) == ("report_axles", "total_agrees_passages", "passages adds up to 4")
+    flows = {each["table"]: (each["rows_in"], each["rows_out"], each["totals"]) for each in told["versions"]}
+    assert flows["fact_tolls"] == (8, 8, "axles 28 of 28")
+    assert flows["report_axles"] == (8, 1, "passages 4 of 8; axles 8 of 28")
+    assert flows["bronze_tolls"][:2] == (8, 8)
+    verdicts = {(each["table"], each["rule"]): each["verdict"] for each in told["rules"]}
+    assert verdicts["report_axles", "total_agrees_passages"] == "held back"
+    assert verdicts["report_axles", "volume_within"] == verdicts["bronze_tolls", "few_rejected"] == "holds"
+    assert "no rule compares axles 8 of 28" in backfill("dataset", "check", "tolls", exit_code=1).stdout
+
+    declared.version(ReportAxles, "v2", "All.", "fact_tolls")(by_gate)
+    declare(monkeypatch, declared.dataset())
+    told = backfill.json("dataset", "check", "tolls")
+    assert told["files"][0]["good"] and told["gates"] == [], "what is current is right"
+    tried = {
+        (each["version"], each["rule"]): each["verdict"] for each in told["rules"] if each["table"] == "report_axles"
+    }
+    assert (tried["v1", "total_agrees_passages"], tried["v2", "total_agrees_passages"]) == ("held back", "holds")
+
+
+def test_rows_that_are_lost_without_a_rule_are_told(
+    backfill: Backfill, tolls: Callable[..., LandedDataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fact that has a row for each is wrong; a report has fewer by design, so that it is a warning."""
+    declared = tolls()
+    declared.version(FactTolls, "v1", "Cars.", declared.bronze)(cars)
+    declared.version(ReportAxles, "v1", "By gate.", "fact_tolls")(by_gate)
+    declare(monkeypatch, declared.dataset())
+    told = backfill("dataset", "check", "tolls", exit_code=1).stdout
+    assert "fact_tolls, version v1 loses rows: 4 rows of 8 of bronze_tolls (axles 8 of 28), and no rule" in told
+    assert "report_axles, version v1" not in told.split("loses rows")[0]
+    declared = tolls()
+    declared.version(FactTolls, "v1", "All.", declared.bronze)(all_of_them)
+    declared.version(ReportAxles, "v1", "Cars.", "fact_tolls")(cars_by_gate)
+    declare(monkeypatch, declared.dataset())
+    told = backfill("dataset", "check", "tolls").stdout
+    assert "report_axles, version v1 may lose rows: 1 rows of 8 of fact_tolls (passages 4 of 8, axles 8 of 28)" in told
+
+
+def test_what_other_datasets_give_is_read_as_it_is_published(
+    backfill: Backfill, tolls: Callable[..., LandedDataset], monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    """Until then a version that reads it is not tried, and says so; nor is one that cannot be computed of the rows."""
+
+    def with_rates(passages: DataFrame, rates: DataFrame) -> DataFrame:
+        return passages.join(rates.where("currency = 'USD'").select("day", "rate"), "day")
+
+    def cast(passages: DataFrame) -> DataFrame:
+        return passages.withColumn("axles", F.col("gate").cast("bigint"))
+
+    declared = replace(tolls(), first_day=date(2016, 12, 24))
+    declared.row("v1", "Passages.")(NumberedPassage)
+    declared.table("fact_tolls")(FactTolls)
+    declared.version(FactTolls, "v1", "Cast.", declared.bronze)(cast)
+    declared.version(FactTolls, "v2", "Rates.", declared.bronze, "bronze_fx_rates")(with_rates)
+    declare(monkeypatch, declared.dataset())
+    told = backfill("dataset", "check", "tolls").stdout
+    assert "fact_tolls, version v2 was not tried on rows: it reads bronze_fx_rates, of which nothing is tried" in told
+    assert "fact_tolls, version v1 was not tried on rows: " in told and "CAST_INVALID_INPUT" in told
+    workshop = Workshop(backfill.home, lambda: spark)
+    rate = {"currency": "USD", "rate": "1.5", "rate_day": str(FIRST), "updated_at": f"{FIRST}T15:00:00Z"}
+    land(backfill.home / "landing", "fx_rates", str(FIRST), "a", [rate])
+    for table in ("raw_fx_rates", "bronze_fx_rates"):
+        workshop.build(table, [FIRST])
+    (tried,) = (each for each in backfill.json("dataset", "check", "tolls")["versions"] if each["version"] == "v2")
+    assert (tried["table"], tried["rows_in"], tried["rows_out"]) == ("fact_tolls", 8, 8)
 
 
 def _with_report(dataset: Dataset, transform: Any) -> Dataset:

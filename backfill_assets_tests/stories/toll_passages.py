@@ -75,6 +75,8 @@ _NUMBERED = _dataset(NumberedPassage, numbered=True)
 NUMBERED = _NUMBERED.dataset()
 SOURCE = _NUMBERED.source
 REFINEMENT = _NUMBERED.refinement()
+TOLLS = _NUMBERED
+"""To be declared with other tables: ``replace`` gives it without any."""
 
 
 def passage(second: int, day: date = FIRST, axles: int = 2) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,8 @@ from backfill_assets.report.answer import Answer, Fact, Grid, Line, Tone
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from backfill_assets.landing.declaration_trial import CheckedFile, Find, LogicSeen
+    from backfill_assets.landing.declaration_trial import CheckedFile, LogicSeen
+    from backfill_assets.landing.version_trial import Find, RuleTried, VersionTried
     from backfill_assets.model.dataset import Dataset
     from backfill_assets.rebuild.lake import Lake, Progress
 
@@ -92,13 +93,15 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
       backfill dataset check sea_temperatures
       backfill dataset check sales --history --json
 
-    Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
-    return other columns than their contract declares, ask for a clock or for randomness, or were edited since they
-    published days. Of a long file, the first 10,000 lines are read. Starts Spark, which takes most of the time. Writes
-    nothing, and needs no lakehouse.
+    Shows how many of its rows would be quarantined and why, and what each version of each table makes of the others:
+    rows and totals that go in and come out, what each rule says of them, and which would hold their day back. Also
+    which transforms return other columns than their contract declares, ask for a clock or for randomness, or were
+    edited since they published days. Of a long file, the first 10,000 lines are read. What other datasets give is read
+    as it is published. Starts Spark, which takes most of the time. Writes nothing, and needs no lakehouse.
 
-    The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed. With --history
-    it is 0: the answer is how often each threshold, declared or learned from the past, would have been broken.
+    The exit code is 1 if a row would be quarantined or is lost by a current version, if something is wrong, or if
+    nothing has landed. With --history it is 0: the answer is how often each threshold, declared or learned from the
+    past, would have been broken.
     """
     catalog = current_catalog()
     declared = catalog.dataset(name)
@@ -128,7 +131,8 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple
     Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse.
     """
     from backfill_assets.judge.measure import unmeasurable
-    from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows, schema_problems
+    from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows
+    from backfill_assets.landing.version_trial import schema_problems
 
     problems = [problem for table in declared.tables for problem in unmeasurable(table)]
     spark = lake.spark()
@@ -137,8 +141,8 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple
         progress(f"{step.name}: comparing its columns with the contract")
         problems += schema_problems(spark, step, step.version(), find)
     sources = [step.source for step in declared.steps if step.source is not None]
-    files = [check_file(spark, lake.landing, declared, each, find, progress) for each in ([] if problems else sources)]
-    return problems, files
+    tried = [] if problems else sources
+    return problems, [check_file(spark, lake.landing, declared, each, find, lake.storage, progress) for each in tried]
 
 
 def _trial_answer(
@@ -154,17 +158,50 @@ def _trial_answer(
         for rule in [each.outcome]
     ]
     columns = ("table", "day", "held back by", "observed", "expected", "what to do")
+    versions = [each for file in tried for each in file.versions]
     return Answer(
         parts=(
             Fact("problems", list(problems)),
             *([] if problems else [_sound(declared)]),
             *(Line(f"A change of it would not be seen: {each}.", Tone.WARN) for each in unread),
             *map(_sentence, tried),
+            *(line for each in versions for line in _lost(each)),
             Grid("files", ("file", "whole", "rows", "quarantined", "good"), files),
             Grid("reasons", ("file", "reason", "rows", "first line", "example"), reasons, drop=("file",)),
             Grid("gates", columns, gates, one_by_one=True),
+            Grid("versions", _OF_VERSION, [_tried_version(each) for each in versions if not each.not_tried]),
+            Grid("rules", _OF_RULE, [_tried_rule(of, each) for of in versions for each in of.rules], groups=_VERSION),
         )
     )
+
+
+_VERSION = ("table", "version")
+_OF_VERSION = (*_VERSION, "current", "rows in", "rows out", "totals")
+_OF_RULE = (*_VERSION, "rule", "verdict", "day", "observed", "expected")
+
+
+def _lost(version: VersionTried) -> Iterator[Line]:
+    """What of a version needs a person: rows that it loses, and why it was not tried."""
+    wrong = Tone.BAD if version.is_current else Tone.WARN
+    if version.loses:
+        yield Line(version.loses, wrong, do="If that is meant, let a rule say how many; TotalAgrees compares sums.")
+    if version.may_lose:
+        yield Line(version.may_lose, Tone.WARN, do="Add TotalAgrees to its rules.")
+    if version.not_tried:
+        tone = wrong if version.failed else Tone.WARN
+        yield Line(f"{version} was not tried on rows: {version.not_tried}.", tone)
+
+
+def _tried_version(of: VersionTried) -> Sequence[object]:
+    return of.table, of.version, of.is_current, of.rows_in, of.rows_out, "; ".join(map(str, of.totals))
+
+
+def _tried_rule(of: VersionTried, tried: RuleTried) -> Sequence[object]:
+    """As a person would see it on the day: a broken warning is shown, a broken error holds the day back."""
+    outcome = tried.outcome
+    verdict = "holds" if outcome.passed else "held back" if outcome.holds_back else "warning"
+    days = f" on {format_count(tried.broken, 'day')}" if tried.broken > 1 else ""
+    return tried.table, of.version, outcome.rule, f"{verdict}{days}", tried.day, outcome.observed, outcome.expected
 
 
 def _sound(declared: Dataset) -> Line:
