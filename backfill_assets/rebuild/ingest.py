@@ -16,6 +16,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState, Position, Pr
 from backfill_assets.lakehouse.rows import take_in
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing import landing_files
+from backfill_assets.landing.compressed import COMPRESSIONS
 from backfill_assets.landing.landing_files import files_in, land
 from backfill_assets.landing.zone import LandedFile, LandingZone, first_paths, no_file_of, raise_together
 from backfill_assets.model.catalog import Catalog
@@ -34,8 +35,8 @@ from backfill_assets.spark.worker_queries import made_meanwhile
 from backfill_assets.state.stream_positions import stream_topics
 from backfill_assets.text import format_count, format_range, format_ranges
 
-_EXPANSION = 40
-"""Rows in memory take about this many times the size of their gzipped lines."""
+_EXPANSION, _OF_PLAIN = 40, 5
+"""Rows in memory take about this many times the size of their compressed files, and of plain ones."""
 
 
 @dataclass
@@ -140,7 +141,8 @@ def from_landed_files(writer: RawWriter, files: Sequence[LandedFile]) -> RawChan
 def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timeline) -> tuple[()]:
     lake, name = writer.lake, writer.table.name
     days = sorted({file.arrival_day for file in files})
-    per_day = sum(file.size for file in files) * _EXPANSION // max(1, len(days))
+    size = sum(file.size * (_EXPANSION if file.path.endswith(COMPRESSIONS) else _OF_PLAIN) for file in files)
+    per_day = size // max(1, len(days))
     started, done = time.monotonic(), 0
     with made_meanwhile(partial(landing_files.prepare, writer.source, writer.table)):
         spark = lake.spark()

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.csv_files import Csv
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.landed_format import Format, SourceOfFiles
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.stream import live
+from backfill_assets.stream.lease import read_stream
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.conftest import TypeOn
@@ -126,3 +129,29 @@ def test_a_format_of_ones_own(workshop: Workshop, monkeypatch: pytest.MonkeyPatc
     assert read(workshop, "quarantine_tolls", ("source_line", "unparsed_line")) == [(4, "short")]
     rescued = read(workshop, "raw_tolls", ("rescued",))
     assert [text and json.loads(str(text)) for (text,) in rescued] == [{"till": "x"}, {"till": "x"}, None]
+
+
+@pytest.mark.parametrize("files", ["tolls_{day}.csv", ""], ids=["by name", "by folder"])
+def test_a_stream_takes_in_files_of_any_format(
+    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch, files: str
+) -> None:
+    """Wherever their day is said. Files of other names are left out, and positions are by day."""
+    monkeypatch.setattr(live, "stream_settings", lambda *_, **__: {})
+    declare(monkeypatch, landed_as(NUMBERED, Csv(delimiter=";"), files))
+    for day in DAYS:
+        file = land_csv(workshop, day, [record(1, day), "broken"])
+        if not files:
+            folder = file.parent / f"day={day}"
+            folder.mkdir()
+            file.rename(folder / file.name)
+    (workshop.settings.landing / "tolls" / "readme.csv").write_text("x")
+    stream = ("stream", "raw_tolls", "--from", "landing", "--available-now", "--json")
+    backfill(*stream)
+    assert len(read(workshop, "raw_tolls", ("source_line",))) == 4
+    status = read_stream(Storage(str(workshop.settings.lakehouse)), "raw_tolls")
+    assert status and {each.partition: (each.position, each.end) for each in status.positions} == {
+        str(day): (1, 1) for day in DAYS
+    }
+    assert "batch" not in {
+        json.loads(line)["event"] for line in backfill(*stream).stdout.splitlines() if line[0] == "{"
+    }
