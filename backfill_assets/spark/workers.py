@@ -99,7 +99,7 @@ def carried_by_value(declared: object) -> None:
 
     project = type(declared).__module__.partition(".")[0]
     if project != __name__.partition(".")[0]:
-        cloudpickle.register_pickle_by_value(sys.modules[project])
+        cloudpickle.register_pickle_by_value(sys.modules[project])  # type: ignore[no-untyped-call]
 
 
 # ------------------------------------------------------------------ rows that Spark takes from workers
