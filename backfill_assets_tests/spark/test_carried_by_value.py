@@ -33,6 +33,6 @@ def test_a_class_of_another_project_needs_no_project_there(tmp_path: Path, monke
     declared = importlib.import_module("a_strangers_project.formats").Signed()
     carried_by_value(declared)
     carried_by_value(Storage("of this package"))
-    pickled = cloudpickle.dumps(declared)
+    pickled = cloudpickle.dumps(declared)  # type: ignore[no-untyped-call]
     found = subprocess.run([sys.executable, "-c", READ], input=pickled, capture_output=True, check=False)
     assert found.stdout.decode().strip() == "signed x", found.stderr.decode()
