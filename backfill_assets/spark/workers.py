@@ -24,8 +24,6 @@ from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.spark.session import is_lost_server
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from pyspark.sql import DataFrame, SparkSession
 
 Task = TypeVar("Task")
@@ -101,8 +99,7 @@ def carried_by_value(declared: object) -> None:
 
     project = type(declared).__module__.partition(".")[0]
     if project != __name__.partition(".")[0]:
-        register = cast("Callable[[ModuleType], None]", cloudpickle.register_pickle_by_value)
-        register(sys.modules[project])
+        cloudpickle.register_pickle_by_value(sys.modules[project])  # type: ignore[no-untyped-call]
 
 
 # ------------------------------------------------------------------ rows that Spark takes from workers

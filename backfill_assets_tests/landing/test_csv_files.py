@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
@@ -102,6 +102,7 @@ v\rw,1,2
         (Csv(), b"a,b\n\xef\xbb\xbf3,4", [(2, {"a": "\ufeff3", "b": "4"})]),
         (Csv(), b'"a","x\ny"\n1,2', [(3, {"a": "1", "b": None, "x\ny": "2"})]),
         (Csv(), b"a\n1\n\n2,3\n", [(2, {"a": "1", "b": None}), (4, "2,3")]),
+        (Csv(), b'a,b\n"x",', [(2, {"a": "x", "b": None})]),
         (Csv(), b"a,b", []),
         (Csv(), b"\n \n", []),
         (Csv(columns=FIELDS), b"", []),
@@ -121,6 +122,7 @@ content = st.lists(row | broken, max_size=12)
 ways = st.sampled_from(["\n", "\r\n"])
 
 
+@example([["a", "x\ny", "b"]], "\n", 1, False, False)
 @given(content, ways, st.integers(1, 40), st.booleans(), st.booleans())
 def test_what_python_writes_is_read_again(
     tmp_path_factory: pytest.TempPathFactory,

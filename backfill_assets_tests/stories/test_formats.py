@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 
 from backfill_assets.lakehouse.storage import Storage
@@ -65,8 +66,9 @@ def record(second: int, day: date = FIRST, axles: int = 2) -> str:
 
 
 def read(workshop: Workshop, table: str, names: Iterable[str]) -> list[tuple[object, ...]]:
-    rows = workshop.read(table).sort_values(["source_file", "source_line"])[list(names)].astype(object)
-    return [tuple(row) for row in rows.where(rows.notna(), None).itertuples(index=False, name=None)]
+    rows = workshop.read(table).sort_values(["source_file", "source_line"])
+    columns = ([None if pd.isna(value) else value for value in rows[name].tolist()] for name in names)
+    return list(zip(*columns, strict=True))
 
 
 def test_csv_with_the_day_in_its_name(backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
