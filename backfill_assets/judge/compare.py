@@ -83,7 +83,7 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
     pairs = _joined(before, after, _key(table))
     differ = {f"differs {name}": ~_equal(pairs, [name]) for name in names}
     changed = pairs.filter(_on_both_sides(pairs), ~_equal(pairs, names)).mutate(**differ)
-    order = [ibis.asc(changed[f"after {name}"], nulls_first=True) for name in (DAY, *table.key)]
+    order = [ibis.asc(changed[f"after {name}"], nulls_first=True) for name in _key(table)]
     if table.totals:
         order.insert(0, ibis.desc(_change(*(_amount(table, changed, side, table.totals[0]) for side in SIDES))))
     return python_rows(changed.order_by(order).limit(most).to_pyarrow())

@@ -427,6 +427,15 @@ def test_a_change_of_more_digits_than_there_are_is_the_largest() -> None:
         assert [row["after id"] for row in changed_rows(HEAVY_TABLE, *sides, 10)] == [2, 1]
 
 
+def test_rows_of_a_table_with_one_row_a_day_are_shown() -> None:
+    """The day is its key, and comes once."""
+    table = replace(HEAVY_TABLE, key=(DAY,))
+    before, after = [_row(id=1, hashes=Decimal(1))], [_row(id=1, hashes=Decimal(2))]
+    with _sides(table, before, after) as sides:
+        (row,) = changed_rows(table, *sides, 10)
+    assert (row["before hashes"], row["after hashes"]) == (Decimal(1), Decimal(2))
+
+
 def test_the_columns_that_differ_beside_one_are_named() -> None:
     """In any order of rows. Where rows come or go every other column differs; values can change places in a column."""
     rows = [{**row, DAY: ONE[DAY], "big": number} for number, row in enumerate(_made(3, 30))]

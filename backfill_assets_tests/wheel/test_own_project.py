@@ -156,6 +156,7 @@ def test_a_company_keeps_its_assets_checks_jobs_and_its_resource_spark(fresh: Pa
     own = '[tool.dagster]\nmodule_name = "company.definitions"\n'
     (tmp_path / "pyproject.toml").write_text(own)
     project = Project(tmp_path, fresh)
+    project(str(UV), "pip", "uninstall", "--quiet", "shop")  # the project of the test before, in the same environment
     assert "Extended: pyproject.toml" in project("backfill", "init", ".", "shop")
     assert (tmp_path / "pyproject.toml").read_text().startswith(own)
     project("backfill", "doctor")
