@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.landing.compressed import COMPRESSIONS, content_of, first_problem
 from backfill_assets.landing.csv_lines import Dialect, Encoding, Lines, in_columns, others_of, records_in
 from backfill_assets.landing.line_reader import lines_of
@@ -52,9 +52,9 @@ class Csv:
             raise InvalidRequest("Two columns of the CSV have one name.", hint="Name each of its columns once.")
 
     def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:
-        if problem := first_problem(path):
-            return problem
-        header = self._header(path)
+        return first_problem(path) or self._problem_of(self._header(path), fields)
+
+    def _problem_of(self, header: Sequence[str] | None, fields: Sequence[str]) -> str | None:
         if header is None or self.columns:
             return None
         twice = [name for at, name in enumerate(header) if name in header[:at]]
@@ -68,6 +68,8 @@ class Csv:
         header = self._header(path)
         if header is None:
             return
+        if problem := self._problem_of(header, fields):
+            raise SourceUnreadable(f"{path}: {problem}.")
         behind = not self.columns
         for lines in self._lines(path):
             some = Lines(*(each[1:] for each in lines)) if behind else lines
