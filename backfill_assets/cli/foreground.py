@@ -141,8 +141,9 @@ def _abandon_calls(frame: FrameType | None) -> None:
     for each in _frames(frame):
         if each.f_code.co_name == "send_command" and each.f_code.co_filename.endswith(_CONNECTIONS):
             connection = each.f_locals["self"]
-            os.close(connection.socket.detach())
-            connection.socket = None
+            if connection.socket is not None:
+                os.close(connection.socket.detach())
+                connection.socket = None
 
 
 def _is_collecting(frame: FrameType | None) -> bool:
