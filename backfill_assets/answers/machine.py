@@ -222,7 +222,7 @@ def landed_files(root: Path, source: Source) -> MachineFinding:
         found = f"{first_paths(astray)}: {no_file_of(source)}, and not read"
         return MachineFinding("warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
-        hint = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
+        hint = f"Land its files as {zone.example(source)}. For data of the examples: backfill sample --help"
         return MachineFinding("warn", f"nothing in {root / source.name}", hint)
     return MachineFinding(
         "ok",

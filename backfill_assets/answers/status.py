@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.answers.held_back import find_held, held_parts
-from backfill_assets.answers.left_out import left_out_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
@@ -254,8 +253,15 @@ def status_answer(found: FoundStatus) -> Answer:
     return Answer(parts=parts, sections=tuple(sections))
 
 
+def _left_out(found: Sequence[LeftOut]) -> Grid:
+    """A row for each dataset or table that is declared wrong, with why and what to do."""
+    rows = [(each.what, " ".join(each.error.message.split()), each.error.hint or "") for each in found]
+    return Grid("left_out", ("left out", "why", "what to do"), rows, title="Declared wrong", one_by_one=True)
+
+
 def _before(found: FoundStatus) -> Iterator[Part]:
-    yield from left_out_parts(found.left_out)
+    if found.left_out:
+        yield _left_out(found.left_out)
     if found.place is not None:
         yield Fact("timeline", shown_name(found.place.timeline.name))
         yield Fact("as of entry", found.place.timeline.base.sequence)

@@ -156,12 +156,12 @@ def landed_keys(source: Source, raw: DataFrame, tombs: DataFrame) -> DataFrame:
 
     Beside it the event that deletes it, whichever came first. Of ``raw`` no other columns are read. Lazy.
     """
-    landed = raw.select(*dict.fromkeys(("day", *source.key_columns)))
+    landed = raw.select("day", *source.key_columns)
     schema = T.StructType([*landed.schema, _TOMBSTONES[_KEY]])
     keyed = by_query(landed, _with_key(source, columns_of_rows(landed.schema)), schema)
     of_day = tombs[_DAY].isNull() | (tombs[_DAY] == keyed["day"])
     found = keyed.join(F.broadcast(tombs), (keyed[_KEY] == tombs[_KEY]) & of_day)
-    key = (found[name].alias(_of_key(name)) for name in landed.columns if name != "day")
+    key = (found[name].alias(_of_key(name)) for name in source.key_columns)
     return found.select("day", *key, _BY_FILE, _BY_LINE)
 
 
@@ -187,7 +187,7 @@ def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
 
 
 def _is_of(source: Source, raw: DataFrame, keys: DataFrame) -> Column:
-    same = (raw[name].eqNullSafe(keys[_of_key(name)]) for name in source.key_columns if name != "day")
+    same = (raw[name].eqNullSafe(keys[_of_key(name)]) for name in source.key_columns)
     return reduce(and_, same, raw["day"] == keys["day"])
 
 

@@ -32,7 +32,6 @@ PLACE = pa.schema([("source_file", pa.string()), ("source_line", pa.int64()), ("
 """Where a record was."""
 TODAY = "day of reading"
 """The column of lines that may have arrived on a day which is not known."""
-_DAY = "day"
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
 _FIELDS = "fields"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
@@ -100,8 +99,7 @@ def raw_rows(records: ir.Table, source: Source) -> ir.Table:
     read_texts = dict.fromkeys([*source.parsed_columns, source.event_day_field])
     typed = landed.mutate({_typed(name): parsed(landed[name], source.type_of(name)) for name in read_texts})
     placed = _placed(typed, source)
-    # A field that is called as the day of the row is the day that it was put on.
-    hashed = raw_content_hash_of_read(source, placed, lambda name: placed[name if name == _DAY else _typed(name)])
+    hashed = raw_content_hash_of_read(source, placed, lambda name: placed[_typed(name)])
     return placed.mutate(content_hash=hashed).select(*raw_columns(source))
 
 
@@ -246,9 +244,7 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
     """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
     name = source.event_day_field
-    # A field that is called as the day of the row is no text any more.
-    text = cast("ir.StringValue", raw[name].cast("string"))
-    typed = raw.mutate({_typed(name): parsed(text, source.type_of(name))})
+    typed = raw.mutate({_typed(name): parsed(raw[name], source.type_of(name))})
     return _placed(typed, source).select(*raw.columns)
 
 

@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.rows import rows_of_main_files, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.contract import NUMBERS, declared_types
+from backfill_assets.model.contract import BINARY, NUMBERS, declared_types
 from backfill_assets.model.declaration import (
     PUBLISHED_DAYS,
     DayFacts,
@@ -372,4 +372,8 @@ def _of_input(table: Table, origin: Table, rows: ir.Table, name: str) -> ir.Scal
     if len(made_of) != 1 or of != origin.name or column not in types or origin.layer == "raw":
         return None
     adds_up = types[column].startswith(NUMBERS) and (column == name or column not in origin.key)
-    return exact_sum(rows[column]) if adds_up else rows[column].count()
+    if not adds_up:
+        return rows[column].count()
+    digits = origin.contract.fields()[column].digits
+    # What doubles add up to is not known better than their digits are.
+    return None if types[column] in BINARY and digits is None else exact_sum(rows[column], digits=digits)

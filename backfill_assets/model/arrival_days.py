@@ -14,6 +14,9 @@ from backfill_assets.errors import InvalidRequest
 _DAY = re.compile(r"\{day(?::([^{}]+))?\}")
 _IN_A_NAME = re.compile(r"(?<![0-9])[0-9]{4}-?[0-9]{2}-?[0-9]{2}(?![0-9])")
 _OF_FOLDER = "day="
+_OF_PATTERNS = frozenset("{}[]?\\/")
+"""A file system would take them for something else than themselves, or for a folder."""
+_ANY_DAY = date(2017, 3, 14)
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,12 @@ class FileNames:
     pattern: str
 
     def __post_init__(self) -> None:
-        if len(_DAY.findall(self.pattern)) != 1 or "/" in self.pattern or set("{}") & set(_DAY.sub("", self.pattern)):
+        once = len(_DAY.findall(self.pattern)) == 1
+        if not once or _OF_PATTERNS & set(_DAY.sub("", self.pattern)) or not _says_a_day(_form(self.pattern)):
             raise InvalidRequest(
                 f"Names of landed files cannot be declared as {self.pattern!r}.",
-                hint='Name the day once, and no folder: files="sales_{day}.csv", or files="{day:%Y%m%d}-*.jsonl.gz".',
+                hint='Name the whole day once, no folder, and of patterns only "*": files="sales_{day}.csv", or '
+                'files="{day:%Y%m%d}-*.jsonl.gz".',
             )
 
     def day_of(self, name: str) -> date | None:
@@ -38,12 +43,7 @@ class FileNames:
         if found is None:
             return None
         form = _form(self.pattern)
-        if not form:
-            return day_or_none(found["day"])
-        try:
-            return datetime.strptime(found["day"], form).replace(tzinfo=UTC).date()
-        except ValueError:
-            return None
+        return _read(found["day"], form) if form else day_or_none(found["day"])
 
     @property
     def glob(self) -> str:
@@ -85,6 +85,18 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _text(part: str) -> str:
     return ".*".join(map(re.escape, part.split("*")))
+
+
+def _read(text: str, form: str) -> date | None:
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=UTC).date()
+    except ValueError:
+        return None
+
+
+def _says_a_day(form: str) -> bool:
+    """Whether a day that is written in ``form`` can be read again: one without its year cannot."""
+    return not form or ("/" not in form and _read(_ANY_DAY.strftime(form), form) == _ANY_DAY)
 
 
 def _form(pattern: str) -> str:

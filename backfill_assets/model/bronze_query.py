@@ -12,11 +12,10 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, cast
 
 from backfill_assets.model.checks import asked_of
-from backfill_assets.model.contract import declared_types
+from backfill_assets.model.contract import BINARY, declared_types
 from backfill_assets.model.declaration import OCCURRENCE, Source, a_type, item_of
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.landed_values import (
-    BINARY,
     canonical,
     content_hash_of_read,
     hashed,

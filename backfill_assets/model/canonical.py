@@ -13,12 +13,12 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from backfill_assets.model.contract import BINARY
 from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, item_of, landed_pattern
 from backfill_assets.model.landed_lists import AROUND, ITEM_OF_JAVA, OPEN_END, SKELETONS
 
 _BETWEEN = "\u001f"
 """Separates fields; no typed value has it."""
-_BINARY = ("double", "float")
 _BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000Z")
 
 
@@ -34,7 +34,7 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
     if item := item_of(spark_type):
         return _parsed_list(text, item, allowed)
     value = text.try_cast(spark_type)
-    if spark_type in _BINARY:
+    if spark_type in BINARY:
         allowed &= (F.abs(value) != float("inf")) | text.contains(ENDLESS)
         value = (value + F.lit(0.0)).cast(spark_type)
     return F.when(allowed, value)
@@ -73,7 +73,7 @@ def canonical(value: Column, spark_type: str) -> Column:
         return F.concat(
             F.lit("["), F.array_join(F.transform(value, lambda each: _item_text(each, item)), ","), F.lit("]")
         )
-    if spark_type in _BINARY:
+    if spark_type in BINARY:
         return F.when(value.isNotNull(), F.xxhash64(value).cast("string"))
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
 

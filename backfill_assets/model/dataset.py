@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import NUMBERS, SIGNIFICANT_DIGITS, declared_types
+from backfill_assets.model.contract import BINARY, NUMBERS, SIGNIFICANT_DIGITS, declared_types
 from backfill_assets.model.declaration import (
     OCCURRENCE,
     OWN,
@@ -35,8 +35,7 @@ ADDED_BY_INGESTION = (
 )
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
-_BINARY = ("float", "double")
-_NO_NAMES = (*_BINARY, "array", "struct", "map")
+_NO_NAMES = (*BINARY, "array", "struct", "map")
 """Types whose values nothing is known by: those in base 2 differ where they look alike, others have parts."""
 
 Streamed = bool | Literal["always"]
@@ -360,7 +359,7 @@ def _texts_among_totals(table: Table) -> Iterator[Mistake]:
         where = f"{table.name}, totals"
         if name in types and not types[name].startswith(NUMBERS):
             yield Mistake(where, f"{name!r} is a {types[name]}: only numbers add up.", "Leave it out.")
-        elif types.get(name) in _BINARY and table.contract.fields()[name].digits is None:
+        elif types.get(name) in BINARY and table.contract.fields()[name].digits is None:
             what = f"{name!r} is a {types[name]}: its sum is another one in another order of rows."
             yield Mistake(where, what, "Declare it with digits=, or as a decimal, or leave it out.")
 
@@ -372,7 +371,7 @@ def _digits(table: Table) -> Iterator[Mistake]:
         where, digits = f"{table.name}, digits of {name!r}", each.digits
         if digits is None:
             continue
-        if types[name] not in _BINARY:
+        if types[name] not in BINARY:
             yield Mistake(where, f"it is a {types[name]}, which is exact.", "Leave digits out.")
         elif not 0 <= digits < SIGNIFICANT_DIGITS:
             yield Mistake(where, f"{digits} are behind the point.", f"Say 0 to {SIGNIFICANT_DIGITS - 1}.")

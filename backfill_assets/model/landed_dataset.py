@@ -72,9 +72,13 @@ class TableTransform:
     clustered: bool = False
 
     def decides_rows(self) -> Mapping[str, object]:
-        """What the rows depend on: checks of a column only hold a day back, and ``clustered`` is about files."""
+        """What rows depend on, and what they count as: checks only hold a day back, ``clustered`` is about files."""
         reads = [(each.table, each.first, each.last, each.partial) for each in self.reads]
-        columns = declared_types(self.contract)
+        digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
+        columns = {
+            name: f"{kind} in {digits[name]} digits" if name in digits else kind
+            for name, kind in declared_types(self.contract).items()
+        }
         return {"table": self.table, "reads": reads, "cadence": self.cadence, "columns": columns, "by": self.function}
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

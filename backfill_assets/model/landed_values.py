@@ -14,6 +14,7 @@ from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from backfill_assets.model.contract import BINARY
 from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, item_of, landed_pattern
 from backfill_assets.model.landed_lists import is_list, list_text, texts_of
 from backfill_assets.model.of_duckdb import of_duckdb
@@ -30,8 +31,6 @@ _LINE_END = r"(\r\n|[\r\n])?"
 """A pattern of Java's that ends in ``$`` allows one behind the text, and a cast of Spark's cuts it off."""
 _ANY_LINE_END = r"(\r\n|[\r\n\x{85}\x{2028}\x{2029}])?"
 """All that ``$`` allows in Java."""
-BINARY = ("double", "float")
-"""Numbers in base 2, which are written in the shortest digits that are read as them."""
 _IBIS_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "int64",
@@ -221,8 +220,7 @@ def _escaped(text: ir.StringValue) -> ir.StringValue:
 
 
 def _landed(rows: ir.Table, name: str) -> ir.StringValue:
-    """A landed field is text, but for one that is called as the day of the row."""
-    return cast("ir.StringValue", rows[name].cast("string"))
+    return cast("ir.StringValue", rows[name])
 
 
 # ------------------------------------------------------------------ content hashes

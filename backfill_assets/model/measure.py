@@ -30,7 +30,7 @@ from backfill_assets.model.canonical import (
     raw_content_hash,
 )
 from backfill_assets.model.checks import asked_of
-from backfill_assets.model.contract import Contract, declared_types, is_list, is_nested, once, spark_types
+from backfill_assets.model.contract import BINARY, Contract, declared_types, is_list, is_nested, once, spark_types
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table, landed_pattern
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.doubles import decimal_of, in_units, units_of
@@ -100,7 +100,7 @@ def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, st
     for name, declared in contract.fields().items():
         if not declared.nullable:
             yield name, "", rows[name].isnull()
-            if types[name] in landed_values.BINARY:
+            if types[name] in BINARY:
                 yield name, NOT_A_NUMBER, rows[name].isnan().fill_null(False)
         for kind, asked in asked_of(declared):
             yield name, kind.wrong(asked), ~kind.of(rows, name, asked).fill_null(True)

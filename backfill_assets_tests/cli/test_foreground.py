@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from py4j import java_gateway
+from py4j.clientserver import ClientServerConnection
 
 from backfill_assets.cli.foreground import interrupt, silence_py4j
 
@@ -54,8 +55,15 @@ def test_ctrl_c_is_not_lost_while_an_object_of_pyspark_is_collected() -> None:
         time.sleep(10)
 
 
-def test_ctrl_c_in_a_call_to_the_jvm_comes_through_what_pyspark_asks_meanwhile(spark: SparkSession) -> None:
-    """PySpark forgets the place of a call as it leaves it: by a call of its own, while other threads have theirs."""
+def test_ctrl_c_in_a_call_to_the_jvm_comes_through_what_pyspark_asks_meanwhile(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark forgets the place of a call as it leaves it: by a call of its own, while other threads have theirs.
+
+    What py4j would shut down for it is now and then the connection of that call, so it is to shut down none.
+    """
+    shut_down: list[object] = []
+    monkeypatch.setattr(ClientServerConnection, "shutdown_socket", lambda *ports: shut_down.append(ports))
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: spark.range(1).count(), range(8)))
         for seconds in (0.2, 0.3, 0.4):
@@ -63,6 +71,7 @@ def test_ctrl_c_in_a_call_to_the_jvm_comes_through_what_pyspark_asks_meanwhile(s
             with pytest.raises(KeyboardInterrupt):
                 spark.sql("SELECT java_method('java.lang.Thread', 'sleep', CAST(1000 AS BIGINT))").collect()
             assert list(threads.map(lambda _: spark.range(3).count(), range(8))) == [3] * 8
+    assert shut_down == []
 
 
 def test_py4j_still_collects_by_a_function_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

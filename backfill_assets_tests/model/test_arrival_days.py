@@ -32,9 +32,16 @@ def test_a_name_says_its_day(pattern: str, name: str, day: date | None) -> None:
     assert arrival_day(f"sales/{name}", pattern) == (day or arrival_day(f"sales/{name}"))
 
 
-@pytest.mark.parametrize("pattern", ["", "sales.csv", "{day}_{day}.csv", "{day}/a.csv", "{tag}_{day}.csv", "{day.csv"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("", "sales.csv", "{day}_{day}.csv", "{day}/a.csv", "{tag}_{day}.csv", "{day.csv"),
+        *("sales[1]_{day}.csv", "sales?_{day}.csv", "sales\\_{day}.csv"),
+        *("{day:%d.%m}.csv", "{day:%Y-%m}.csv", "{day:%Y/%m/%d}.csv", "{day:%Q}.csv", "{day:day}.csv"),
+    ],
+)
 def test_a_pattern_that_names_no_day_is_refused(pattern: str) -> None:
-    """When it is declared, with one that is right."""
+    """When it is declared, with one that is right. A file system would look for other names than those with a ``?``."""
     with pytest.raises(InvalidRequest, match="cannot be declared as") as refused:
         FileNames(pattern)
     assert "{day}" in str(refused.value.hint)

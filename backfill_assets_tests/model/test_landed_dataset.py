@@ -355,6 +355,28 @@ def count(frame: DataFrame) -> DataFrame:
     return frame.groupBy("day", "shop").agg(F.count("*").alias("lines"), F.max("shop").alias("unwanted"))
 
 
+def test_digits_decide_what_a_row_counts_as() -> None:
+    """Other digits are an edit of the logic: published days have other checksums."""
+
+    class Weighed(Contract):
+        kilos: float = Field(digits=2)
+        day: date = Field(key=True)
+
+    class Finer(Weighed):
+        kilos: float = Field(digits=3)
+
+    class Plain(Contract):
+        kilos: float = Field()
+        day: date = Field(key=True)
+
+    decided = [
+        TableTransform("report", each, count, (Reads("fact"),)).decides_rows() for each in (Weighed, Finer, Plain)
+    ]
+    assert [each["columns"]["kilos"] for each in decided] == [  # type: ignore[index]
+        *("double in 2 digits", "double in 3 digits", "double"),
+    ]
+
+
 def test_columns_come_in_the_order_of_the_contract_and_each_day_in_one_file(spark: SparkSession) -> None:
     """The function may give them in any order and among other columns."""
     transform = TableTransform("report_lines", ReportLines, count, (Reads("fact"),))

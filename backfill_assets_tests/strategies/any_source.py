@@ -138,10 +138,10 @@ class Weighing(Contract):
 
 
 class Shift(Contract):
-    """A key that may be absent, as versions have it that were declared when that was allowed; the day is landed."""
+    """A key that may be absent, as versions have it that were declared when that was allowed."""
 
     place: T.StringType = Field(key=True, nullable=True)
-    day: T.DateType = Field(event_day=True)
+    worked: T.DateType = Field(event_day=True)
     round: T.LongType = Field(version=True, nullable=True)
 
 
@@ -241,7 +241,7 @@ CASES: Mapping[str, tuple[Refinement, Texts]] = {
     ),
     "an absent key": (
         dataset(Shift).refinement(),
-        {"place": ["a", "b", "", None], "day": ["2017-03-01"], "round": ["1", "2", "x", None]},
+        {"place": ["a", "b", "", None], "worked": ["2017-03-01"], "round": ["1", "2", "x", None]},
     ),
 }
 
@@ -300,7 +300,7 @@ def raw_of(refinement: Refinement, texts: Texts, seed: int, count: int = 250) ->
 def _hash_of_then(row: Mapping[str, Any], source: Source) -> int:
     if row["unparsed_line"] is not None:
         return chained([row["unparsed_line"]])
-    texts = {name: str(row["day"]) if name == "day" else row[name] for name in source.columns}
+    texts = {name: row[name] for name in source.columns}
     known = [each.source for each in ContentHash(source, "text").by_fields_known()]
     made = [(source, False), *((each, as_before) for each in known for as_before in (False, True))]
     then, as_before = made[row["source_line"] % len(made)]

@@ -53,12 +53,12 @@ class ProcessFamily:
 
     def _look_at(self, process: Path) -> None:
         try:
-            name, _, rest = (process / "stat").read_text().rpartition(")")
-            fields = rest.split()
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) != self.session:
                 return
             self.cpu[int(process.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
-            is_jvm = name.endswith("(java")
+            # What the JVM is about to start has its memory until then, and the name of one of its threads.
+            is_jvm = (process / "exe").readlink().name == "java"
             self.jvm |= is_jvm
             status = (process / "status").read_text()
         except (OSError, IndexError):

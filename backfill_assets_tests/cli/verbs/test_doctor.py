@@ -25,7 +25,7 @@ from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
 GIB = 1024**3
-HINT = "Land its files there, in a folder for each day. For data of the examples: backfill sample --help"
+HINT = "Land its files as sales/YYYY-MM-DD/NAME.jsonl.gz. For data of the examples: backfill sample --help"
 
 
 @pytest.fixture
