@@ -1,6 +1,6 @@
 """Reads the full add and remove actions of a Delta table, which delta-rs's own listing does not give (statistics).
 
-Covers what delta-rs and Spark write for our tables: JSON commits, and single or multi part checkpoints whose
+Covers what delta-rs and Spark write: JSON commits, and checkpoints of one part, of several, and of version 2, whose
 statistics are JSON text. See https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -31,7 +31,7 @@ _ADD_COLUMNS = [
 ]
 _REMOVE_COLUMNS = ["remove.path", "remove.deletionTimestamp"]
 _TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
-_PROTOCOL_COLUMNS = ["protocol"]
+_ALWAYS_COLUMNS = ["protocol", "sidecar"]
 _CATALOG_MANAGED = "catalog-managed"
 """What delta-rs says of such a table, without its name."""
 _MOST_NAMED_COMMITS = 400
@@ -41,6 +41,7 @@ _LOOKED_FOR_AT_ONCE = 20
 Actions = list[dict[str, Any]]
 """What a commit or a checkpoint says, in its order."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
+_CHECKPOINT_2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f]{8}-[0-9a-f-]{27}\.(?:json|parquet)$")
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -116,7 +117,7 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     Raises :class:`VersionGone` where the log has a gap: half a history would be taken for the truth.
     """
     active: dict[str, AddedFile] = {}
-    for actions in _actions_up_to(storage, table, version, _ADD_COLUMNS):
+    for actions in actions_up_to(storage, table, version, _ADD_COLUMNS):
         apply_actions(active, {}, actions)
     return LogState(version, active)
 
@@ -127,7 +128,7 @@ def read_log_and_transactions(
     """:func:`read_log` and :func:`read_transactions`, in one pass; from the checkpoint ``base``, if one is known."""
     active: dict[str, AddedFile] = {}
     transactions: dict[str, int] = {}
-    for actions in _actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base):
+    for actions in actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base):
         apply_actions(active, {}, actions)
         transactions |= _transactions_in(actions)
     return LogState(version, active), transactions
@@ -148,25 +149,27 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
     Raises like :func:`read_log`.
     """
     removed: dict[str, RemovedFile] = {}
-    for actions in _actions_up_to(storage, table, version, _REMOVE_COLUMNS):
+    for actions in actions_up_to(storage, table, version, _REMOVE_COLUMNS):
         apply_actions({}, removed, actions)
     return removed
 
 
-def _actions_up_to(
-    storage: Storage, table: str, version: int, columns: list[str], base: int | None = None
+def actions_up_to(
+    storage: Storage, table: str, version: int, columns: Sequence[str], base: int | None = None
 ) -> list[Actions]:
     """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all.
 
     Raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` where the log is not the whole truth.
     """
-    found = _files_read(storage, table, version, [*columns, *_PROTOCOL_COLUMNS], base)
+    found = _files_read(storage, table, version, [*columns, *_ALWAYS_COLUMNS], base)
     require_own_log(table, found)
     return found
 
 
 def _files_read(storage: Storage, table: str, version: int, columns: list[str], base: int | None) -> list[Actions]:
     def kept(part: str) -> Actions:
+        if part.endswith(".json"):
+            return require_actions(storage, part)
         try:
             rows = storage.read_parquet(part, columns)
         except pa.ArrowException as error:
@@ -174,8 +177,13 @@ def _files_read(storage: Storage, table: str, version: int, columns: list[str], 
             raise LakehouseUnusable(what, hint="Put the file back from a backup.") from error
         return [{kind: each} for kind in rows.column_names for each in rows.column(kind).drop_null().to_pylist()]
 
+    def whole(part: str) -> Actions:
+        found = kept(part)
+        beside = [f"{table}/_delta_log/_sidecars/{each['sidecar']['path']}" for each in found if "sidecar" in each]
+        return [*found, *(each for sidecar in beside for each in kept(sidecar))]
+
     def read(parts: list[str], commits: list[str]) -> list[Actions]:
-        return [*map(kept, parts), *(require_actions(storage, name) for name in commits)]
+        return [*map(whole, parts), *(require_actions(storage, name) for name in commits)]
 
     hinted = _files_from(table, hinted_checkpoint(storage, table) if base is None else base, version)
     if hinted is not None:
@@ -253,7 +261,7 @@ def read_transactions(storage: Storage, table: str, version: int) -> dict[str, i
     delta-rs looks each of them up by itself, which is milliseconds a piece. Raises like :func:`read_log`.
     """
     versions: dict[str, int] = {}
-    for actions in _actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
+    for actions in actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
         versions |= _transactions_in(actions)
     return versions
 
@@ -276,8 +284,8 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
 def newest_version(storage: Storage, table: str) -> int | None:
     """The newest version of ``table`` by the names in its log, without loading which files it has; None without one."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
-    versions = [int(match[1]) for name in names if (match := _COMMIT.search(name) or _CHECKPOINT.search(name))]
-    return max(versions, default=None)
+    commits = [int(match[1]) for name in names if (match := _COMMIT.search(name))]
+    return max([*commits, *checkpoints(names)], default=None)
 
 
 def oldest_version(storage: Storage, table: str) -> int | None:
@@ -300,7 +308,7 @@ def open_table(storage: Storage, table: str, version: int | None = None) -> Delt
     except DeltaError as error:
         newest = newest_version(storage, table) if _CATALOG_MANAGED in str(error) else None
         if newest is not None:
-            _actions_up_to(storage, table, newest, [])
+            actions_up_to(storage, table, newest, [])
         raise
 
 
@@ -328,10 +336,14 @@ def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[st
 def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
     """The parts of each complete checkpoint among the ``names`` of a log, by version."""
     parts_of: dict[tuple[int, int], list[str]] = {}
+    found: dict[int, tuple[str, ...]] = {}
     for name in names:
         if match := _CHECKPOINT.search(name):
             parts_of.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
-    return {number: tuple(parts) for (number, count), parts in sorted(parts_of.items()) if len(parts) == count}
+        elif match := _CHECKPOINT_2.search(name):
+            found[int(match[1])] = (name,)
+    found |= {number: tuple(parts) for (number, count), parts in parts_of.items() if len(parts) == count}
+    return dict(sorted(found.items()))
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:

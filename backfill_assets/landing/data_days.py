@@ -39,7 +39,7 @@ def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, 
     found: dict[str, DataDays] = {}
     for chain in chains(datasets):
         begins, steps = chain[0].first_day, [step for dataset in chain for step in dataset.steps]
-        days = {step.name: _days_of(step, zone, published) for step in steps if step.source}
+        days = {step.name: _days_of(step, zone, published) for step in steps if step.is_origin}
         own = [day for name in leading(steps) for day in days[name]]
         end = end_of((day for of_table in days.values() for day in of_table), begins, today)
         known = DataDays(beginning_of(own, begins, today), end)
@@ -70,8 +70,8 @@ def leading(steps: Sequence[Step]) -> set[str]:
             reads = (read for version in step.versions for read in version.reads if read.first == 0)
             own_days = {read.table for read in reads}
             reached |= {other.name for other in steps if not own_days.isdisjoint(other.table_names)}
-    raw = {step.name for step in steps if step.source}
-    return raw & reached or raw
+    origins = {step.name for step in steps if step.is_origin}
+    return origins & reached or origins
 
 
 def _days_of(step: Step, zone: LandingZone, published: Mapping[str, set[date]]) -> set[date]:
@@ -80,7 +80,7 @@ def _days_of(step: Step, zone: LandingZone, published: Mapping[str, set[date]]) 
 
 
 def _raw_tables(dataset: Dataset) -> list[str]:
-    return [step.name for step in dataset.steps if step.source]
+    return [step.name for step in dataset.steps if step.is_origin]
 
 
 def _published_days(storage: Storage, tables: Sequence[str]) -> Mapping[str, set[date]]:

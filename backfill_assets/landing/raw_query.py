@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial, reduce
-from hashlib import sha256
+from functools import reduce
 from operator import add, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +14,7 @@ import pyarrow as pa
 
 from backfill_assets.landing.line_reader import readable
 from backfill_assets.landing.odd_lines import as_plain_object
-from backfill_assets.landing.token_key import read_token_key
+from backfill_assets.landing.token_key import tokens_by
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract
 from backfill_assets.model.landed_values import on_its_clock, parsed, raw_content_hash_of_read
@@ -279,29 +277,13 @@ def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> i
 
 def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
     """Make known to DuckDB how tokens are made with the key in ``key_file``; without it none can be made."""
-    keyed = hmac.new(read_token_key(key_file), digestmod=sha256)
-    known = lru_cache(_KNOWN_TOKENS)(partial(_token, keyed))
-    _register(connection, _HMAC, "VARCHAR", lambda values: _tokens(known, values))
+    tokens = tokens_by(key_file, _KNOWN_TOKENS)
+    _register(connection, _HMAC, "VARCHAR", lambda values: tokens(values.combine_chunks()))
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
     """The token of a text value as 64 hexadecimal digits; null for null and for no text at all."""
     return cast("ir.StringValue", of_duckdb(_HMAC, "string", value))
-
-
-def _tokens(known: Callable[[str], str | None], values: pa.ChunkedArray) -> pa.Array:
-    """Each value is looked at once, however often it is there."""
-    encoded = values.combine_chunks().dictionary_encode()
-    tokens = pa.array(map(known, encoded.dictionary.to_pylist()), pa.string())
-    return tokens.take(encoded.indices)
-
-
-def _token(keyed: hmac.HMAC, value: str) -> str | None:
-    if not value:
-        return None
-    found = keyed.copy()
-    found.update(value.encode())
-    return found.hexdigest()
 
 
 # ------------------------------------------------------------------ functions of DuckDB

@@ -10,8 +10,12 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
+
+import pyarrow as pa
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
@@ -102,6 +106,28 @@ def token_of(value: str, key_file: Path) -> str:
         raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
     key = read_token_key(key_file)
     return hmac.new(key, value.encode(), hashlib.sha256).hexdigest()
+
+
+def tokens_by(key_file: Path, remembered: int = 0) -> Callable[[pa.Array], pa.Array]:
+    """Makes tokens of texts: null for null and for no text at all. Each value is looked at once, however often it is
+    there; of as many as are ``remembered`` also in later arrays. Without the key in ``key_file`` none can be made.
+    """
+    token: Callable[[str | None], str | None] = partial(_token, hmac.new(read_token_key(key_file), digestmod=sha256))
+    known = lru_cache(remembered)(token) if remembered else token
+
+    def tokens(values: pa.Array) -> pa.Array:
+        encoded = values.dictionary_encode()
+        return pa.array(map(known, encoded.dictionary.to_pylist()), pa.string()).take(encoded.indices)
+
+    return tokens
+
+
+def _token(keyed: hmac.HMAC, value: str | None) -> str | None:
+    if not value:
+        return None
+    found = keyed.copy()
+    found.update(value.encode())
+    return found.hexdigest()
 
 
 def _make(key_file: Path) -> bool:

@@ -282,7 +282,7 @@ class _Judge:
     def _lineage(self, step: Step, table: Table, columns: Collection[str]) -> Iterator[Mistake]:
         where = f"{table.name}, made_of"
         current = next((version for version in step.versions if version.name == step.current), None)
-        if current is None:
+        if current is None or step.is_origin:
             return
         read = [reads.table for reads in current.reads]
         if all(name in self.places for name in read):

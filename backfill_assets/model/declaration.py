@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from backfill_assets.model.contract import Contract
+    from backfill_assets.model.external_table import ExternalTable
     from backfill_assets.model.refinement import Refinement
 
-Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
+Layer = Literal["external", "raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
 Severity = Literal["error", "warning"]
 Follows = Literal["", "rows", "groups"]
@@ -270,7 +271,8 @@ class Version:
 
     The mapping it is given also has :data:`PUBLISHED_DAYS` if one of its reads is partial.
     The rows it returns are clustered: all rows of a day lie in one partition, so that a day is written as one file.
-    How raw becomes bronze is declared instead, as a :class:`~backfill_assets.model.refinement.Refinement`.
+    How raw becomes bronze is declared instead, as a :class:`~backfill_assets.model.refinement.Refinement`, and where a
+    table of others lies as an :class:`~backfill_assets.model.external_table.ExternalTable`.
     """
 
     name: str
@@ -375,13 +377,15 @@ class Source:
 class Step:
     """Tables that are built and published together, by one of several versions of the logic.
 
-    A step with a ``source`` appends what arrived on a day (raw); every other step replaces whole days.
+    A step with a ``source`` appends what arrived on a day (raw); every other step replaces whole days. One that is
+    ``external`` stands for a table that others write: its days are looked at, never built.
     """
 
     tables: tuple[Table, ...]
     versions: tuple[Version, ...] = ()
     current: str = ""
     source: Source | None = None
+    external: ExternalTable | None = None
     cadence: Cadence = Cadence.DAILY
     lateness: Lateness | None = None
     """Of a step with a source; None takes rows in however late they land."""
@@ -397,6 +401,11 @@ class Step:
     @property
     def table_names(self) -> tuple[str, ...]:
         return tuple(table.name for table in self.tables)
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether its rows come from outside the lakehouse: landed, or in a table of others."""
+        return self.source is not None or self.external is not None
 
     @property
     def reads(self) -> tuple[Reads, ...]:

@@ -155,7 +155,7 @@ class Presence:
     def obtainable(self, step: Step, days: Collection[date]) -> set[date]:
         """Those of ``days`` that are there, or whose inputs are."""
         absent = [day for day in days if not self.has(step, day)]
-        held_back = absent if step.source else missing_inputs(step, step.version(), absent, self._days)
+        held_back = absent if step.is_origin else missing_inputs(step, step.version(), absent, self._days)
         return set(days).difference(held_back)
 
 

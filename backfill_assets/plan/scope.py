@@ -149,6 +149,8 @@ class _Reasoning:
             return {}
         if step.source:
             return {day: self.waiting(step, day) for day in days}
+        if step.external:
+            return dict.fromkeys(days)
         worst = {day: worst_status(step, day, self.statuses) for day in days}
         again = reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
         otherwise = Why.ASKED_FOR if self.asked.force else None

@@ -128,6 +128,8 @@ def _plan_step(
     Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force. Days of
     ``again`` are computed from days that the run itself builds before: fresh as things stand, and built again then.
     """
+    if step.external:
+        return planned_step(step, dict.fromkeys((*own, *along)))
     files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
     otherwise = {
         **dict.fromkeys(again, Why.INPUT_REBUILT),

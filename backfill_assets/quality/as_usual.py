@@ -80,9 +80,9 @@ def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
 
     A total that has to agree with another table is compared there.
     """
-    per = "rows" if step.source else f"{FROM}{step.version().reads[0].table}.rows"
+    per = "rows" if step.is_origin else f"{FROM}{step.version().reads[0].table}.rows"
     kind: Counts = "events" if table.layer == "quarantine" else "groups" if table.layer == "report" else ""
-    volume = Figure("rows") if step.source else Figure("rows", per, kind)
+    volume = Figure("rows") if step.is_origin else Figure("rows", per, kind)
     elsewhere = {name for rule in table.rules if rule.tables for name in rule.needs.get(OWN, ())}
     totals = [Figure(name, per) for name in (f"total_{each}" for each in table.totals) if name not in elsewhere]
     counted = [Figure(name, per, "events") for rule in table.rules for name in rule.steady]

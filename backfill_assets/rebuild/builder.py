@@ -6,8 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.external.observe import observe_read_by
 from backfill_assets.lakehouse.kept_logic import SameRows
+from backfill_assets.lakehouse.records import content_in
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
@@ -19,7 +22,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.main_build import MainBuild
-from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.restore import RestoreBuild, Restored
@@ -28,6 +31,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
 from backfill_assets.state.status import published_version
+from backfill_assets.text import format_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +87,10 @@ class Builder:
         wanted = sorted(set(days))
         self.lake.require_ended(step, wanted)
         self.lake.publisher.recover(touched_tables(step))
+        observe_read_by(self.lake.publisher, [step], self.lake.catalog.datasets)
         with explain_lost_server(f"{step.name} was built"):
+            if step.external is not None:
+                return self._as_observed(step, wanted)
             if step.source is not None:
                 self._refuse_version(step, version)
                 return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
@@ -92,6 +99,17 @@ class Builder:
                 self._refuse_new_days(step, wanted, wanted if version == AS_PUBLISHED else later, switches)
             asked = StepRequest(step_with_current(step, switches), wanted, version or "", frozenset(later), force)
             return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
+
+    def _as_observed(self, step: Step, days: Sequence[date]) -> BuildResult:
+        """The days of a table of others, as it was looked at just now. Raises :class:`InvalidRequest` for others."""
+        states = self.lake.states(step)
+        keys = [TableDay(step.name, day) for day in days]
+        if absent := [key.day for key in keys if content_in(states, key) is None]:
+            raise InvalidRequest(
+                f"{step.name} has nothing on {format_ranges(absent)}.",
+                hint=f"Its days are those that others have written: backfill status {step.name} lists them.",
+            )
+        return BuildResult(tuple(BuiltDay.from_log(states[key], {}, {}, reused=True) for key in keys))
 
     def prove_same_rows(
         self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent

@@ -44,6 +44,11 @@ class Overlay:
         """None for a day that is main's."""
         return self.days.get(table, {}).get(day)
 
+    def laid(self, table: str, days: Iterable[date]) -> dict[date, DayRecord]:
+        """Those of ``days`` that are not main's."""
+        own = self.days.get(table, {})
+        return {day: own[day] for day in days if day in own}
+
     def over(self, pin: Pin) -> Pin:
         """``pin`` with the fingerprints and contents of these days in place of main's."""
         inputs = {table: self._read(read) for table, read in pin.inputs.items()}

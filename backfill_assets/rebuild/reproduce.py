@@ -262,7 +262,10 @@ class _Again:
         timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}
         spark = self.lake.spark()
         for part in decide.chunks(sorted(content), 0):
-            chunk = Chunk(self.lake.catalog, step, version, part, wanted, pin, judged=False, overlay=overlay)
+            key = self.lake.token_key_file
+            chunk = Chunk(
+                self.lake.catalog, step, version, part, wanted, pin, judged=False, overlay=overlay, token_key_file=key
+            )
             with waiting(self.progress, f"{step.name}: Spark computes {part[0]} to {part[-1]}"):
                 staged = stage_chunk(spark, self.lake.storage, chunk, timelines)
             self.take(days, {TableDay(day.table, day.day): day.content for day in staged})

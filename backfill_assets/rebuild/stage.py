@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.external.rows import external_rows, versions_to_read
 from backfill_assets.judge.by_pandera import with_reports
 from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
 from backfill_assets.judge.measure import fingerprint, measure_files, prepare
@@ -86,6 +87,8 @@ class Chunk:
     judged: bool = True
     """False to measure only, when what the gates would look at is not the present state."""
     overlay: Overlay = NOTHING_LAID
+    token_key_file: str = ""
+    """Where the key of tokens is, which personal columns of tables of others get as they are read."""
 
     def upstream(self, day: date) -> dict[str, DayContent]:
         """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
@@ -248,7 +251,11 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
 
 def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
     """The rows of ``days`` of an input; of raw those that its source has not taken back."""
-    table = chunk.catalog.table(name)
+    table, external = chunk.catalog.table(name), chunk.catalog.step(name).external
+    if external:
+        read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")})
+        versions = versions_to_read(storage, external, read, chunk.overlay.laid(name, days))
+        return external_rows(spark, storage, external, versions, chunk.token_key_file)
     schema = struct_type(table.contract)
 
     def rows(of: Sequence[date]) -> DataFrame:

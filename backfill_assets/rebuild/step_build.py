@@ -11,6 +11,7 @@ from functools import partial
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.external.files import bytes_there
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
@@ -262,7 +263,16 @@ class StepBuild:
         """``days`` by the version that each of them was decided for."""
         parts = decide.by_version({day: found.versions[day] for day in days})
         return [
-            Chunk(self.lake.catalog, self.step, version, part, found.wanted, found.pin, overlay=found.overlay)
+            Chunk(
+                self.lake.catalog,
+                self.step,
+                version,
+                part,
+                found.wanted,
+                found.pin,
+                overlay=found.overlay,
+                token_key_file=self.lake.token_key_file,
+            )
             for version, part in parts
         ]
 
@@ -287,7 +297,9 @@ class StepBuild:
     def bytes_of_day(self, chunk: Chunk) -> int:
         total = 0
         for table, read in decide.read_days(chunk.step, chunk.version, chunk.days).items():
-            if (at := chunk.pin.inputs[table].version) is not None:
+            if self.lake.catalog.step(table).external:
+                total += bytes_there(chunk.pin.states, table, read)
+            elif (at := chunk.pin.inputs[table].version) is not None:
                 by_day = read_log(self.lake.storage, table, at).of_days(read)
                 total += sum(file.size for files in by_day.values() for file in files)
         return total * _EXPANSION // len(chunk.days)

@@ -429,7 +429,7 @@ def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: St
         version = seen.version(table, day) or step.version()
         from_raw = {read.table for read in version.reads} & sources
         return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
-    if status is DayStatus.MISSING and step.source is None:
+    if status is DayStatus.MISSING and not step.is_origin:
         return None if missing_inputs(step, step.version(), [day], seen.published) else StaleReason.MISSING
     return None
 

@@ -159,7 +159,7 @@ _UNDOES = (
 
 def example_target(catalog: Catalog) -> str:
     """The daily table with the most versions of its logic."""
-    built = (step for step in catalog.steps if step.source is None)
+    built = (step for step in catalog.steps if not step.is_origin)
     return max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions))).name
 
 

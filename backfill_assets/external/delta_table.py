@@ -1,0 +1,219 @@
+"""A Delta table of others, by its own log: its files at a version, and those that came and went with other rows.
+
+Spark reads its rows, so it may have all that Spark can read: deletion vectors, mapped columns, widened types, clusters.
+See https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from backfill_assets.days import DayRange, day_or_none
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.external.files import ExternalFile
+from backfill_assets.lakehouse.delta_log import Actions, VersionGone, actions_back, actions_up_to, newest_version
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.external_table import ExternalTable
+
+_COLUMNS = (
+    *(f"add.{name}" for name in ("path", "partitionValues", "size", "stats", "deletionVector")),
+    *(f"metaData.{name}" for name in ("id", "schemaString", "partitionColumns")),
+)
+_PHYSICAL = "delta.columnMapping.physicalName"
+_DAYS_ARE = ("date", "timestamp", "timestamp_ntz", "string")
+_STATISTICS_END = timedelta(milliseconds=1)
+"""The greatest moment of a file is cut to milliseconds."""
+_ANY_ZONE = timedelta(days=1)
+"""Engines write the moment of a partition in zones of their own."""
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """One version of a table of others: ``id`` is another one for a table that was made anew at the same place."""
+
+    id: str
+    version: int
+    files: tuple[ExternalFile, ...]
+    types: Mapping[str, str]
+    """The type of each column, as Delta's JSON has it; ``struct`` and the like by that word alone."""
+
+
+@dataclass(frozen=True)
+class DeltaTableOfOthers:
+    """The log of a table, which is only read."""
+
+    external: ExternalTable
+
+    @cached_property
+    def storage(self) -> Storage:
+        return Storage(self.external.location.rstrip("/").rpartition("/")[0] or "/")
+
+    @cached_property
+    def folder(self) -> str:
+        return self.external.location.rstrip("/").rpartition("/")[2]
+
+    @property
+    def spark_uri(self) -> str:
+        """What Spark is given to open it."""
+        return self.storage.spark_uri(self.folder)
+
+    def newest(self) -> int:
+        """The newest version, by the names in its log. Raises :class:`LakehouseUnusable` where there is none."""
+        version = newest_version(self.storage, self.folder)
+        if version is None:
+            raise LakehouseUnusable(
+                f"{self.external.name}: there is no Delta table at {self.external.location}.",
+                hint="Correct the location of the ExternalTable, or look whether its storage is mounted.",
+            )
+        return version
+
+    def id_at(self, version: int) -> str:
+        """The id that the table was made with; another one where it was made anew at the same place."""
+        found = ""
+        for actions in actions_up_to(self.storage, self.folder, version, ["metaData.id"]):
+            for action in actions:
+                found = (action.get("metaData") or {}).get("id") or found
+        return found
+
+    def at(self, version: int) -> TableVersion:
+        """What the table was at ``version``; raises :class:`VersionGone` where its log does not reach that far back."""
+        return self._replay(version).state()
+
+    def since(self, version: int, newest: int) -> tuple[TableVersion, list[ExternalFile] | None]:
+        """The ``newest`` version, and the files that came or went with other rows after ``version``.
+
+        None of these where it is not known: a commit was cleaned up since, or the table was made anew.
+        """
+        try:
+            replay = self._replay(version)
+            commits = dict(actions_back(self.storage, self.folder, newest, newest - version))
+            if len(commits) < newest - version:
+                return self.at(newest), None
+        except VersionGone:
+            return self.at(newest), None
+        before, touched = replay.id, list[ExternalFile]()
+        for number in sorted(commits):
+            touched += replay.apply(commits[number])
+        return replay.state(newest), touched if replay.id == before else None
+
+    def committed_on(self, version: int) -> date | None:
+        """The day of a commit, in UTC; None where it was cleaned up."""
+        for _, actions in actions_back(self.storage, self.folder, version, 1):
+            for action in actions:
+                if at := (action.get("commitInfo") or {}).get("timestamp"):
+                    return datetime.fromtimestamp(int(at) / 1000, UTC).date()
+        return None
+
+    def _replay(self, version: int) -> _Replay:
+        replay = _Replay(self.external, version)
+        for actions in actions_up_to(self.storage, self.folder, version, _COLUMNS):
+            replay.apply(actions)
+        return replay
+
+
+@dataclass
+class _Replay:
+    """A log that is read action by action."""
+
+    external: ExternalTable
+    version: int
+    id: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    partitioned_by: tuple[str, ...] = ()
+    active: dict[str, ExternalFile] = field(default_factory=dict)
+
+    def apply(self, actions: Actions) -> list[ExternalFile]:
+        """Apply one commit, or one part of a checkpoint; gives the files that came or went with other rows."""
+        touched: list[ExternalFile] = []
+        for action in actions:
+            if meta := action.get("metaData"):
+                self.id, self.schema = meta["id"], json.loads(meta["schemaString"])
+                self.partitioned_by = tuple(meta.get("partitionColumns") or ())
+        for remove in (action["remove"] for action in actions if action.get("remove")):
+            gone = self.active.pop(remove["path"], None)
+            if gone is not None and remove.get("dataChange", True):
+                touched.append(gone)
+        for add in (action["add"] for action in actions if action.get("add")):
+            file = self._file(add)
+            self.active[add["path"]] = file
+            if add.get("dataChange", True):
+                touched.append(file)
+        return touched
+
+    def state(self, version: int | None = None) -> TableVersion:
+        types = {each["name"]: _type(each["type"]) for each in self.schema["fields"]}
+        at = self.version if version is None else version
+        return TableVersion(self.id, at, tuple(self.active.values()), types)
+
+    @property
+    def _day(self) -> Mapping[str, Any]:
+        """The field of the schema that says the day of a row."""
+        wanted = self.external.day.lower()
+        found = next((each for each in self.schema["fields"] if each["name"].lower() == wanted), None)
+        if found is None or found["type"] not in _DAYS_ARE:
+            is_there = f"{self.external.day!r} is a {_type(found['type'])} there" if found else "it is not there"
+            raise InvalidRequest(
+                f"{self.external.name}: the column {self.external.day!r} cannot say the day of a row: {is_there}.",
+                hint=f"Name a date, a moment, or text that begins with one: {', '.join(_names(self.schema))}.",
+            )
+        return dict(found)
+
+    def _file(self, add: Mapping[str, Any]) -> ExternalFile:
+        vector = add.get("deletionVector") or {}
+        identity = f"{add['path']} {vector['storageType']}{vector['pathOrInlineDv']}" if vector else add["path"]
+        if vector.get("offset"):
+            identity += f"@{vector['offset']}"
+        stats = json.loads(add.get("stats") or "{}")
+        rows = int(stats.get("numRecords") or 0)
+        touches, without = self._touches(dict(add.get("partitionValues") or {}), stats)
+        return ExternalFile(
+            identity, max(rows - int(vector.get("cardinality") or 0), 0), int(add["size"]), touches, without
+        )
+
+    def _touches(self, partition: Mapping[str, str | None], stats: Mapping[str, Any]) -> tuple[DayRange | None, bool]:
+        """The days of a file, and whether it has none."""
+        day = self._day
+        name, kind = (day.get("metadata") or {}).get(_PHYSICAL, day["name"]), day["type"]
+        if day["name"] in self.partitioned_by:
+            value = partition.get(name)
+            beyond = _ANY_ZONE if kind == "timestamp" else timedelta()
+            return (None, True) if not value else (self._between(value, value, kind, beyond), False)
+        nulls, rows = (stats.get("nullCount") or {}).get(name), stats.get("numRecords")
+        if rows is not None and nulls == rows:
+            return None, True
+        least, greatest = ((stats.get(end) or {}).get(name) for end in ("minValues", "maxValues"))
+        if least is None or greatest is None:
+            return None, False
+        return self._between(least, greatest, kind), False
+
+    def _between(self, least: str, greatest: str, kind: str, beyond: timedelta = timedelta()) -> DayRange | None:
+        first = day_in(least, kind, self.external.event_zone, -beyond)
+        last = day_in(greatest, kind, self.external.event_zone, beyond or _STATISTICS_END)
+        return DayRange(first, last) if first and last and first <= last else None
+
+
+def day_in(text: str, kind: str, zone: str, moved: timedelta = timedelta()) -> date | None:
+    """The day that a value of a log says: of a moment the one in ``zone``, ``moved`` by as much; None for none."""
+    if kind in ("date", "string"):
+        return day_or_none(str(text)[:10])
+    try:
+        at = datetime.fromisoformat(str(text))
+        if kind == "timestamp":
+            at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(ZoneInfo(zone))
+        return (at + moved).date()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _type(kind: Any) -> str:
+    return str(kind["type"]) if isinstance(kind, dict) else str(kind)
+
+
+def _names(schema: Mapping[str, Any]) -> Iterable[str]:
+    return (each["name"] for each in schema["fields"])

@@ -1,0 +1,148 @@
+"""What the days of a table of others are made of: the files that touch each day, with their deletion vectors. Pure.
+
+No row is read. A file touches the days between the least and the greatest value of the day's column in its statistics,
+or just the day of its partition. Of a file without either, all days are taken to be touched: then a day may look as if
+it had moved that has not, and never the other way round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayContent, DayState, content_in
+from backfill_assets.model.external_table import OBSERVED
+
+FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
+"""The metrics of such a day: how many files touch it, how long they are together, which ones they are, and the version
+of the table that was looked at when that was so first.
+"""
+_IDENTITY_DIGITS = 15
+"""Hexadecimal ones: what every reader of JSON takes for a whole number."""
+_NOTHING_READ = fingerprints.inputs({})
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFile:
+    """A file of one version of a table: ``identity`` changes with its rows, also by a deletion vector."""
+
+    identity: str
+    rows: int
+    bytes: int
+    touches: DayRange | None
+    """None: its days are not known."""
+    without_days: bool = False
+    """None of its rows has a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayMadeOf:
+    """The files that touch a day, together. ``rows`` are at most those of the day."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    identity: int = 0
+
+    def content(self, version: int) -> DayContent:
+        """As the publication log keeps it, of the ``version`` that was looked at."""
+        return DayContent(
+            rows=self.rows,
+            checksum=str(self.identity),
+            code_version=OBSERVED,
+            inputs=_NOTHING_READ,
+            metrics=self._metrics(version),
+        )
+
+    def renewed(self, known: DayContent, version: int) -> DayContent:
+        """``known``, whose rows are in other files now."""
+        return replace(known, metrics={**known.metrics, **self._metrics(version)})
+
+    def is_what(self, known: DayContent | None) -> bool:
+        """Whether the day was made of just this when it was looked at before."""
+        return known is not None and known.metrics.get(IDENTITY) == self.identity
+
+    def _metrics(self, version: int) -> Mapping[str, int]:
+        return {FILES: self.files, BYTES: self.bytes, IDENTITY: self.identity, VERSION: version}
+
+
+NO_FILES = DayMadeOf()
+
+
+def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
+    """By day, from the first to the last of ``possible`` days that a file is known to touch; all of them without one.
+
+    A day between them that no file touches is there, and has no rows.
+    """
+    known = [each.touches for each in files if each.touches is not None and not each.without_days]
+    first = min((each.first for each in known if each.last >= possible.first), default=possible.first)
+    last = max((each.last for each in known if each.first <= possible.last), default=possible.last)
+    days = DayRange(max(first, possible.first), min(last, possible.last)) if first <= last else possible
+    of_day: dict[int, list[ExternalFile]] = {}
+    for file in (each for each in files if not each.without_days):
+        span = file.touches or days
+        for ordinal in range(max(span.first, days.first).toordinal(), min(span.last, days.last).toordinal() + 1):
+            of_day.setdefault(ordinal, []).append(file)
+    return {day: _together(of_day.get(day.toordinal(), ())) for day in days}
+
+
+def _together(files: Collection[ExternalFile]) -> DayMadeOf:
+    if not files:
+        return NO_FILES
+    names = "\n".join(sorted(each.identity for each in files))
+    identity = int(hashlib.sha256(names.encode()).hexdigest()[:_IDENTITY_DIGITS], 16)
+    return DayMadeOf(len(files), sum(each.rows for each in files), sum(each.bytes for each in files), identity)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a look found of days that are made of other files than before."""
+
+    changed: Mapping[date, DayContent]
+    """Their rows may be other ones: what is made of them is stale."""
+    renewed: Mapping[date, DayContent]
+    """Their rows lie in other files: nothing becomes stale."""
+
+
+def moved_days(
+    known: Mapping[date, DayContent],
+    now: Mapping[date, DayMadeOf],
+    version: int,
+    touched: Iterable[ExternalFile] | None,
+) -> Moved:
+    """The days that are not as they are ``known``, of which ``now`` has what they are made of in ``version``.
+
+    ``touched`` are the files that came and went with other rows since then, None if that is not known: then each day
+    that is made of other files counts as changed. A day that is known and has no file any more has no rows.
+    """
+    everywhere, spans = touched is None, list[DayRange]()
+    for file in touched or ():
+        if file.touches is None:
+            everywhere = everywhere or not file.without_days
+        else:
+            spans.append(file.touches)
+    changed, renewed = dict[date, DayContent](), dict[date, DayContent]()
+    for day in sorted({*known, *now}):
+        made, before = now.get(day, NO_FILES), known.get(day)
+        if made.is_what(before):
+            continue
+        if before is None or everywhere or any(day in span for span in spans):
+            changed[day] = made.content(version)
+        else:
+            renewed[day] = made.renewed(before, version)
+    return Moved(changed, renewed)
+
+
+def bytes_there(states: Mapping[TableDay, DayState], table: str, days: Iterable[date]) -> int:
+    """Of the files that touch ``days`` of a table of others, as it was looked at."""
+    contents = (content_in(states, TableDay(table, day)) for day in days)
+    return sum(int(each.metrics.get(BYTES) or 0) for each in contents if each)
+
+
+def possible_days(first: date, newest_commit: date, ahead: int = 1) -> DayRange:
+    """From the first day of a dataset until the day after the newest commit: what lies beyond is no day of a row."""
+    return DayRange(first, max(first, newest_commit + timedelta(days=ahead)))

@@ -1,0 +1,150 @@
+"""The rows of a table of others at a pinned version, as Spark reads them, with tokens in place of personal values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from functools import partial, reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.days import contiguous
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.external.delta_table import DeltaTableOfOthers
+from backfill_assets.external.files import VERSION
+from backfill_assets.external.observe import require_observed
+from backfill_assets.lakehouse.records import DayRecord, InputRead
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.token_key import tokens_by
+from backfill_assets.model.checks import struct_type
+from backfill_assets.model.external_table import ExternalTable, on_days
+from backfill_assets.model.placement import IN_UTC
+from backfill_assets.state.view import View
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_A_DAY = timedelta(days=1)
+
+
+def external_rows(
+    spark: SparkSession,
+    storage: Storage,
+    external: ExternalTable,
+    days: Mapping[int, Collection[date]],
+    token_key_file: str,
+) -> DataFrame:
+    """The rows of ``days``, which are given by the version that each is read at, with the columns that are declared.
+
+    Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that is cleaned up.
+    """
+    schema = struct_type(on_days(external.contract))
+    there = DeltaTableOfOthers(external)
+    parts = [_rows_of(_at_version(spark, there, version), external, of, schema) for version, of in days.items() if of]
+    rows = reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], schema)
+    return _with_tokens(rows, external.personal, token_key_file) if external.personal else rows
+
+
+def versions_to_read(
+    storage: Storage, external: ExternalTable, read: InputRead, laid: Mapping[date, DayRecord]
+) -> dict[int, set[date]]:
+    """The version that each day of ``read`` is read at: that of main when it was pinned.
+
+    Of days that a place has ``laid`` over main it is the newest one, if the day still is what it was, and else the one
+    that the day was looked at in.
+    """
+    found: dict[int, set[date]] = {}
+    if through := read.days.keys() - laid.keys():
+        found[require_observed(storage, external, read.version).version] = set(through)
+    if not laid:
+        return found
+    newest = View.newest(storage)
+    now, at = newest.records([external.name])[external.name], newest.versions.get(external.name)
+    for day, record in laid.items():
+        is_still = day in now and now[day].logical == record.logical
+        version = require_observed(storage, external, at).version if is_still else _looked_at_in(external, record)
+        found.setdefault(version, set()).add(day)
+    return found
+
+
+def _looked_at_in(external: ExternalTable, record: DayRecord) -> int:
+    version = record.measured.metrics.get(VERSION)
+    if not isinstance(version, int):
+        raise LakehouseUnusable(f"{external.name} {record.day} was never looked at.")
+    return version
+
+
+def _rows_of(rows: DataFrame, external: ExternalTable, days: Collection[date], schema: T.StructType) -> DataFrame:
+    """The rows of ``days`` among ``rows`` of the table, as they are declared."""
+    (day,) = (each for each in rows.schema if each.name.lower() == external.day.lower())
+    column, types = F.col(f"`{day.name}`"), {each.name: each.dataType for each in schema}
+    chosen = rows.where(_may_be_of(column, day.dataType, days))
+    on_days = chosen.withColumn(_DAY, _day_of(column, day.dataType, external.event_zone))
+    there = {**external.columns, "day": _DAY}
+    return on_days.where(F.col(_DAY).isin([*days])).select(
+        *(F.col(f"`{there[name]}`").cast(types[name]).alias(name) for name in schema.names)
+    )
+
+
+_DAY = "the day of the row"
+"""No column has spaces and is called so."""
+
+
+def _at_version(spark: SparkSession, there: DeltaTableOfOthers, version: int) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        rows = spark.read.format("delta").option("versionAsOf", version).load(there.spark_uri)
+        rows.schema  # noqa: B018 - through Connect, what cannot be read is found out when it is asked for
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        raise LakehouseUnusable(
+            f"Version {version} of {there.external.name} cannot be read any more: {first}",
+            hint="Others have cleaned it up. Run on main again, which looks at the newest version; what was published "
+            "of it stays as it is, and cannot be computed again from just these rows.",
+        ) from error
+    return rows
+
+
+def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:
+    """The day of each row; null where there is none. Sessions are in UTC."""
+    if isinstance(kind, T.StringType):
+        return F.to_date(F.substring(column, 1, 10), "yyyy-MM-dd")
+    if isinstance(kind, T.TimestampType) and zone != IN_UTC:
+        return F.to_date(F.from_utc_timestamp(column, zone))
+    return F.to_date(column)
+
+
+def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Column:
+    """A condition on the column as it is, by which Delta leaves out files: all rows of ``days`` fulfil it."""
+
+    def between(first: date, last: date) -> Column:
+        if isinstance(kind, T.DateType):
+            return column.between(F.lit(first), F.lit(last))
+        if isinstance(kind, T.StringType):
+            return (column >= F.lit(str(first))) & (column < F.lit(str(last + _A_DAY)))
+        # As far as clocks are from UTC.
+        return (column >= F.lit(str(first - _A_DAY)).cast(kind)) & (column < F.lit(str(last + 2 * _A_DAY)).cast(kind))
+
+    return reduce(or_, (between(each.first, each.last) for each in contiguous(days)), F.lit(False))
+
+
+# ------------------------------------------------------------------ tokens of personal values
+
+
+def _with_tokens(rows: DataFrame, columns: Sequence[str], key_file: str) -> DataFrame:
+    """Tokens are made where rows are read, with the key that is a file there: it travels with no plan."""
+    return rows.mapInArrow(partial(_tokenised, columns=tuple(columns), key_file=key_file), rows.schema)
+
+
+def _tokenised(batches: Iterator[pa.RecordBatch], columns: Sequence[str], key_file: str) -> Iterator[pa.RecordBatch]:
+    tokens = tokens_by(Path(key_file))
+    for batch in batches:
+        made = {name: tokens(batch.column(name).cast(pa.string())) for name in columns}
+        arrays = [made.get(name, batch.column(name)) for name in batch.schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, batch.schema.names)

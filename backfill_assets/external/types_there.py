@@ -1,0 +1,55 @@
+"""Whether columns of a table of others can be read as they are declared: nothing is guessed, rounded or cut. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from backfill_assets.model.contract import declared_types
+from backfill_assets.model.declaration import a_type
+from backfill_assets.model.external_table import ExternalTable
+from backfill_assets.text import suggest_or_list
+
+_BY_DELTA: Mapping[str, str] = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+"""What Delta's JSON calls otherwise than Spark does."""
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+    "timestamp_ntz": ("timestamp",),
+}
+"""A moment without a zone is one in UTC."""
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def problems_of(external: ExternalTable, there: Mapping[str, str]) -> list[str]:
+    """What of the declared columns is not ``there``, or is of another type. Types are as Delta's JSON has them."""
+    return list(_problems(external, {name.lower(): kind for name, kind in there.items()}, there))
+
+
+def _problems(external: ExternalTable, by_lower: Mapping[str, str], there: Mapping[str, str]) -> Iterator[str]:
+    types = declared_types(external.contract)
+    for name, column in external.columns.items():
+        if column.lower() not in by_lower:
+            if name != "day":
+                yield f"there is no column {column!r}; {suggest_or_list(column, there, 'Columns')}".rstrip(".")
+            continue
+        kind = _by_spark(by_lower[column.lower()])
+        if name != "day" and not is_readable_as(kind, types[name]):
+            yield f"{column!r} is {a_type(kind)}, and is declared as {a_type(types[name])}"
+
+
+def _by_spark(kind: str) -> str:
+    return _BY_DELTA.get(kind, kind)
+
+
+def is_readable_as(kind: str, declared: str) -> bool:
+    """Whether each value of a column of type ``kind`` is one of the ``declared`` type. Of nested ones Spark judges."""
+    if kind == declared or declared in _WIDER.get(kind, ()):
+        return True
+    has, wants = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(declared)
+    if has and wants:
+        (digits, behind), (most, most_behind) = map(int, has.groups()), map(int, wants.groups())
+        return most_behind >= behind and most - most_behind >= digits - behind
+    return declared.partition("<")[0] == kind and "<" in declared

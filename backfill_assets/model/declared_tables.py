@@ -1,0 +1,208 @@
+"""Tables that are declared by their contracts, and versions that are functions: what every kind of dataset can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, get_args
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.days import Cadence
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.contract import Contract, declared_types
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import (
+    PUBLISHED_DAYS,
+    DayRule,
+    Follows,
+    Layer,
+    Reads,
+    Step,
+    Table,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COMPLETENESS = ("days_published", "complete")
+"""Columns that the report of a week or a month may declare: how many of its days it has, and whether it has all."""
+
+
+@dataclass(frozen=True)
+class TableTransform:
+    """The transform of one table: ``function`` of the frames of ``reads``, with the columns of ``contract`` in order.
+
+    All rows of a day are brought into one partition, unless they are ``clustered`` that way already.
+    """
+
+    table: str
+    contract: type[Contract]
+    function: Callable[..., DataFrame]
+    reads: tuple[Reads, ...]
+    cadence: Cadence = Cadence.DAILY
+    clustered: bool = False
+
+    def decides_rows(self) -> Mapping[str, object]:
+        """What rows depend on, and what they count as: checks only hold a day back, ``clustered`` is about files."""
+        reads = [(each.table, each.first, each.last, each.partial) for each in self.reads]
+        digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
+        columns = {
+            name: f"{kind} in {digits[name]} digits" if name in digits else kind
+            for name, kind in declared_types(self.contract).items()
+        }
+        return {"table": self.table, "reads": reads, "cadence": self.cadence, "columns": columns, "by": self.function}
+
+    def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        """The rows of the table, under its name."""
+        columns = self.contract.fields()
+        rows = self.function(*(inputs[each.table] for each in self.reads))
+        if self.cadence is not Cadence.DAILY and columns.keys() >= set(COMPLETENESS):
+            rows = with_completeness(rows, inputs[PUBLISHED_DAYS], self.reads[0].table, self.cadence)
+        selected = rows.select(*columns)
+        return {self.table: selected if self.clustered else selected.repartition("day")}
+
+
+def with_completeness(report: DataFrame, published: DataFrame, table: str, cadence: Cadence) -> DataFrame:
+    """``report`` with the days of each period that ``table`` has published. Days without rows count, too."""
+    period, days = ("week", F.lit(7)) if cadence is Cadence.WEEKLY else ("month", F.dayofmonth(F.last_day("day")))
+    of_table = published.where(F.col("table") == table)
+    counted = of_table.groupBy(F.trunc("day", period).alias("day")).agg(F.count("*").alias("days_published"))
+    return report.join(F.broadcast(counted), "day").withColumn("complete", F.col("days_published") == days)
+
+
+C = TypeVar("C", bound=type[Contract])
+Transformed = TypeVar("Transformed", bound="Callable[..., DataFrame]")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeclaredTables:
+    """A dataset whose tables are declared one by one: :meth:`table` says what one holds, :meth:`version` how it is
+    computed, and :meth:`dataset` is all that was declared so far.
+    """
+
+    name: str
+    description: str
+    owners: tuple[str, ...]
+    first_day: date
+    """The first day that can have data; datasets that read each other have the same."""
+    unusual_beyond: float | None = 6.0
+    """See :class:`~backfill_assets.model.declaration.Table`; of all its tables."""
+    is_declaration: ClassVar[bool] = True
+    """What its methods are told of a function is no logic of it, see :mod:`backfill_assets.model.logic`."""
+    _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
+
+    # ------------------------------------------------------------- to declare
+
+    def table(
+        self,
+        name: str,
+        *,
+        layer: Layer | None = None,
+        cadence: Cadence = Cadence.DAILY,
+        rules: tuple[DayRule, ...] = (),
+        totals: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
+    ) -> Callable[[C], C]:
+        """Declare a table by its contract, whose docstring describes it. Its layer is the first word of its name."""
+
+        def declare(contract: C) -> C:
+            table = Table(
+                name=name,
+                layer=layer or _layer_of(name),
+                description=" ".join((contract.__doc__ or "").split()),
+                contract=contract,
+                key=columns_with(contract, "key"),
+                rules=rules,
+                totals=totals,
+                groups=groups,
+            )
+            self._steps[contract] = Step((table,), cadence=cadence)
+            return contract
+
+        return declare
+
+    def version(
+        self,
+        contract: type[Contract],
+        name: str,
+        description: str,
+        *reads: Reads | str,
+        clustered: bool = False,
+        current: bool = True,
+        follows: Follows = "",
+    ) -> Callable[[Transformed], Transformed]:
+        """Declare a way to compute the table of ``contract``: a function of the frames that it ``reads``, in order.
+
+        A table that is read by its name alone is read for the same day, or for the published days of the period. The
+        function gives the columns of the contract, in any order and among others. ``clustered`` says that its rows lie
+        by day already, as those of a table that it adds columns to: they are not shuffled. The version is the current
+        one unless it says otherwise, or a later one is. ``follows`` says how its days grow with a stream.
+        """
+
+        def declare(function: Transformed) -> Transformed:
+            step = self._step_of(contract)
+            partial = step.cadence is not Cadence.DAILY
+            known = tuple(Reads(each, partial=partial) if isinstance(each, str) else each for each in reads)
+            transform = TableTransform(step.name, contract, function, known, step.cadence, clustered)
+            versions = (*step.versions, Version(name, description, known, transform, follows))
+            self._steps[contract] = replace(step, versions=versions, current=name if current else step.current)
+            return function
+
+        return declare
+
+    # ------------------------------------------------------- what was declared
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its own and those of its tables, also where it is declared wrong."""
+        return (self.name, *(table.name for step in self._steps.values() for table in step.tables))
+
+    def dataset(self) -> Dataset:
+        """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
+        return Dataset(self.name, self.description, self.owners, self._declared(()), self.first_day)
+
+    def _declared(self, first: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The steps that rows come from, and those of the declared tables."""
+        steps = (*first, *(_with_origins(step) for step in self._steps.values()))
+        beyond = self.unusual_beyond
+        return tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in steps)
+
+    def _step_of(self, contract: type[Contract]) -> Step:
+        if contract not in self._steps:
+            raise InvalidRequest(
+                f"{contract.__name__} is no table of {self.name}.",
+                hint='Put @DATASET.table("report_name", ...) above the class.',
+            )
+        return self._steps[contract]
+
+
+def _layer_of(table: str) -> Layer:
+    word = table.partition("_")[0]
+    if word not in get_args(Layer):
+        raise InvalidRequest(
+            f"The name of the table {table} does not begin with its layer.",
+            hint=f"Begin it with fact_ or report_, or say the layer: one of {', '.join(get_args(Layer))}.",
+        )
+    return cast("Layer", word)
+
+
+def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
+    return tuple(name for name, each in contract.fields().items() if getattr(each, mark))
+
+
+def _with_origins(step: Step) -> Step:
+    """``step`` with what its columns are made of: a bare name is a column of the first table that is read."""
+    current = next((version for version in step.versions if version.name == step.current), None)
+    if current is None or not current.reads:
+        return step
+    first, [table] = current.reads[0].table, step.tables
+    made_of = {
+        name: tuple(origin if "." in origin else f"{first}.{origin}" for origin in each.made_of)
+        for name, each in table.contract.fields().items()
+        if each.made_of
+    }
+    return replace(step, tables=(replace(table, made_of=made_of),))
