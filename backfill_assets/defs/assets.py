@@ -28,7 +28,15 @@ from backfill_assets.defs.metadata import (
 from backfill_assets.defs.own_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
-from backfill_assets.defs.specs import FORCE_TAG, VERIFY_TAG, VERSION_TAG, asset_specs, check_specs, lineage_metadata
+from backfill_assets.defs.specs import (
+    FORCE_TAG,
+    VERIFY_TAG,
+    VERSION_TAG,
+    asset_specs,
+    check_specs,
+    keys_of_others,
+    lineage_metadata,
+)
 from backfill_assets.defs.under_way import days_of_backfill
 from backfill_assets.defs.watchdogs import unchanged_watchdogs
 from backfill_assets.errors import BackfillError, InvalidRequest
@@ -64,11 +72,12 @@ def step_assets(
     ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
     """
-    lineage, checks = lineage_metadata(step, table_named), check_specs(step, chain)
+    keys, checks = keys_of_others(steps), check_specs(step, chain)
+    lineage = lineage_metadata(step, table_named, keys)
 
     @dg.multi_asset(
         name=step.name,
-        specs=asset_specs(step, dataset, chain, later_readers(steps)),
+        specs=asset_specs(step, dataset, chain, later_readers(steps), keys),
         check_specs=checks,
         partitions_def=chain.of(step),
         backfill_policy=chain.policy,

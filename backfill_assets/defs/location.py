@@ -16,6 +16,7 @@ from backfill_assets.defs.incidents import incident_job, incidents_spec, show_in
 from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import PartitionedTables, Partitions
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
+from backfill_assets.defs.sensors.external_tables import external_specs, external_tables_sensor
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor, restore_sensor
 from backfill_assets.defs.sensors.shows_what_is import days_of_data, shows_what_is_sensor
@@ -116,6 +117,7 @@ def code_location(
             timelines_spec(),
             incidents_spec(),
             *_assets(tables, pool),
+            *external_specs(tables),
             *(stream_asset(each, stream_command) for each in streamed),
         ],
         jobs=[
@@ -130,6 +132,7 @@ def code_location(
             landed_file_sensor(tables),
             campaign_sensor(),
             *([stream_sensor(streamed)] if streamed else []),
+            *([external_tables_sensor(tables)] if any(step.external for step in catalog.steps) else []),
         ],
         resources=dict(resources),
         executor=executor,
@@ -145,4 +148,5 @@ def _assets(tables: PartitionedTables, pool: str | None) -> list[dg.AssetsDefini
             step_assets(step, dataset, tables.chain_of[dataset.name], catalog.table, catalog.steps, pool)
             for dataset in catalog.datasets
             for step in dataset.steps
+            if not step.external
         ]

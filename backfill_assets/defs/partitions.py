@@ -69,11 +69,13 @@ class PartitionedTables:
 
     @cached_property
     def by_table(self) -> Mapping[str, Partitions]:
+        """Of the tables that are built here: those of others are assets of others."""
         return {
             name: self.chain_of[dataset.name].of(step)
             for dataset in self.catalog.datasets
             for step in dataset.steps
             for name in step.table_names
+            if not step.external
         }
 
     def has(self, table: str, day: date) -> bool:

@@ -6,7 +6,7 @@ that it starts, and pandera, with pandas, would cost each of them more than a se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import dagster as dg
 
@@ -34,6 +34,7 @@ VERSION_TAG = "backfill/version"
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
 """Groups beside those of the tables: the UI lists groups by name, these first and last."""
 _GROUPS: dict[Layer, str] = {
+    "external": "tables_of_others",
     "raw": "raw",
     "bronze": "bronze",
     "quarantine": "bronze",
@@ -45,13 +46,39 @@ _FACT = "fact_"
 
 
 def asset_specs(
-    step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]]
+    step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]], keys: Keys
 ) -> list[dg.AssetSpec]:
     """One asset for each table of ``step``, depending on what the current version reads.
 
     ``later`` has the steps that use a table's rows on later days, and for how many, by table.
     """
-    return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {})) for table in step.tables]
+    return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {}), keys) for table in step.tables]
+
+
+Keys = Mapping[str, dg.AssetKey]
+"""What assets are called that have not just the name of their table."""
+
+
+def keys_of_others(steps: Iterable[Step]) -> Keys:
+    """The asset keys of tables of others, by the name that versions read them by."""
+    others = (step.external for step in steps if step.external)
+    return {each.name: dg.AssetKey(list(each.asset_key) or each.name) for each in others}
+
+
+def external_spec(step: Step, dataset: Dataset, chain: Chain, key: dg.AssetKey) -> dg.AssetSpec:
+    """The asset of a table that others write: nothing here materializes it, a sensor observes it."""
+    external, (table,) = step.external, step.tables
+    if external is None:
+        raise LookupError(f"{step.name} is no table of others.")
+    return dg.AssetSpec(
+        key=key,
+        description=f"{table.description}\n\nOthers write it; it is read in place, at `{external.location}`.",
+        group_name=_GROUPS[table.layer],
+        kinds={"delta" if external.written == "delta" else "parquet"},
+        partitions_def=chain.of(step),
+        tags={"dataset": dataset.name, "layer": table.layer},
+        metadata={"dagster/uri": external.location, "dagster/column_schema": column_schema(table)},
+    )
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
@@ -95,11 +122,13 @@ def _days_read(reads: Reads, cadence: Cadence) -> str:
     return f"from {format_count(-reads.first, 'day')} before to {last}"
 
 
-def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: Mapping[str, int]) -> dg.AssetSpec:
+def _asset_spec(
+    table: Table, step: Step, dataset: Dataset, chain: str, later: Mapping[str, int], keys: Keys
+) -> dg.AssetSpec:
     notes = {LATER_DAYS: dg.MetadataValue.md(later_days_text(table.name, later))} if later else {}
     return dg.AssetSpec(
         key=table.name,
-        deps=_deps(step),
+        deps=_deps(step, keys),
         description="\n\n".join([asset_description(table, step), *(text.value or "" for text in notes.values())]),
         group_name="fact" if table.name.startswith(_FACT) else _GROUPS[table.layer],
         owners=list(dataset.owners),
@@ -116,10 +145,13 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: M
     )
 
 
-def _deps(step: Step) -> Sequence[dg.AssetDep]:
+def _deps(step: Step, keys: Keys) -> Sequence[dg.AssetDep]:
     if step.source is not None:
         return []
-    return [dg.AssetDep(reads.table, partition_mapping=partition_mapping()) for reads in step.version().reads]
+    return [
+        dg.AssetDep(keys.get(reads.table, reads.table), partition_mapping=partition_mapping())
+        for reads in step.version().reads
+    ]
 
 
 _FRESH_DESCRIPTION = (
@@ -162,13 +194,15 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
-def lineage_metadata(step: Step, table_named: Callable[[str], Table]) -> dict[str, dict[str, dg.MetadataValue]]:
+def lineage_metadata(
+    step: Step, table_named: Callable[[str], Table], keys: Keys
+) -> dict[str, dict[str, dg.MetadataValue]]:
     """Metadata for a materialization of each table of ``step``; none for raw tables, whose columns come from files."""
     metadata: dict[str, dict[str, dg.MetadataValue]] = {}
     for table in step.tables:
         origins = column_lineage(step, table, table_named)
         deps = {
-            column: [dg.TableColumnDep(dg.AssetKey(each.table), each.column) for each in columns]
+            column: [dg.TableColumnDep(keys.get(each.table, dg.AssetKey(each.table)), each.column) for each in columns]
             for column, columns in origins.items()
         }
         origin = dg.MetadataValue.column_lineage(dg.TableColumnLineage(deps_by_column=deps))

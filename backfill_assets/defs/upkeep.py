@@ -177,7 +177,7 @@ def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Defini
 
 def daily_tables(dataset: Dataset) -> list[str]:
     """Weeks and months follow when their days are there; a job has partitions of one kind."""
-    daily_steps = (step for step in dataset.steps if step.cadence is Cadence.DAILY)
+    daily_steps = (step for step in dataset.steps if step.cadence is Cadence.DAILY and not step.external)
     return [table.name for step in daily_steps for table in step.tables]
 
 

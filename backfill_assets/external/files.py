@@ -108,6 +108,9 @@ class Moved:
     """Their rows lie in other files: nothing becomes stale."""
 
 
+NOTHING_MOVED = Moved({}, {})
+
+
 def moved_days(
     known: Mapping[date, DayContent],
     now: Mapping[date, DayMadeOf],

@@ -15,7 +15,7 @@ from datetime import date
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.external.delta_table import DeltaTableOfOthers, TableVersion
-from backfill_assets.external.files import Moved, days_made_of, moved_days, possible_days
+from backfill_assets.external.files import NOTHING_MOVED, Moved, days_made_of, moved_days, possible_days
 from backfill_assets.external.types_there import problems_of
 from backfill_assets.lakehouse.delta_log import read_transactions
 from backfill_assets.lakehouse.records import (
@@ -32,6 +32,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import ExternalTable
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Published, Publisher
 
 _POSITION = "external:"
@@ -51,6 +52,18 @@ class At:
 
     id: str
     version: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a table of others is now, beside what is known of it. Nothing is written."""
+
+    external: ExternalTable
+    known: At | None
+    now: At
+    moved: Moved = NOTHING_MOVED
+    is_recorded: bool = False
+    """Whether all of it is known, so that nothing has to be recorded."""
 
 
 @dataclass(frozen=True)
@@ -75,50 +88,54 @@ def observed_at(storage: Storage, external: ExternalTable, version: int | None) 
     return None
 
 
-def observe_read_by(publisher: Publisher, steps: Iterable[Step], datasets: Iterable[Dataset]) -> list[Observed]:
-    """Look at all tables of others that ``steps`` read in any version, or are."""
+def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list[tuple[ExternalTable, date]]:
+    """The tables of others that ``steps`` read in any version, or are, each with the first day of its dataset."""
     read = {read.table for step in steps for version in step.versions for read in version.reads}
     names = read.union(name for step in steps for name in step.table_names)
     return [
-        observe_table(publisher, step.external, dataset.first_day)
+        (step.external, dataset.first_day)
         for dataset in datasets
         for step in dataset.steps
         if step.external and step.name in names
     ]
 
 
-def observe_table(publisher: Publisher, external: ExternalTable, first_day: date) -> Observed:
-    """Look at a table of others, and record the days that moved since the last look.
+def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, date]]) -> list[Observed]:
+    """Look at tables of others, and record the days that moved since the last look.
 
     Raises :class:`LakehouseUnusable` where there is no table, and :class:`InvalidRequest` where it has not the columns
     that are declared.
     """
+    return [_observe(publisher, external, first_day) for external, first_day in tables]
+
+
+def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> Observed:
     retry = Retry(f"Looking at {external.name}")
     while True:
-        found = _observe(publisher, external, first_day)
-        if found is not None:
+        look = look_at(publisher.log, external, first_day, publisher.now().date())
+        if look.is_recorded:
+            return Observed(external.name, look.now.version)
+        if (found := _record(publisher, look)) is not None:
             return found
         retry.lost("others have looked at it first")
 
 
-def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> Observed | None:
-    """None if another process was faster."""
-    head, there = publisher.log.head(), DeltaTableOfOthers(external)
-    known = observed_at(publisher.storage, external, head.state.versions.get(external.name))
+def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> Look:
+    """What the table is now. ``today`` counts where its own log does not say when it was written last."""
+    head, there = log.head(), DeltaTableOfOthers(external)
+    known = observed_at(log.storage, external, head.state.versions.get(external.name))
     newest = there.newest()
     if known == At(there.id_at(newest), newest):
-        return Observed(external.name, newest)
+        return Look(external, known, known, is_recorded=True)
     now, touched = there.since(known.version, newest) if known else (there.at(newest), None)
-    if known and now.id != known.id:
-        touched = None
+    is_another = known is not None and now.id != known.id
     _require_columns(external, now)
-    states = publisher.log.day_states(head, {external.name})
-    contents = {day: content for (_, day) in states if (content := content_in(states, TableDay(external.name, day)))}
-    committed = there.committed_on(newest) or publisher.now().date()
-    moved = moved_days(contents, days_made_of(now.files, possible_days(first_day, committed)), newest, touched)
-    if known and now.id == known.id and not _is_worth_a_record(there, known.version, newest, moved):
-        return Observed(external.name, newest)
-    return _record(publisher, external, moved, known, At(now.id, newest))
+    states = log.day_states(head, {external.name})
+    contents = {day: content for _, day in states if (content := content_in(states, TableDay(external.name, day)))}
+    possible = possible_days(first_day, there.committed_on(newest) or today)
+    moved = moved_days(contents, days_made_of(now.files, possible), newest, None if is_another else touched)
+    is_recorded = known is not None and not is_another and not _is_worth_a_record(there, known.version, newest, moved)
+    return Look(external, known, At(now.id, newest), moved, is_recorded)
 
 
 def _is_worth_a_record(there: DeltaTableOfOthers, known: int, newest: int, moved: Moved) -> bool:
@@ -129,14 +146,16 @@ def _is_worth_a_record(there: DeltaTableOfOthers, known: int, newest: int, moved
     return before is None or before != there.committed_on(newest)
 
 
-def _record(publisher: Publisher, external: ExternalTable, moved: Moved, known: At | None, now: At) -> Observed | None:
+def _record(publisher: Publisher, look: Look) -> Observed | None:
+    """None if another process was faster."""
+    external, moved, now = look.external, look.moved, look.now
     days: Mapping[date, DayContent] = {**moved.changed, **moved.renewed}
     pin = publisher.pin({external.name: days}, {})
     changes = tuple(
         DayChange(day=day, content=days[day], expected=pin.expected[TableDay(external.name, day)], made_of={})
         for day in sorted(days)
     )
-    positions = tuple(_positions(known, now))
+    positions = tuple(_positions(look.known, now))
     publication = Publication(
         id=f"{publisher.now():%Y%m%dt%H%M%S}-{external.name.replace('_', '-')}-{secrets.token_hex(4)}",
         kind="replace",

@@ -21,6 +21,7 @@ from backfill_assets.quality.gates import ContractHolds
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
 
 MOST_EXAMPLES = 5
 """Of each check."""
@@ -75,6 +76,14 @@ def _said(storage: Storage, table: Table, files: DayFiles, choose: Callable[[ir.
         # Pandera joins values with their verdicts by their place.
         connection.raw_sql("SET preserve_insertion_order = true")
         return _breaches(table.contract, stored(choose(rows_of_files(connection, storage, table.contract, files))))
+
+
+def said_of(contract: type[Contract], rows: pa.Table) -> tuple[str, ...]:
+    """What pandera says of a few ``rows`` that are in memory: a line for each check, with examples."""
+    with engine() as connection:
+        connection.raw_sql("SET preserve_insertion_order = true")
+        connection.con.register("some_rows", rows)
+        return _breaches(contract, stored(connection.table("some_rows")))
 
 
 def _breaches(contract: type[Contract], rows: ir.Table) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from types import ModuleType
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.declared_tables import DeclaredTables
 from backfill_assets.model.declared_wrong import import_refused, names_written
 from backfill_assets.model.graph import build_order, step_by_table
-from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.left_out import (
     LeftOut,
     begins_elsewhere,
@@ -39,7 +39,7 @@ class Catalog:
     """What is declared wrong, or reads what is: who asks for it by its name gets that error."""
 
     @classmethod
-    def of(cls, declared: Iterable[Dataset | LandedDataset], folder: Path | None = None) -> Catalog:
+    def of(cls, declared: Iterable[Dataset | DeclaredTables], folder: Path | None = None) -> Catalog:
         """By name, but for what they read. Raises :class:`InvalidRequest` for a wrong declaration."""
         found = cls.of_sound(declared, folder)
         if found.left_out:
@@ -49,7 +49,7 @@ class Catalog:
     @classmethod
     def of_sound(
         cls,
-        declared: Iterable[Dataset | LandedDataset],
+        declared: Iterable[Dataset | DeclaredTables],
         folder: Path | None = None,
         left_out: Iterable[LeftOut] = (),
     ) -> Catalog:
@@ -132,7 +132,7 @@ def discover(module: ModuleType) -> Catalog:
     values = {id(value): value for each in _modules(module, failed) for value in vars(each).values()}.values()
     top = sys.modules[module.__name__.partition(".")[0]]
     folder = Path(top.__file__).resolve().parent if top.__file__ else None
-    declared = (value for value in values if isinstance(value, Dataset | LandedDataset))
+    declared = (value for value in values if isinstance(value, Dataset | DeclaredTables))
     found = Catalog.of_sound(declared, folder, failed)
     if found.left_out and not found.datasets:
         raise refused_at_once(found.left_out)

@@ -142,6 +142,11 @@ class Contract:
         return {name: (types[name], each.nullable, each.checks) for name, each in cls.fields().items()}
 
 
+def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
+    """The columns that have the ``mark``: ``key``, ``event_day``, ``version``."""
+    return tuple(name for name, each in contract.fields().items() if getattr(each, mark))
+
+
 @once
 def declared_types(contract: type[Contract]) -> dict[str, str]:
     """The Spark type of each column, by the name that Spark has for it: ``decimal(6,3)``."""

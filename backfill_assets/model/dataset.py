@@ -70,6 +70,11 @@ class Dataset:
     def tables(self) -> tuple[Table, ...]:
         return tuple(table for step in self.steps for table in step.tables)
 
+    @property
+    def lands(self) -> bool:
+        """Whether files land for it; otherwise it is made of tables of others, and of other datasets."""
+        return any(step.source is not None for step in self.steps)
+
     def step_of(self, table: str) -> Step:
         for step in self.steps:
             if any(t.name == table for t in step.tables):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import Contract, declared_types
+from backfill_assets.model.contract import Contract, columns_with, declared_types
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import (
     PUBLISHED_DAYS,
@@ -188,10 +188,6 @@ def _layer_of(table: str) -> Layer:
             hint=f"Begin it with fact_ or report_, or say the layer: one of {', '.join(get_args(Layer))}.",
         )
     return cast("Layer", word)
-
-
-def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
-    return tuple(name for name, each in contract.fields().items() if getattr(each, mark))
 
 
 def _with_origins(step: Step) -> Step:

@@ -31,6 +31,8 @@ _IMPORTS = {
     "Contract": "from backfill_assets.model.contract import Contract",
     "Field": "from backfill_assets.model.contract import Field",
     "LandedDataset": "from backfill_assets.model.landed_dataset import LandedDataset",
+    "DerivedDataset": "from backfill_assets.model.derived_dataset import DerivedDataset",
+    "ExternalTable": "from backfill_assets.model.external_table import ExternalTable",
     "Reads": "from backfill_assets.model.declaration import Reads",
 }
 """What a declaration uses, and is most often forgotten."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Literal, get_args
 
-from pyspark.sql import types as T
-
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import Contract, Field, declared_types, once
-from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.contract import Contract, Field, columns_with, declared_types, once
 from backfill_assets.model.declaration import Step, Table, Version, a_type
-from backfill_assets.model.declared_tables import DeclaredTables, columns_with
 from backfill_assets.model.event_day import zone_mistake
 from backfill_assets.model.placement import IN_UTC
 
@@ -29,7 +26,7 @@ Written = Literal["delta", "parquet"]
 
 
 class _OnDays(Contract):
-    day: T.DateType = Field(description="The day that the row belongs to.")
+    day: date = Field(description="The day that the row belongs to.")
 
 
 @dataclass(frozen=True)
@@ -110,20 +107,3 @@ def on_days(contract: type[Contract]) -> type[Contract]:
         return contract
     made: type[Contract] = type(contract.__name__, (_OnDays, contract), {"__doc__": contract.__doc__})
     return made
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DerivedDataset(DeclaredTables):
-    """A dataset that lands nothing: its tables are computed from tables of others, and from those of other datasets."""
-
-    external: tuple[ExternalTable, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Its own and those of its tables, also where it is declared wrong."""
-        return (*super().names, *(each.name for each in self.external))
-
-    def dataset(self) -> Dataset:
-        """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
-        steps = self._declared(tuple(each.step for each in self.external))
-        return Dataset(self.name, self.description, self.owners, steps, self.first_day)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.arrival_days import FileNames
-from backfill_assets.model.contract import Contract, declared_types
+from backfill_assets.model.contract import Contract, columns_with, declared_types
 from backfill_assets.model.dataset import Dataset, Streamed
 from backfill_assets.model.declaration import (
     OCCURRENCE,
@@ -24,7 +24,7 @@ from backfill_assets.model.declaration import (
     Table,
     Version,
 )
-from backfill_assets.model.declared_tables import DeclaredTables, columns_with
+from backfill_assets.model.declared_tables import DeclaredTables
 from backfill_assets.model.landed import bronze_contract, quarantine_contract, raw_contract
 from backfill_assets.model.landed_format import SourceOfFiles
 from backfill_assets.model.lateness import Beyond, Lateness

@@ -12,8 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.dataset import Dataset, require_sound
+from backfill_assets.model.declared_tables import DeclaredTables
 from backfill_assets.model.declared_wrong import dataset_refused
-from backfill_assets.model.landed_dataset import LandedDataset
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def refused_at_once(left_out: Sequence[LeftOut]) -> BackfillError:
 
 
 def sound_datasets(
-    declared: Iterable[Dataset | LandedDataset], left_out: Iterable[LeftOut] = ()
+    declared: Iterable[Dataset | DeclaredTables], left_out: Iterable[LeftOut] = ()
 ) -> tuple[Sequence[Dataset], Sequence[LeftOut]]:
     """Those of ``declared`` that are sound among each other, and what is left out, that of before included.
 

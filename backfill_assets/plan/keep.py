@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 
 from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan, open_plan_ids, planners
 from backfill_assets.lakehouse.storage import Storage
@@ -17,12 +18,13 @@ from backfill_assets.landing.zone import LandedDay, LandingZone, landed_days
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import upstream
+from backfill_assets.model.graph import expand_tables, steps_of, upstream
 from backfill_assets.plan.basis import PlanDrift, drift_since
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Scope, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.rebuild.step_look import StepRequest
@@ -138,12 +140,20 @@ def plan_and_keep(
     settings: Settings, catalog: Catalog, asked: PlanRequest, by: Person = UNKNOWN
 ) -> tuple[Plan, datetime]:
     """Plan as :func:`plan_as_of_now`, and keep the plan under its id; ``by`` is kept beside it, if it is known."""
-    made, now = plan_as_of_now(settings, catalog, asked)
     storage = Storage(str(settings.lakehouse))
+    _look_at_tables_of_others(settings, storage, catalog, asked.target)
+    made, now = plan_as_of_now(settings, catalog, asked)
     if by:
         planners(storage).create(made.id, by.to_report())
     keep_plan(storage, made.id, made.to_json())
     return made, now
+
+
+def _look_at_tables_of_others(settings: Settings, storage: Storage, catalog: Catalog, target: str) -> None:
+    """What moved in the tables of others that ``target`` is computed from is known, and planned for."""
+    above = expand_tables(catalog.steps, [target], upstream=True) if target in catalog.table_names else []
+    if others := tables_of_others(steps_of(catalog.steps, above), catalog.datasets):
+        observe_tables(Publisher(storage, retention_days=settings.rollback_window_days), others)
 
 
 def planned_by(storage: Storage, id: str) -> Person:

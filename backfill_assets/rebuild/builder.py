@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.external.observe import observe_read_by
+from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse.kept_logic import SameRows
 from backfill_assets.lakehouse.records import content_in
 from backfill_assets.lakehouse.storage import Storage
@@ -87,7 +87,7 @@ class Builder:
         wanted = sorted(set(days))
         self.lake.require_ended(step, wanted)
         self.lake.publisher.recover(touched_tables(step))
-        observe_read_by(self.lake.publisher, [step], self.lake.catalog.datasets)
+        observe_tables(self.lake.publisher, tables_of_others([step], self.lake.catalog.datasets))
         with explain_lost_server(f"{step.name} was built"):
             if step.external is not None:
                 return self._as_observed(step, wanted)

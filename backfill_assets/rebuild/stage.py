@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.external.gate import broken_days
 from backfill_assets.external.rows import external_rows, versions_to_read
 from backfill_assets.judge.by_pandera import with_reports
 from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
@@ -141,10 +142,12 @@ def write_chunk(
     writing = _Writing(spark, chunk, timelines, staged, judging)
     # What cannot be prepared is an error of the measuring itself.
     judging.submit(prepare, chunk.step.tables)
+    inputs: Mapping[str, DataFrame] = {}
     if isinstance(chunk.version.transform, Refinement):
         measured = writing.refined(storage, chunk.version.transform)
     else:
-        measured = writing.each(chunk.version.transform(_inputs(spark, storage, chunk)))
+        inputs = _inputs(spark, storage, chunk)
+        measured = writing.each(chunk.version.transform(inputs))
 
     def judged() -> list[StagedTableDay]:
         facts = facts_of(
@@ -155,10 +158,11 @@ def write_chunk(
         )
         seconds = (time.monotonic() - started) / len(chunk.days)
         environment = environment_of(spark, chunk.catalog.folder)
+        broken = _made_of_broken_rows(chunk, inputs)
         return [
             day
             for table in chunk.step.tables
-            for day in _judge_days(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
+            for day in _judge_days(chunk, table, facts[table.name], timelines[table.name], seconds, environment, broken)
         ]
 
     return judging.submit(for_another_thread(spark, judged))
@@ -265,6 +269,23 @@ def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, d
     return rows_that_stand(chunk.pin.states, table, days, rows)
 
 
+def _made_of_broken_rows(chunk: Chunk, inputs: Mapping[str, DataFrame]) -> dict[date, list[RuleOutcome]]:
+    """By day of ``chunk``, what is wrong with the days of tables of others that it was made of."""
+    others = {name: rows for name, rows in inputs.items() if name in chunk.pin.inputs}
+    found = {
+        name: broken_days(chunk.catalog.table(name), rows)
+        for name, rows in others.items()
+        if chunk.judged and chunk.catalog.step(name).external
+    }
+    if not any(found.values()):
+        return {}
+    read = {day: decide.read_days(chunk.step, chunk.version, [day]) for day in chunk.days}
+    return {
+        day: [each for name, broken in found.items() for there in tables[name] for each in broken.get(there, ())]
+        for day, tables in read.items()
+    }
+
+
 def input_files(storage: Storage, chunk: Chunk, name: str) -> Mapping[date, Sequence[AddedFile]]:
     """The files of all days that ``chunk`` reads of an input, by day."""
     days = decide.read_days(chunk.step, chunk.version, chunk.days)[name]
@@ -294,12 +315,14 @@ def _judge_days(
     timeline: Timeline,
     seconds: float,
     environment: Environment,
+    broken: Mapping[date, Sequence[RuleOutcome]],
 ) -> list[StagedTableDay]:
     schema = timeline.schema()
     verdicts = judge(timeline.storage, table, facts if chunk.judged else {}, lambda: staged_files(timeline, chunk.days))
     days = []
     for day in chunk.days:
-        metrics, rules = {**facts[day].own, **_period_metrics(chunk, day)}, verdicts.get(day, ())
+        metrics = {**facts[day].own, **_period_metrics(chunk, day)}
+        rules = (*verdicts.get(day, ()), *broken.get(day, ()))
         measured_content = chunk.content_of(day, metrics)
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))

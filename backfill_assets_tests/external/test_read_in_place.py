@@ -16,9 +16,10 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.external_table import DerivedDataset, ExternalTable
+from backfill_assets.model.derived_dataset import DerivedDataset
+from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.state.observed import observe
 from backfill_assets.state.reading import read_published
@@ -126,3 +127,19 @@ def test_a_fact_on_a_table_of_others_follows_what_they_write(shop: Shop) -> None
     assert shop.run() == {date(2025, 1, 1), date(2025, 1, 2)}
     assert shop.amounts() == shop.there()
     assert set(shop.statuses().values()) == {DayStatus.FRESH}
+
+
+def test_days_made_of_broken_rows_are_held_back_in_panderas_words(shop: Shop) -> None:
+    shop.sql("UPDATE {} SET amount = -amount WHERE order_id IN ('7', '12')")
+    shop.sql("INSERT INTO {} VALUES ('3', DATE'2025-01-04', 1.00)")
+    with pytest.raises(DaysFailed) as refused:
+        shop.run()
+    assert {each.day.day for each in refused.value.failed} == {3, 4}
+    rules = {each.day.day: {rule.rule: rule for rule in each.rules if not rule.passed} for each in refused.value.failed}
+    assert rules[3]["orders_holds"].observed == "2 rows of orders 2025-01-03 break its contract"
+    assert rules[3]["orders_holds"].details == ("amount: greater_than_or_equal_to(0), for example -12.00, -7.00",)
+    assert rules[4].keys() == {"orders_keys_unique"}
+    shop.sql("UPDATE {} SET amount = -amount WHERE amount < 0")
+    shop.sql("DELETE FROM {} WHERE order_id = '3' AND amount = 1")
+    assert shop.run() == set(DAYS)
+    assert shop.amounts() == shop.there()

@@ -176,7 +176,9 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
 
     for gone in current_catalog().left_out:
         report_step(f"{gone} {gone.error.hint or ''}".rstrip())
-    observed, declared = observe_each(storage, current_catalog().table_names), current_catalog().steps
+    declared = current_catalog().steps
+    _look_at_tables_of_others(asked)
+    observed = observe_each(storage, current_catalog().table_names)
     observed.require_decided(declared, asked.tables)
     for each in observed.unreadable.values():
         report_step(f"{each.table} and what is made of it is left out, it cannot be read: {each.next_step}")
@@ -184,6 +186,19 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     today = datetime.now(UTC).date()
     edited = edited_logic(storage, steps, contents_of(observed.states))
     return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage), edited))
+
+
+def _look_at_tables_of_others(asked: RunRequest) -> None:
+    """Those that the tables are computed from: what moved there is known, and planned for, from now on."""
+    from backfill_assets.external.observe import observe_tables, tables_of_others
+    from backfill_assets.model.graph import expand_tables, steps_of
+
+    catalog = current_catalog()
+    above = expand_tables(catalog.steps, asked.tables, upstream=True, downstream=asked.downstream)
+    if others := tables_of_others(steps_of(catalog.steps, above), catalog.datasets):
+        for each in observe_tables(open_publisher(), others):
+            moved = f", {format_count(len(each.changed), 'day')} moved" if each.changed else ""
+            report_step(f"{each.table}: read in place at version {each.version}{moved}")
 
 
 def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool, same_rows: bool) -> list[StepRan]:

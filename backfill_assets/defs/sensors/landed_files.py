@@ -41,8 +41,7 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     def launch_landed(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         seen = json.loads(context.cursor or "{}")
         landed_chains = [
-            [_landed_state(context.instance, backfill, dataset, tables, seen) for dataset in chain]
-            for chain in tables.catalog.chains
+            _landed_states(context.instance, backfill, chain, tables, seen) for chain in tables.catalog.chains
         ]
         busy = _taken_in_now(context.instance, backfill, tables) | _being_restored(backfill.storage)
         due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
@@ -74,7 +73,7 @@ def nothing_builds(
 ) -> dict[str, list[date]]:
     """New days that have landed, by raw table, that are the daily job's while no run and no stream takes them in."""
     busy = _taken_in_now(instance, backfill, tables)
-    states = [_landed_state(instance, backfill, dataset, tables, {}) for dataset in chain]
+    states = _landed_states(instance, backfill, chain, tables, {})
     waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
     return {raw: days for raw, days in waiting.items() if days}
 
@@ -89,7 +88,7 @@ def landed_and_waiting(
 ) -> list[str]:
     """What has landed for a chain and waits for something, in words; without what a run or a stream takes in now."""
     busy = _taken_in_now(instance, backfill, tables)
-    states = [_landed_state(instance, backfill, dataset, tables, {}) for dataset in chain]
+    states = _landed_states(instance, backfill, chain, tables, {})
     lines = (line for landed in states for line in waiting_files(landed, daily_job=daily_job) if landed.raw not in busy)
     return list(lines)
 
@@ -131,6 +130,16 @@ def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[st
                 f"For a person: {days}: launched before, and nothing is published. Its run says why; to launch it "
                 f"again: backfill run {landed.raw}+ {days_options(landed.files, _MOST_RANGES)}"
             )
+
+
+def _landed_states(
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    chain: Sequence[Dataset],
+    tables: PartitionedTables,
+    seen: Listings,
+) -> list[Landed]:
+    return [_landed_state(instance, backfill, dataset, tables, seen) for dataset in chain if dataset.lands]
 
 
 def _landed_state(

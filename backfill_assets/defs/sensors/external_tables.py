@@ -1,0 +1,98 @@
+"""The sensor ``external_tables``: looks at tables that others write, and observes the days of them that moved."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import json
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
+
+from backfill_assets.defs.own_lakehouse import lakehouse_sensor
+from backfill_assets.defs.partitions import PartitionedTables
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.sensors.repairs import EVERY_SECONDS
+from backfill_assets.defs.specs import external_spec, keys_of_others
+from backfill_assets.errors import BackfillError
+from backfill_assets.external.files import VERSION
+from backfill_assets.external.observe import observe_tables, tables_of_others
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.text import format_count
+
+SENSOR = "external_tables"
+_MOST_DAYS = 300
+"""In one tick: an event takes ten milliseconds."""
+Place = tuple[int, str]
+"""The entry of the log and the day that was observed last."""
+
+
+def external_specs(tables: PartitionedTables) -> list[dg.AssetSpec]:
+    """The assets of all tables of others."""
+    keys = keys_of_others(tables.catalog.steps)
+    return [
+        external_spec(step, dataset, tables.chain_of[dataset.name], keys[step.name])
+        for dataset in tables.catalog.datasets
+        for step in dataset.steps
+        if step.external
+    ]
+
+
+def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
+    """On from the start: a look reads names in a log, and writes only what moved."""
+    keys = keys_of_others(tables.catalog.steps)
+
+    def observe(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
+        publisher = backfill.lake().publisher
+        for each in tables_of_others(tables.catalog.steps, tables.catalog.datasets):
+            _look(context, publisher, each)
+        seen: dict[str, Place] = {name: tuple(place) for name, place in json.loads(context.cursor or "{}").items()}
+        found = list(_not_observed(publisher, tables, seen))[:_MOST_DAYS]
+        for state in found:
+            seen[state.table] = (state.sequence, str(state.day))
+        said = f"Observed {format_count(len(found), 'day')}." if found else "No table of others has moved."
+        return dg.SensorResult(
+            skip_reason=said,
+            cursor=json.dumps(seen),
+            asset_events=[_observation(state, keys) for state in found],
+        )
+
+    return lakehouse_sensor(
+        SENSOR,
+        "Looks at the tables that others write and that are read in place, and observes the days that moved, with a "
+        "data version for each. What is made of them is stale from then on, and the sensor repairs builds it.",
+        EVERY_SECONDS,
+        observe,
+    )
+
+
+def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tuple) -> None:  # type: ignore[type-arg]
+    """One that cannot be read hides no other."""
+    try:
+        observe_tables(publisher, [table])
+    except BackfillError as error:
+        context.log.warning(str(error))
+
+
+def _not_observed(publisher: Publisher, tables: PartitionedTables, seen: Mapping[str, Place]) -> Iterator[DayState]:
+    """The days that were looked at after those that were observed, in the order of the log."""
+    names = {
+        step.name: tables.chain_of[tables.catalog.dataset_of(step.name).name].of(step)
+        for step in tables.catalog.steps
+        if step.external
+    }
+    states = publisher.log.day_states(publisher.log.head(), set(names)).values()
+    for state in sorted(states, key=lambda each: (each.sequence, each.day, each.table)):
+        place = state.sequence, str(state.day)
+        if place > seen.get(state.table, (-1, "")) and names[state.table].has_partition_key(str(state.day)):
+            yield state
+
+
+def _observation(state: DayState, keys: Mapping[str, dg.AssetKey]) -> dg.AssetObservation:
+    content = state.content
+    version = content.metrics.get(VERSION) if content else None
+    return dg.AssetObservation(
+        keys[state.table],
+        partition=str(state.day),
+        metadata={"version": int(version or 0), "rows_at_most": content.rows if content else 0},
+        tags={DATA_VERSION_TAG: content.logical if content else "none"},
+    )
