@@ -41,7 +41,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
 from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
-from dagster._core.definitions.data_version import CODE_VERSION_TAG
+from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSION_TAG
 from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.utils import MAX_TITLE_LENGTH
 from dagster._core.event_api import PartitionKeyFilter

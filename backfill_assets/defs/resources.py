@@ -134,7 +134,8 @@ class Backfill(dg.ConfigurableResource[Any]):
     def built_of(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Those of which a day of some table is published."""
         log = self.publications()
-        states = log.day_states(log.head(), {table.name for each in datasets for table in each.tables}) if log else {}
+        own = {name for each in datasets for step in each.steps if not step.external for name in step.table_names}
+        states = log.day_states(log.head(), own) if log else {}
         built = {key.table for key, state in states.items() if state.content is not None}
         return [each for each in datasets if not built.isdisjoint(table.name for table in each.tables)]
 

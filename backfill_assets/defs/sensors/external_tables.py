@@ -3,10 +3,11 @@
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
 from collections.abc import Iterator, Mapping
+from datetime import date
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from backfill_assets.defs.dagster_internals import DATA_VERSION_TAG
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
@@ -16,6 +17,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.external.files import VERSION
 from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse.records import DayState
+from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.text import format_count
 
@@ -42,7 +44,7 @@ def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     keys = keys_of_others(tables.catalog.steps)
 
     def observe(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        publisher = backfill.lake().publisher
+        publisher = Publisher(backfill.storage, retention_days=backfill.settings.rollback_window_days)
         for each in tables_of_others(tables.catalog.steps, tables.catalog.datasets):
             _look(context, publisher, each)
         seen: dict[str, Place] = {name: tuple(place) for name, place in json.loads(context.cursor or "{}").items()}
@@ -65,7 +67,7 @@ def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
     )
 
 
-def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tuple) -> None:  # type: ignore[type-arg]
+def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tuple[ExternalTable, date]) -> None:
     """One that cannot be read hides no other."""
     try:
         observe_tables(publisher, [table])
@@ -75,15 +77,14 @@ def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tupl
 
 def _not_observed(publisher: Publisher, tables: PartitionedTables, seen: Mapping[str, Place]) -> Iterator[DayState]:
     """The days that were looked at after those that were observed, in the order of the log."""
-    names = {
-        step.name: tables.chain_of[tables.catalog.dataset_of(step.name).name].of(step)
-        for step in tables.catalog.steps
-        if step.external
+    chains, catalog = tables.chain_of, tables.catalog
+    partitions = {
+        step.name: chains[catalog.dataset_of(step.name).name].of(step) for step in catalog.steps if step.external
     }
-    states = publisher.log.day_states(publisher.log.head(), set(names)).values()
+    states = publisher.log.day_states(publisher.log.head(), set(partitions)).values()
     for state in sorted(states, key=lambda each: (each.sequence, each.day, each.table)):
         place = state.sequence, str(state.day)
-        if place > seen.get(state.table, (-1, "")) and names[state.table].has_partition_key(str(state.day)):
+        if place > seen.get(state.table, (-1, "")) and partitions[state.table].has_partition_key(str(state.day)):
             yield state
 
 
