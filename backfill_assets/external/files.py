@@ -15,6 +15,7 @@ from datetime import date, timedelta
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, content_in
+from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 
 FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
@@ -138,6 +139,15 @@ def moved_days(
         else:
             renewed[day] = made.renewed(before, version)
     return Moved(changed, renewed)
+
+
+def bytes_of_others(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> dict[str, dict[date, int]]:
+    """Of each table of others among ``steps``, how long the files together are that touch each day."""
+    found: dict[str, dict[date, int]] = {step.name: {} for step in steps if step.external}
+    for key in states:
+        if key.table in found:
+            found[key.table][key.day] = bytes_there(states, key.table, [key.day])
+    return found
 
 
 def bytes_there(states: Mapping[TableDay, DayState], table: str, days: Iterable[date]) -> int:

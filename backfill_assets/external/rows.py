@@ -24,6 +24,7 @@ from backfill_assets.landing.token_key import tokens_by
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.external_table import ExternalTable, on_days
 from backfill_assets.model.placement import IN_UTC
+from backfill_assets.spark.workers import carrying, require_workers
 from backfill_assets.state.view import View
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Colu
 
 def _with_tokens(rows: DataFrame, columns: Sequence[str], key_file: str) -> DataFrame:
     """Tokens are made where rows are read, with the key that is a file there: it travels with no plan."""
-    return rows.mapInArrow(partial(_tokenised, columns=tuple(columns), key_file=key_file), rows.schema)
+    require_workers(rows.sparkSession)
+    tokenised = partial(_tokenised, columns=tuple(columns), key_file=key_file)
+    return rows.mapInArrow(carrying(tokenised), rows.schema)
 
 
 def _tokenised(batches: Iterator[pa.RecordBatch], columns: Sequence[str], key_file: str) -> Iterator[pa.RecordBatch]:

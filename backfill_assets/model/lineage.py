@@ -54,6 +54,8 @@ def personal_columns(table: str, step_named: Callable[[str], Step]) -> frozenset
     """
     step = step_named(table)
     found = next(each for each in step.tables if each.name == table)
+    if step.external is not None:
+        return frozenset(step.external.personal)
     if step.source is not None:
         return (
             frozenset((*personal.values(), *_KEPT_TEXT)) if (personal := step.source.personal_fields) else frozenset()

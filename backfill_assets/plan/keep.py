@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 
 from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.external.files import bytes_of_others
 from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan, open_plan_ids, planners
@@ -68,7 +69,7 @@ def observe_context(
         observed=observed,
         begins=dataset.first_day,
         today=now.date(),
-        bytes=observed.bytes,
+        bytes={**observed.bytes, **bytes_of_others(steps, observed.states)},
         schemas=schemas,
         declared_schemas=declared_schemas(steps, schemas),
         landed=_landed_days(settings, storage, steps, step, days, read_files=read_files),

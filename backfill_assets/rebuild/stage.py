@@ -40,6 +40,7 @@ from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
 from backfill_assets.rebuild.refining import refine
 from backfill_assets.spark.worker_queries import written_schema
+from backfill_assets.spark.workers import errors_of_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,7 +148,8 @@ def write_chunk(
         measured = writing.refined(storage, chunk.version.transform)
     else:
         inputs = _inputs(spark, storage, chunk)
-        measured = writing.each(chunk.version.transform(inputs))
+        with errors_of_workers():
+            measured = writing.each(chunk.version.transform(inputs))
 
     def judged() -> list[StagedTableDay]:
         facts = facts_of(

@@ -92,10 +92,10 @@ class Watch:
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
         """The verdict on each of ``days`` that is published; a missing day is no failure.
 
-        Days of a weekly or monthly table are the first days of its periods. By tables that cannot be read nothing is
+        The rows of tables of others are nobody's here: what they are made of is compared at each look at them. Days of a weekly or monthly table are the first days of its periods. By tables that cannot be read nothing is
         judged.
         """
-        asked = sorted(set(days))
+        asked, tables = sorted(set(days)), [table for table in tables if table.layer != "external"]
         needed = {table.name: table for table in tables}
         needed |= {name: self.catalog.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
         sight = observe_each(self.storage, {*needed, *_read_by(self.catalog, needed)}, self.log)
