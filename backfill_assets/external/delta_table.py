@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from backfill_assets.days import DayRange, day_or_none
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.external.files import ExternalFile
+from backfill_assets.external.table_version import TableVersion, day_in
 from backfill_assets.lakehouse.delta_log import Actions, VersionGone, actions_back, actions_up_to, newest_version
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.external_table import ExternalTable
@@ -29,19 +29,9 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 _DAYS_ARE = ("date", "timestamp", "timestamp_ntz", "string")
 _STATISTICS_END = timedelta(milliseconds=1)
 """The greatest moment of a file is cut to milliseconds."""
+_MOST_VERSIONS_BEHIND = 100
 _ANY_ZONE = timedelta(days=1)
 """Engines write the moment of a partition in zones of their own."""
-
-
-@dataclass(frozen=True)
-class TableVersion:
-    """One version of a table of others: ``id`` is another one for a table that was made anew at the same place."""
-
-    id: str
-    version: int
-    files: tuple[ExternalFile, ...]
-    types: Mapping[str, str]
-    """The type of each column, as Delta's JSON has it; ``struct`` and the like by that word alone."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +91,14 @@ class DeltaTableOfOthers:
         for number in sorted(commits):
             touched += replay.apply(commits[number])
         return replay.state(newest), touched if replay.id == before else None
+
+    def is_worth_a_record(self, known: int, newest: int) -> bool:
+        """Whether a newer version is recorded that changes nothing: others clean old ones up, and each day is enough.
+
+        Of a table that is written to all day, not each version is.
+        """
+        before = self.committed_on(known)
+        return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
 
     def committed_on(self, version: int) -> date | None:
         """The day of a commit, in UTC; None where it was cleaned up."""
@@ -196,19 +194,6 @@ class _Replay:
         first = day_in(least, kind, self.external.event_zone, -beyond)
         last = day_in(greatest, kind, self.external.event_zone, beyond or _STATISTICS_END)
         return DayRange(first, last) if first and last and first <= last else None
-
-
-def day_in(text: str, kind: str, zone: str, moved: timedelta = timedelta()) -> date | None:
-    """The day that a value of a log says: of a moment the one in ``zone``, ``moved`` by as much; None for none."""
-    if kind in ("date", "string"):
-        return day_or_none(str(text)[:10])
-    try:
-        at = datetime.fromisoformat(str(text))
-        if kind == "timestamp":
-            at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(ZoneInfo(zone))
-        return (at + moved).date()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _type(kind: Any) -> str:

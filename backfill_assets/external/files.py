@@ -108,6 +108,9 @@ class Moved:
     renewed: Mapping[date, DayContent]
     """Their rows lie in other files: nothing becomes stale."""
 
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.renewed)
+
 
 NOTHING_MOVED = Moved({}, {})
 

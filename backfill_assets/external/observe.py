@@ -14,8 +14,10 @@ from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
-from backfill_assets.external.delta_table import DeltaTableOfOthers, TableVersion
+from backfill_assets.external.delta_table import DeltaTableOfOthers
 from backfill_assets.external.files import NOTHING_MOVED, Moved, days_made_of, moved_days, possible_days
+from backfill_assets.external.parquet_folder import ParquetFolderOfOthers
+from backfill_assets.external.table_version import TableVersion
 from backfill_assets.external.types_there import problems_of
 from backfill_assets.lakehouse.delta_log import read_transactions
 from backfill_assets.lakehouse.records import (
@@ -42,8 +44,6 @@ _SCHEMA = (
     '{"name":"day","type":"date","nullable":true,"metadata":{}}]}'
 )
 """Of the table without rows that stands for it in the lakehouse."""
-_MOST_VERSIONS_BEHIND = 100
-"""Of a table that is written to all day, not each version that changes nothing is recorded."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ class Observed:
     """The days that are made of other rows than when they were looked at before, or are new."""
     publication: str = ""
     """Empty if nothing had to be recorded."""
+
+
+def there_of(external: ExternalTable) -> DeltaTableOfOthers | ParquetFolderOfOthers:
+    """The table where it lies."""
+    return DeltaTableOfOthers(external) if external.written == "delta" else ParquetFolderOfOthers(external)
 
 
 def observed_at(storage: Storage, external: ExternalTable, version: int | None) -> At | None:
@@ -122,7 +127,7 @@ def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> Look:
     """What the table is now. ``today`` counts where its own log does not say when it was written last."""
-    head, there = log.head(), DeltaTableOfOthers(external)
+    head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
     newest = there.newest()
     if known == At(there.id_at(newest), newest):
@@ -134,16 +139,9 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
     contents = {day: content for _, day in states if (content := content_in(states, TableDay(external.name, day)))}
     possible = possible_days(first_day, there.committed_on(newest) or today)
     moved = moved_days(contents, days_made_of(now.files, possible), newest, None if is_another else touched)
-    is_recorded = known is not None and not is_another and not _is_worth_a_record(there, known.version, newest, moved)
+    is_known = known is not None and not is_another and not moved
+    is_recorded = is_known and not there.is_worth_a_record(known.version if known else newest, newest)
     return Look(external, known, At(now.id, newest), moved, is_recorded)
-
-
-def _is_worth_a_record(there: DeltaTableOfOthers, known: int, newest: int, moved: Moved) -> bool:
-    """Others clean old versions up: each day at least, a newer one is recorded that changes nothing."""
-    if moved.changed or moved.renewed or newest - known > _MOST_VERSIONS_BEHIND:
-        return True
-    before = there.committed_on(known)
-    return before is None or before != there.committed_on(newest)
 
 
 def _record(publisher: Publisher, look: Look) -> Observed | None:

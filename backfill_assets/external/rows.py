@@ -17,9 +17,10 @@ from backfill_assets.days import contiguous
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.external.delta_table import DeltaTableOfOthers
 from backfill_assets.external.files import VERSION
-from backfill_assets.external.observe import require_observed
-from backfill_assets.lakehouse.records import DayRecord, InputRead
-from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.external.observe import require_observed, there_of
+from backfill_assets.external.parquet_folder import ParquetFolderOfOthers
+from backfill_assets.lakehouse.records import DayContent, DayRecord, InputRead
+from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.landing.token_key import tokens_by
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.external_table import ExternalTable, on_days
@@ -33,35 +34,57 @@ if TYPE_CHECKING:
 _A_DAY = timedelta(days=1)
 
 
+DaysToRead = Mapping[int, Mapping[date, DayContent]]
+"""By version, the days that are read at it, and what they were made of when they were looked at."""
+
+
 def external_rows(
     spark: SparkSession,
-    storage: Storage,
     external: ExternalTable,
-    days: Mapping[int, Collection[date]],
+    days: DaysToRead,
     token_key_file: str,
 ) -> DataFrame:
-    """The rows of ``days``, which are given by the version that each is read at, with the columns that are declared.
+    """The rows of ``days``, with the columns that are declared.
 
-    Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that is cleaned up.
+    Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that is cleaned up,
+    and for files that are not those that were looked at.
     """
-    schema = struct_type(on_days(external.contract))
-    there = DeltaTableOfOthers(external)
-    parts = [_rows_of(_at_version(spark, there, version), external, of, schema) for version, of in days.items() if of]
+    schema, there = struct_type(on_days(external.contract)), there_of(external)
+    parts = [
+        _rows_of(_at_version(spark, there, version), external, of, schema)
+        if isinstance(there, DeltaTableOfOthers)
+        else _rows_of(_of_files(spark, there, of, schema), external, of, schema)
+        for version, of in days.items()
+        if of
+    ]
     rows = reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], schema)
     return _with_tokens(rows, external.personal, token_key_file) if external.personal else rows
 
 
-def versions_to_read(
-    storage: Storage, external: ExternalTable, read: InputRead, laid: Mapping[date, DayRecord]
-) -> dict[int, set[date]]:
-    """The version that each day of ``read`` is read at: that of main when it was pinned.
+def require_as_looked_at(external: ExternalTable, days: DaysToRead) -> None:
+    """Raise :class:`LakehouseUnusable` if others have changed files under a reader: of a Delta table nobody can."""
+    there = there_of(external)
+    if isinstance(there, ParquetFolderOfOthers):
+        for of in days.values():
+            there.paths_of(of)
+
+
+def days_to_read(
+    storage: Storage,
+    external: ExternalTable,
+    read: InputRead,
+    contents: Mapping[date, DayContent],
+    laid: Mapping[date, DayRecord],
+) -> DaysToRead:
+    """The version that each day of ``read`` is read at, with what is known of it: that of main when it was pinned.
 
     Of days that a place has ``laid`` over main it is the newest one, if the day still is what it was, and else the one
     that the day was looked at in.
     """
-    found: dict[int, set[date]] = {}
+    found: dict[int, dict[date, DayContent]] = {}
     if through := read.days.keys() - laid.keys():
-        found[require_observed(storage, external, read.version).version] = set(through)
+        version = require_observed(storage, external, read.version).version
+        found[version] = {day: contents[day] for day in sorted(through) if day in contents}
     if not laid:
         return found
     newest = View.newest(storage)
@@ -69,7 +92,7 @@ def versions_to_read(
     for day, record in laid.items():
         is_still = day in now and now[day].logical == record.logical
         version = require_observed(storage, external, at).version if is_still else _looked_at_in(external, record)
-        found.setdefault(version, set()).add(day)
+        found.setdefault(version, {})[day] = now[day].measured if is_still else record.measured
     return found
 
 
@@ -90,6 +113,20 @@ def _rows_of(rows: DataFrame, external: ExternalTable, days: Collection[date], s
     return on_days.where(F.col(_DAY).isin([*days])).select(
         *(F.col(f"`{there[name]}`").cast(types[name]).alias(name) for name in schema.names)
     )
+
+
+def _of_files(
+    spark: SparkSession, there: ParquetFolderOfOthers, days: Mapping[date, DayContent], schema: T.StructType
+) -> DataFrame:
+    """The rows of the files that touch ``days``, with the columns that ``schema`` is made of."""
+    external = there.external
+    paths = list(map(literal_path, there.paths_of(days)))
+    types = {external.columns[each.name]: each.dataType for each in schema if each.name in external.columns}
+    kinds = {**types, external.day: there.type_of_day()}
+    asked = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
+    if not paths:
+        return spark.createDataFrame([], asked)
+    return spark.read.schema(asked).option("basePath", there.spark_uri).parquet(*paths)
 
 
 _DAY = "the day of the row"

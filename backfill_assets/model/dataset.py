@@ -330,7 +330,7 @@ class _Judge:
 
 
 def _without_key(table: Table) -> Iterator[Mistake]:
-    if not table.key and table.layer != "raw":
+    if not table.key and table.layer not in ("raw", "external"):
         hint = 'Name the columns that it has one row of each for; ("day",) if it has one row a day, week or month.'
         yield Mistake(table.name, "it has no key: its rows could not be distinguished or traced.", hint)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.external.gate import broken_days
-from backfill_assets.external.rows import external_rows, versions_to_read
+from backfill_assets.external.rows import DaysToRead, days_to_read, external_rows, require_as_looked_at
 from backfill_assets.judge.by_pandera import with_reports
 from backfill_assets.judge.engine import DayFiles, files_by_day, of_days
 from backfill_assets.judge.measure import fingerprint, measure_files, prepare
@@ -29,6 +29,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.model.logic import logic_of
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import FewDuplicates, FewRejected
@@ -161,6 +162,7 @@ def write_chunk(
         seconds = (time.monotonic() - started) / len(chunk.days)
         environment = environment_of(spark, chunk.catalog.folder)
         broken = _made_of_broken_rows(chunk, inputs)
+        _require_inputs_as_looked_at(storage, chunk)
         return [
             day
             for table in chunk.step.tables
@@ -259,9 +261,7 @@ def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, d
     """The rows of ``days`` of an input; of raw those that its source has not taken back."""
     table, external = chunk.catalog.table(name), chunk.catalog.step(name).external
     if external:
-        read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")})
-        versions = versions_to_read(storage, external, read, chunk.overlay.laid(name, days))
-        return external_rows(spark, storage, external, versions, chunk.token_key_file)
+        return external_rows(spark, external, _days_to_read(storage, chunk, external, days), chunk.token_key_file)
     schema = struct_type(table.contract)
 
     def rows(of: Sequence[date]) -> DataFrame:
@@ -269,6 +269,20 @@ def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, d
         return chunk.overlay.rows(spark, storage, read, schema)
 
     return rows_that_stand(chunk.pin.states, table, days, rows)
+
+
+def _days_to_read(storage: Storage, chunk: Chunk, external: ExternalTable, days: Sequence[date]) -> DaysToRead:
+    read = chunk.pin.inputs[external.name].model_copy(update={"days": dict.fromkeys(days, "")})
+    known = {day: content_in(chunk.pin.states, TableDay(external.name, day)) for day in days}
+    contents = {day: content for day, content in known.items() if content}
+    return days_to_read(storage, external, read, contents, chunk.overlay.laid(external.name, days))
+
+
+def _require_inputs_as_looked_at(storage: Storage, chunk: Chunk) -> None:
+    """Once more, after all was read: a file that was replaced meanwhile is in no version that could be pinned."""
+    for name, days in decide.read_days(chunk.step, chunk.version, chunk.days).items():
+        if external := chunk.catalog.step(name).external:
+            require_as_looked_at(external, _days_to_read(storage, chunk, external, days))
 
 
 def _made_of_broken_rows(chunk: Chunk, inputs: Mapping[str, DataFrame]) -> dict[date, list[RuleOutcome]]:

@@ -92,8 +92,8 @@ class Watch:
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
         """The verdict on each of ``days`` that is published; a missing day is no failure.
 
-        The rows of tables of others are nobody's here: what they are made of is compared at each look at them. Days of a weekly or monthly table are the first days of its periods. By tables that cannot be read nothing is
-        judged.
+        Days of a weekly or monthly table are the first days of its periods. By tables that cannot be read nothing is
+        judged, and of tables of others nothing: what they are made of is compared at each look at them.
         """
         asked, tables = sorted(set(days)), [table for table in tables if table.layer != "external"]
         needed = {table.name: table for table in tables}

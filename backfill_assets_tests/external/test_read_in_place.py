@@ -83,10 +83,8 @@ class Shop:
         self.spark.sql(text.format(f"delta.`{self.location}`"))
 
     def order(self, first: int, last: int) -> None:
-        self.sql(
-            "INSERT INTO {} SELECT CAST(id AS STRING), DATE'2025-01-01' + CAST(id % 5 AS INT), CAST(id AS DECIMAL(10,2))"
-            f" FROM range({first}, {last})"
-        )
+        row = "CAST(id AS STRING), DATE'2025-01-01' + CAST(id % 5 AS INT), CAST(id AS DECIMAL(10,2))"
+        self.sql(f"INSERT INTO {{}} SELECT {row} FROM range({first}, {last})")  # noqa: S608
 
     def run(self, days: DayRange = DAYS) -> set[date]:
         """Build the fact; gives the days that were computed."""
