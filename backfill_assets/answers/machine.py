@@ -15,12 +15,14 @@ from typing import Literal
 
 from backfill_assets.answers.maintenance import SEND
 from backfill_assets.errors import BackfillError
+from backfill_assets.external.observe import require_columns, there_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import recorded_check, require_no_tokens, require_same_key
 from backfill_assets.landing.zone import LandingZone, first_paths, no_file_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import gone_version, switch_notes
 from backfill_assets.model.declaration import Source, Step
+from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.places import failing_places
 from backfill_assets.publish.senders import APPRISE_MISSING, INSTALL_APPRISE
@@ -100,6 +102,7 @@ def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
     return {
         "datasets": partial(datasets, settings, catalog),
         **{f"landed {source.name}": partial(landed_files, settings.landing, source) for source in sources},
+        **{f"table of others {each.name}": partial(table_of_others, each) for each in _others(catalog)},
         "token key": partial(token_key, settings, catalog),
         "lakehouse": place,
         "publications": partial(open_publications, settings),
@@ -109,6 +112,18 @@ def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
         "versions": partial(current_versions, settings, catalog.steps),
         "logic": partial(logic_as_published, settings, catalog.steps),
     }
+
+
+def _others(catalog: Catalog) -> list[ExternalTable]:
+    return [step.external for step in catalog.steps if step.external]
+
+
+def table_of_others(external: ExternalTable) -> MachineFinding:
+    """Whether it is there, with the columns that are declared."""
+    there = there_of(external)
+    version = there.newest()
+    require_columns(external, there.at(version))
+    return MachineFinding("ok", f"version {version} in {external.location}")
 
 
 def _guarded(check: Check) -> MachineFinding:

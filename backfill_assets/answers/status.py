@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 
 from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
+from backfill_assets.external.observe import look_at, tables_of_others
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
 from backfill_assets.model.current_versions import switch_notes
+from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.model.left_out import LeftOut
 from backfill_assets.plan.records import Plan
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import Unreadable
 from backfill_assets.quality.as_usual import fewer_rows
@@ -81,6 +84,8 @@ class FoundStatus:
     """Newest days of sources that have fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
     """Datasets and tables that are declared wrong, or read what is."""
+    others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
+    """By table of others, the days that have moved since it was looked at; or why it cannot be looked at now."""
 
     def status_of(self, table: str, day: date) -> str:
         if TableDay(table, day) in self.damaged:
@@ -111,9 +116,10 @@ def look_at_main(
     chosen: Sequence[str],
     days: DayRange | None,
     zone: LandingZone | None = None,
+    datasets: Sequence[Dataset] = (),
 ) -> FoundStatus:
     """Reads logs, names in the landing ``zone``, and of data only the reasons of rejected rows. ``declared`` are the
-    steps of all datasets.
+    steps of all ``datasets``; without these, nobody looks at tables of others.
     """
     with gc_paused():
         observed = observe_each(storage, [table.name for step in declared for table in step.tables])
@@ -130,6 +136,7 @@ def look_at_main(
         under_way=[(each, _campaign_days(storage, each.plan, chosen)) for each in plans],
         notes=switch_notes(asked, observed.switches),
         damaged=damaged_days(storage, observed.sound_versions),
+        others=dict(_moved_there(storage, asked, datasets)),
         rejected=[
             (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
             for each in rejected
@@ -195,6 +202,18 @@ def look_at_timeline(
     return FoundStatus(steps, shown, place.view, chosen, place=place, rejected=rejected)
 
 
+def _moved_there(
+    storage: Storage, asked: Sequence[Step], datasets: Sequence[Dataset]
+) -> Iterator[tuple[str, Sequence[date] | BackfillError]]:
+    for external, first_day in tables_of_others([step for step in asked if step.external], datasets):
+        try:
+            look = look_at(PublicationLog(storage), external, first_day, datetime.now(UTC).date())
+        except BackfillError as error:
+            yield external.name, error
+        else:
+            yield external.name, tuple(look.moved.changed)
+
+
 def _rejected(
     declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
 ) -> list[RejectedRows]:
@@ -243,7 +262,8 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 def status_answer(found: FoundStatus) -> Answer:
     """Tables by status and what needs a person; then each chosen table day by day, and the campaigns under way."""
     nothing = not any(found.statuses.values()) and not found.undecided
-    if nothing and not any(_waiting(found, table) for table in found.landed):
+    waits = any(_waiting(found, table) for table in found.landed) or any(found.others.values())
+    if nothing and not waits:
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
@@ -309,13 +329,18 @@ def _summary(found: FoundStatus) -> Grid:
         if count := sum(waiting.values()):
             said = Toned(f"landed, not taken in: {format_count(count, 'file')}", Tone.WARN)
             rows.append([name, said, len(waiting), Days.of(waiting), *([Days(())] if place else [])])
-        if not found.statuses[name] and not waiting and name not in found.undecided:
+        if not isinstance(moved := found.others.get(name, ()), BackfillError) and moved:
+            said = Toned("written since it was looked at", Tone.WARN)
+            rows.append([name, said, len(moved), Days.of(moved), *([Days(())] if place else [])])
+        if not found.statuses[name] and not waiting and not moved and name not in found.undecided:
             rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if place else [])])
     columns = ("table", "status", "days", "which days", *(["of its own"] if place else []))
     return Grid("tables", columns, rows, groups=("table",))
 
 
 def _unreadable(found: FoundStatus) -> Iterator[Line]:
+    for error in (each for each in found.others.values() if isinstance(each, BackfillError)):
+        yield Line(error.message, Tone.BAD, error.hint or "")
     for each in {each.table: each for each in found.undecided.values()}.values():
         yield Line(f"{each.table} cannot be read: {each.why}.", Tone.BAD, each.next_step)
 

@@ -134,7 +134,7 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
         return Look(external, known, known, is_recorded=True)
     now, touched = there.since(known.version, newest) if known else (there.at(newest), None)
     is_another = known is not None and now.id != known.id
-    _require_columns(external, now)
+    require_columns(external, now)
     states = log.day_states(head, {external.name})
     contents = {day: content for _, day in states if (content := content_in(states, TableDay(external.name, day)))}
     possible = possible_days(first_day, there.committed_on(newest) or today)
@@ -173,7 +173,8 @@ def _positions(known: At | None, now: At) -> Iterable[Position]:
         yield Position(id=_POSITION + known.id, before=known.version + 1, after=0)
 
 
-def _require_columns(external: ExternalTable, now: TableVersion) -> None:
+def require_columns(external: ExternalTable, now: TableVersion) -> None:
+    """Raise :class:`InvalidRequest` for a table that has not the columns that are declared."""
     if problems := problems_of(external, now.types):
         raise InvalidRequest(
             f"{external.name} cannot be read as it is declared: {'; '.join(problems)}.",

@@ -39,7 +39,8 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
 
     Datasets that are declared wrong are left out, and named with what is wrong; all others are shown.
 
-    Files that have landed and that raw has not taken in are counted in a line of their own.
+    Files that have landed and that raw has not taken in are counted in a line of their own, and so are days that others
+    have written since their table was looked at.
 
     A day may pass its gates and lack rows, those that were rejected: the worst day of each source is named. A timeline
     shows its own days, and those of its base.
@@ -57,7 +58,8 @@ def status(ctx: click.Context, tables: tuple[str, ...], days: DayRange | None, o
     steps = catalog.steps
     with awaited("Reading the logs"):
         if on is None:
-            found = look_at_main(publisher.storage, steps, chosen, days, LandingZone(current_settings().landing))
+            zone = LandingZone(current_settings().landing)
+            found = look_at_main(publisher.storage, steps, chosen, days, zone, catalog.datasets)
         else:
             found = look_at_timeline(publisher, on, steps, chosen, days)
     say_answer(status_answer(replace(found, left_out=catalog.left_out)))
