@@ -84,7 +84,7 @@ class LogicSeen:
 
 def look_at_logic(storage: Storage, dataset: Dataset) -> LogicSeen:
     """Clocks and randomness in any version, and versions that were edited in place; reads sources and the log."""
-    steps = [step for step in dataset.steps if step.source is None]
+    steps = [step for step in dataset.steps if not step.is_origin]
     asks: dict[str, None] = {}
     unread: dict[str, None] = {}
     contents: Mapping[TableDay, DayContent] = {}

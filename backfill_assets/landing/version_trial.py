@@ -234,6 +234,11 @@ class VersionTrial:
     def spark(self) -> SparkSession:
         return self.written.spark
 
+    def take(self, table: Table, rows: DataFrame, files: DayFiles) -> None:
+        """Rows of ``table`` that were read, not computed: the steps after it are tried on them."""
+        self.frames[table.name], self.written.files[table.name] = rows, files
+        self.known[table.name] = self._measured(table, rows, files)
+
     def try_step(self, step: Step) -> Iterator[VersionTried]:
         """What became of the rows by each version, the current one last: the steps after it read what that gave."""
         for version in sorted(step.versions, key=lambda each: each.name == step.current):

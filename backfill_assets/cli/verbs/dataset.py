@@ -130,6 +130,7 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple
 
     Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse.
     """
+    from backfill_assets.external.declaration_trial import check_tables_of_others
     from backfill_assets.judge.measure import unmeasurable
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows
     from backfill_assets.landing.version_trial import schema_problems
@@ -137,12 +138,16 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple
     problems = [problem for table in declared.tables for problem in unmeasurable(table)]
     spark = lake.spark()
     prepare_for_few_rows(spark)
-    for step in (each for each in declared.steps if each.source is None):
+    for step in (each for each in declared.steps if not each.is_origin):
         progress(f"{step.name}: comparing its columns with the contract")
         problems += schema_problems(spark, step, step.version(), find)
     sources = [step.source for step in declared.steps if step.source is not None]
-    tried = [] if problems else sources
-    return problems, [check_file(spark, lake.landing, declared, each, find, lake.storage, progress) for each in tried]
+    if problems:
+        return problems, []
+    tried = [check_file(spark, lake.landing, declared, each, find, lake.storage, progress) for each in sources]
+    if any(step.external for step in declared.steps):
+        tried.append(check_tables_of_others(spark, declared, find, lake.storage, progress))
+    return problems, tried
 
 
 def _trial_answer(
