@@ -250,7 +250,7 @@ def _files(pinned: Pinned, now: datetime) -> str:
     absent = f"never published: {format_first(pinned.absent, _MOST_RANGES)}" if pinned.absent else ""
     if set(days_of(pinned.absent)) >= set(days_of(pinned.days)):
         return absent
-    return "; ".join(filter(None, (_may_go(pinned.files_may_go, now), absent)))
+    return "; ".join(filter(None, (pinned.in_place or _may_go(pinned.files_may_go, now), absent)))
 
 
 def _may_go(files_may_go: datetime | None, now: datetime) -> str:

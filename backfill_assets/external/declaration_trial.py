@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -69,13 +69,11 @@ def check_tables_of_others(
         key.write_text(secrets.token_hex(32))
         written = WrittenRows(spark, Storage(f"{folder}/lakehouse"))
         trial = VersionTrial(written, find, [day], published, progress)
-        tried = [
-            each for there in found for each in _read(spark, trial, there, _days_read(steps, there, day), str(key))
-        ]
+        tried = [_read(spark, trial, there, _days_read(steps, there, day), str(key)) for there in found]
         versions = [each for step in steps for each in trial.try_step(step)]
     first = found[0]
     named = f"{first.external.name} {day}, version {first.version} of {first.external.location}"
-    return CheckedFile(named, True, tried[0].rows_out, 0, (), (*tried, *versions))
+    return CheckedFile(named, True, tried[0].rows_out, None, (), (*tried, *versions))
 
 
 def _days_read(steps: list[Step], there: _There, day: date) -> list[date]:
@@ -85,9 +83,7 @@ def _days_read(steps: list[Step], there: _There, day: date) -> list[date]:
     return sorted(wanted.intersection(there.days)) or [max(there.days)]
 
 
-def _read(
-    spark: SparkSession, trial: VersionTrial, there: _There, days: list[date], key_file: str
-) -> Iterator[VersionTried]:
+def _read(spark: SparkSession, trial: VersionTrial, there: _There, days: list[date], key_file: str) -> VersionTried:
     """Some rows of a table, for the versions that read it; and what its gate says of all that was read."""
     table = there.table
     trial.progress(f"reading {table.name}, version {there.version}")
@@ -96,11 +92,9 @@ def _read(
     some, files = trial.written.write(rows.limit(MOST_LINES).repartition("day"), table, OBSERVED)
     trial.take(table, some, files)
     count = sum(int(str(each["rows"])) for each in trial.known[table.name].values())
-    broken = {day: outcomes for day, outcomes in broken_days(table, some).items()}
-    rules = {
-        outcome.rule: (day, outcome) for day, outcomes in sorted(broken.items(), reverse=True) for outcome in outcomes
-    }
-    yield VersionTried(
+    broken = sorted(broken_days(table, some).items(), reverse=True)
+    rules = {outcome.rule: (day, outcome) for day, outcomes in broken for outcome in outcomes}
+    return VersionTried(
         table.name,
         OBSERVED,
         is_current=True,

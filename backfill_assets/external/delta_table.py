@@ -17,7 +17,14 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.external.files import ExternalFile
 from backfill_assets.external.table_version import TableVersion, day_in
-from backfill_assets.lakehouse.delta_log import Actions, VersionGone, actions_back, actions_up_to, newest_version
+from backfill_assets.lakehouse.delta_log import (
+    Actions,
+    VersionGone,
+    actions_back,
+    actions_up_to,
+    newest_version,
+    oldest_version,
+)
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.external_table import ExternalTable
 
@@ -99,6 +106,14 @@ class DeltaTableOfOthers:
         """
         before = self.committed_on(known)
         return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
+
+    def history(self, version: int) -> str:
+        """How far back versions can be read, of which others delete files that are removed since, in words."""
+        oldest = oldest_version(self.storage, self.folder)
+        if oldest is None:
+            return f"version {version}; its log cannot be read now"
+        since = self.committed_on(oldest)
+        return f"version {version}; its own history goes back to {oldest}" + (f", of {since}" if since else "")
 
     def committed_on(self, version: int) -> date | None:
         """The day of a commit, in UTC; None where it was cleaned up."""

@@ -190,3 +190,13 @@ def require_observed(storage: Storage, external: ExternalTable, version: int | N
             f"{external.name} was never looked at.", hint=f"backfill run {external.name} --days DAYS looks at it."
         )
     return at
+
+
+def read_in_place(storage: Storage, steps: Iterable[Step], versions: Mapping[str, int]) -> dict[str, str]:
+    """By table of others among ``steps``, the version that is read of it, and how far back its own history goes."""
+    found: dict[str, str] = {}
+    for external in (step.external for step in steps if step.external):
+        at = observed_at(storage, external, versions.get(external.name))
+        if at is not None:
+            found[external.name] = there_of(external).history(at.version)
+    return found

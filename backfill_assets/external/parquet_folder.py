@@ -89,6 +89,10 @@ class ParquetFolderOfOthers:
         """What is there, and that it is not known which files have other rows than those that they replace."""
         return self.at(newest), None
 
+    def history(self, version: int) -> str:
+        """That there is none, in words."""
+        return "the files that are there; it has no history"
+
     def committed_on(self, version: int) -> date | None:
         """The day of the newest file, in UTC."""
         newest = max(each.modified_ms for each in self._listed)

@@ -59,7 +59,8 @@ class CheckedFile:
     whole: bool
     """False if only its first lines were read."""
     rows: int
-    quarantined: int
+    quarantined: int | None
+    """None for rows that are read in place: nothing of them is set aside."""
     reasons: tuple[Group, ...]
     versions: tuple[VersionTried, ...]
 

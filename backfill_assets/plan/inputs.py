@@ -47,6 +47,7 @@ def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
         version=version,
         days=as_ranges(days),
         files_may_go=situation.files_may_go.get(table),
+        in_place=situation.in_place.get(table, ""),
         absent=as_ranges(absent),
     )
 

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.external.files import bytes_of_others
-from backfill_assets.external.observe import observe_tables, tables_of_others
+from backfill_assets.external.observe import observe_tables, read_in_place, tables_of_others
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan, open_plan_ids, planners
 from backfill_assets.lakehouse.storage import Storage
@@ -74,6 +74,7 @@ def observe_context(
         declared_schemas=declared_schemas(steps, schemas),
         landed=_landed_days(settings, storage, steps, step, days, read_files=read_files),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
+        in_place=read_in_place(storage, steps, versions),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
         open_plans=open_plans(storage),
         edited=edited_logic(storage, steps, contents_of(observed.states)),

@@ -204,6 +204,8 @@ class Pinned(Record):
     """From then on files of that version may be reclaimed; None while all of them are in main."""
     absent: Ranges = Field(default=(), exclude_if=not_)
     """Those of ``days`` that were never published, of a table that has other days."""
+    in_place: str = Field(default="", exclude_if=not_)
+    """Of a table of others, which version of it is read, and how far back its own history goes."""
 
 
 class Lookback(Record):

@@ -46,6 +46,8 @@ class PlanContext:
     landed: Mapping[str, Mapping[date, LandedDay]] = field(default_factory=dict)
     """By raw table and arrival day."""
     files_may_go: Mapping[str, datetime] = field(default_factory=dict)
+    in_place: Mapping[str, str] = field(default_factory=dict)
+    """By table of others, which version of it is read, and how far back its own history goes."""
     """From when on files of the pinned version may be reclaimed, of tables that main has moved on from."""
     open_plans: Sequence[Plan] = ()
     """Plans that are being carried out."""

@@ -216,6 +216,8 @@ def _sound(declared: Dataset) -> Line:
 
 def _sentence(file: CheckedFile) -> Line:
     cut = "" if file.whole else f" The first {file.rows:,} rows were read."
+    if file.quarantined is None:
+        return Line(f"{file.file}: {format_count(file.rows, 'row')} were read.", Tone.PLAIN if file.good else Tone.WARN)
     because = ", because:" if file.quarantined else "."
     rows = f"{file.quarantined:,} of {file.rows:,} rows would be quarantined"
     return Line(f"{file.file}: {rows}{because}{cut}", Tone.PLAIN if file.good else Tone.WARN)
