@@ -55,7 +55,7 @@ class At:
 
 
 @dataclass(frozen=True)
-class Look:
+class LookThere:
     """What a table of others is now, beside what is known of it. Nothing is written."""
 
     external: ExternalTable
@@ -125,13 +125,13 @@ def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> 
         retry.lost("others have looked at it first")
 
 
-def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> Look:
+def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
     """What the table is now. ``today`` counts where its own log does not say when it was written last."""
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
     newest = there.newest()
     if known == At(there.id_at(newest), newest):
-        return Look(external, known, known, is_recorded=True)
+        return LookThere(external, known, known, is_recorded=True)
     now, touched = there.since(known.version, newest) if known else (there.at(newest), None)
     is_another = known is not None and now.id != known.id
     require_columns(external, now)
@@ -141,10 +141,10 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
     moved = moved_days(contents, days_made_of(now.files, possible), newest, None if is_another else touched)
     is_known = known is not None and not is_another and not moved
     is_recorded = is_known and not there.is_worth_a_record(known.version if known else newest, newest)
-    return Look(external, known, At(now.id, newest), moved, is_recorded)
+    return LookThere(external, known, At(now.id, newest), moved, is_recorded)
 
 
-def _record(publisher: Publisher, look: Look) -> Observed | None:
+def _record(publisher: Publisher, look: LookThere) -> Observed | None:
     """None if another process was faster."""
     external, moved, now = look.external, look.moved, look.now
     days: Mapping[date, DayContent] = {**moved.changed, **moved.renewed}

@@ -26,7 +26,7 @@ from backfill_assets.model.declaration import EXAMPLE, Aggregates, DayRule, Laye
 from backfill_assets.quality.gates import DIMENSIONS, KEYS, gates_of
 from backfill_assets.quality.measures import numbers
 
-LAYERS: tuple[Layer, ...] = get_args(Layer)
+LAYERS: tuple[Layer, ...] = tuple(each for each in get_args(Layer) if each != "external")
 HEADINGS = dict(zip(LAYERS, ("Raw", "Bronze", "Quarantine", "Facts", "Reports"), strict=True))
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rules.md"
 NONE = "-"

@@ -28,7 +28,9 @@ LOOK = StepLook(ANY, NOTHING_LAID, dict.fromkeys(DAYS, Version("v1", "", (), dic
 
 def build(monkeypatch: pytest.MonkeyPatch, write_chunk: Callable[..., Any], said: list[str]) -> StepBuild:
     """A build of a table whose chunks have one day each."""
-    lake: Any = SimpleNamespace(catalog=None, spark=lambda: None, storage=None, timelines=lambda *_: {})
+    lake: Any = SimpleNamespace(
+        catalog=None, token_key_file="", spark=lambda: None, storage=None, timelines=lambda *_: {}
+    )
     step: Any = SimpleNamespace(name="fact", tables=(), table_names=(), cadence=Cadence.DAILY)
     made = StepBuild(lake, StepRequest(step, DAYS), RunInfo("r"), said.append)
     monkeypatch.setattr(decide, "chunks", lambda days, _: [[day] for day in days])
