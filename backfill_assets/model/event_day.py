@@ -37,18 +37,19 @@ def day_named(source: Source, text: str) -> date | None:
 def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
     """What is wrong with the zone of the event days of ``source``, and what to do."""
     zone, field = source.event_zone, source.event_day_field
-    if said := zone_mistake(zone):
-        yield said
-    if zone != IN_UTC and source.type_of(field) == "date":
+    if zone == IN_UTC:
+        return
+    if hint := zone_meant(zone):
+        yield f"there is no time zone {zone!r}.", hint
+    if source.type_of(field) == "date":
         yield f"{field!r} is a date, which is the same day in every zone.", "Leave out event_zone."
 
 
-def zone_mistake(zone: str) -> tuple[str, str] | None:
-    """What is wrong with the name of a time zone, and what to do; None if it is one."""
+def zone_meant(zone: str) -> str:
+    """What to write instead of ``zone``, which is no time zone; empty if it is one."""
     if zone == IN_UTC or zone in _zones():
-        return None
-    hint = suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")
-    return f"there is no time zone {zone!r}.", hint
+        return ""
+    return suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")
 
 
 def _clock(zone: str) -> tzinfo:

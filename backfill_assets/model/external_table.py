@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, Field, columns_with, declared_types, once
 from backfill_assets.model.declaration import Step, Table, Version, a_type
-from backfill_assets.model.event_day import zone_mistake
+from backfill_assets.model.event_day import zone_meant
 from backfill_assets.model.placement import IN_UTC
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class ExternalTable:
             self._refuse(f"{unknown[0]!r} is joined or rescued.", "What others write is read as it is.")
         if self.written not in get_args(Written):
             self._refuse(f"it is written as {self.written!r}.", f"One of {', '.join(get_args(Written))}.")
-        if said := zone_mistake(self.event_zone):
-            self._refuse(*said)
+        if hint := zone_meant(self.event_zone):
+            self._refuse(f"there is no time zone {self.event_zone!r}.", hint)
 
     def _refuse(self, what: str, hint: str) -> None:
         raise InvalidRequest(f"The table of others {self.name} is declared wrong: {what}", hint=hint)
