@@ -73,7 +73,7 @@ class TableTransform:
 
     def decides_rows(self) -> Mapping[str, object]:
         """What rows depend on, and what they count as: checks only hold a day back, ``clustered`` is about files."""
-        reads = [(each.table, each.first, each.last, each.partial) for each in self.reads]
+        reads = [each.declared for each in self.reads]
         digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
         columns = {
             name: f"{kind} in {digits[name]} digits" if name in digits else kind
@@ -146,6 +146,9 @@ class LandedDataset:
     """Columns of bronze by which a difference is also shown."""
     numbered: bool = False
     """Identical lines of a day are rows of their own: ``occurrence``, the last column of the key, numbers them."""
+    replaced_whole: bool = False
+    """Its rows hold until they are replaced: they are landed whole when they change, and are of the day they arrive on.
+    A day without a delivery means no change. Others read them by :class:`~backfill_assets.model.declaration.AsOf`."""
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
@@ -272,6 +275,7 @@ class LandedDataset:
 
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
+        self._refuse_what_has_no_day()
         current = self.refinement()
         for row in self._rows:
             if self._source(row.contract) != current.source:
@@ -356,9 +360,9 @@ class LandedDataset:
         types = declared_types(row)
         source = Source(
             name=self.name,
-            event_day_field=of_raw[self._only(row, "event_day")],
+            event_day_field="" if self.replaced_whole else of_raw[self._only(row, "event_day")],
             key_fields=tuple(dict.fromkeys(names.get(part, part) for part in key)),
-            version_field=of_raw[self._only(row, "version")],
+            version_field=of_raw.get(self._version_field(row), self._version_field(row)),
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
             personal_fields={each.personal: name for name, each in landed.items() if each.personal},
@@ -374,6 +378,37 @@ class LandedDataset:
         files = FileNames(self.files).pattern if self.files else ""
         declared = {each.name: getattr(source, each.name) for each in fields(source)}
         return SourceOfFiles(**declared, format=self.format, files=files)
+
+    def _version_field(self, row: type[Contract]) -> str:
+        """Of rows that are landed whole nothing need say which is newer: where it is part of the key, contents do."""
+        if not self.replaced_whole or _columns_with(row, "version"):
+            return self._only(row, "version")
+        landed = [part for name in _columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
+        if not landed:
+            raise self._wrong(f"no field of {row.__name__} is its key.", "Mark one: Field(key=True, ...).")
+        return landed[0]
+
+    def _wrong(self, what: str, hint: str) -> InvalidRequest:
+        return InvalidRequest(f"The dataset {self.name} is declared wrong: {what}", hint=hint)
+
+    def _refuse_what_has_no_day(self) -> None:
+        """Raise for what says something of event days, of deliveries or of streams."""
+        if not self.replaced_whole:
+            return
+        marked = (
+            f"{name} of {each.contract.__name__}"
+            for each in self._rows
+            for name in _columns_with(each.contract, "event_day")
+        )
+        if field := next(marked, ""):
+            raise self._wrong(
+                f"{field} is an event day.", "Leave out event_day=True: rows are of the day they arrive on."
+            )
+        said = ("supersession_window_days", "earliest_day", "streamed", "delivered_within")
+        if name := next((each for each in said if getattr(self, each)), ""):
+            raise self._wrong(
+                f"{name} is set.", "Leave it out: what is replaced_whole has no event days and no delivery."
+            )
 
     def _only(self, row: type[Contract], mark: str) -> str:
         found = [name for name in _columns_with(row, mark) if not row.fields()[name].joined]

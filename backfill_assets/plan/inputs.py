@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.days import all_days
+from backfill_assets.days import DayRange, all_days
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.model.declaration import AsOf, Step
 from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
@@ -54,7 +55,9 @@ def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
 def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Lookback]:
     for step in situation.steps:
         for read in step.reads if chosen.rebuilt_days(step) else ():
-            if read.first < 0:
+            if isinstance(read, AsOf):
+                yield _as_of(step, read, chosen)
+            elif read.first < 0:
                 back = chosen.reads(step)[read.table]
                 built = set(chosen.rebuilt_days(situation.step_of(read.table)))
                 there = {day for day in back if day in built or _is_published(situation, read.table, day)}
@@ -66,6 +69,18 @@ def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Look
                     days=as_ranges(there),
                     absent=as_ranges(back - there),
                 )
+
+
+def _as_of(step: Step, read: AsOf, chosen: RebuildScope) -> Lookback:
+    """Which days of the step read which state."""
+    held: dict[date, list[date]] = {}
+    for day in chosen.rebuilt_days(step):
+        for state in read.counted(DayRange.of(day), chosen.filled[read.table]):
+            held.setdefault(state, []).append(day)
+    states = {str(state): as_ranges(days) for state, days in sorted(held.items())}
+    return Lookback(
+        step=step.name, table=read.table, first=read.first, last=read.last, days=as_ranges(held), states=states
+    )
 
 
 def _is_published(situation: PlanContext, table: str, day: date) -> bool:

@@ -1,0 +1,169 @@
+"""Trips are joined with the planes of their day, which are landed whole when they change: states change, come late, and
+are corrected, and each time just the days that a state holds on are computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.days import DayRange
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import AsOf
+from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets.model.rules import TotalAgrees
+from backfill_assets_tests.declared import declare
+from backfill_assets_tests.stories.conftest import TypeOn
+from backfill_assets_tests.strategies.landed_sales import land
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DAYS = DayRange.parse("2017-03-01..2017-03-10")
+TRIPS = DayRange.parse("2017-03-03..2017-03-10")
+REPORT, PLANES = "report_seats", "bronze_planes"
+State = Mapping[str, int]
+"""The seats of each plane."""
+
+
+class Plane(Contract):
+    """A plane that is in service."""
+
+    tailnum: str = Field(key=True, description="As it is painted.")
+    seats: int = Field(ge=1, description="How many it has.")
+
+
+class Trip(Contract):
+    """A sound trip."""
+
+    trip_id: str = Field(key=True, description="Of the line.")
+    tailnum: str = Field(description="The plane that flew.")
+    left_on: date = Field(event_day=True, description="When it left.")
+    sent_at: str = Field(version=True, description="When the line sent it.")
+
+
+class Seats(Contract):
+    """The seats of each day's trips, by the planes as they were on that day."""
+
+    tailnum: str = Field(key=True, description="The plane.")
+    trips: int = Field(ge=1, made_of="trip_id", description="How many.")
+    seats: int = Field(nullable=True, made_of="bronze_planes.seats", description="Of the plane; unknown without one.")
+    day: T.DateType = Field(key=True, description="Of the trips.")
+
+
+def seats_of(trips: DataFrame, planes: DataFrame) -> DataFrame:
+    known = planes.select("day", "tailnum", "seats")
+    return trips.groupBy("day", "tailnum").agg(F.count("*").alias("trips")).join(known, ["day", "tailnum"], "left")
+
+
+def flights() -> tuple[Dataset, Dataset]:
+    planes = LandedDataset(
+        name="planes",
+        description="The planes in service.",
+        owners=("team:fleet",),
+        first_day=DAYS.first,
+        rows="planes",
+        most_rows=100,
+        tolerated_rejects=0,
+        replaced_whole=True,
+    )
+    planes.row("v1", "All that are in service.")(Plane)
+    trips = LandedDataset(
+        name="trips",
+        description="Trips of a line.",
+        owners=("team:line",),
+        first_day=DAYS.first,
+        rows="trips",
+        most_rows=100,
+        tolerated_rejects=0,
+    )
+    trips.row("v1", "Newest of each trip.")(Trip)
+    trips.table(REPORT, rules=(TotalAgrees("trips", trips.bronze, "rows"),), totals=("trips",))(Seats)
+    trips.version(Seats, "v1", "By the planes of the day.", trips.bronze, AsOf("planes"))(seats_of)
+    return planes.dataset(), trips.dataset()
+
+
+class Line:
+    """A lakehouse of trips and planes, and what has landed, as Python has it."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self.workshop = workshop
+        self.states: dict[date, State] = {}
+        for day in TRIPS:
+            trips = [{"trip_id": f"{day}{tail}", "tailnum": tail, "left_on": str(day), "sent_at": "a"} for tail in "ABC"]
+            land(workshop.settings.landing, "trips", str(day), "1", trips)
+
+    def land_planes(self, day: int, state: State) -> date:
+        arrived = date(2017, 3, day)
+        (self.workshop.settings.landing / f"planes/{arrived}/state.jsonl.gz").unlink(missing_ok=True)
+        rows = [{"tailnum": tail, "seats": seats} for tail, seats in state.items()]
+        land(self.workshop.settings.landing, "planes", str(arrived), "state", rows)
+        self.states[arrived] = state
+        return arrived
+
+    def expected(self) -> dict[tuple[date, str], int | None]:
+        """The seats by day and plane: of the newest state that had arrived by then."""
+        held = {day: self.states[max(each for each in self.states if each <= day)] for day in TRIPS}
+        return {(day, tail): state.get(tail) for day, state in held.items() for tail in "ABC"}
+
+    def found(self) -> dict[tuple[date, str], int | None]:
+        rows = self.workshop.read(REPORT).to_dict("records")
+        return {(row["day"], row["tailnum"]): None if row["seats"] != row["seats"] else row["seats"] for row in rows}
+
+
+@pytest.fixture
+def line(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    declare(monkeypatch, *flights())
+    yield Line(workshop)
+
+
+def days(*numbers: int) -> list[str]:
+    return [str(date(2017, 3, number)) for number in numbers]
+
+
+def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: TypeOn) -> None:
+    """From an empty project: a state before the first trip, two changes, a late state, and a corrected one."""
+    backfill = type_on(line.workshop)
+
+    def stale() -> list[str]:
+        return [day for day, status in backfill.status_by_day(REPORT).items() if status != "fresh"]
+
+    line.land_planes(1, {"A": 100, "B": 150})
+    line.land_planes(5, {"A": 100, "B": 160, "C": 90})
+    line.land_planes(9, {"B": 160, "C": 90})  # A is gone
+    backfill("run", f"+{REPORT}", "--days", TRIPS)
+    assert line.found() == line.expected()
+    assert stale() == []
+
+    # What the plan says before anything is computed again.
+    plan = backfill.json("plan", REPORT, "--days", TRIPS, "--force")
+    (as_of,) = plan["as_of"]
+    assert as_of["states"] == {
+        "2017-03-01": ["2017-03-03..2017-03-04"],
+        "2017-03-05": ["2017-03-05..2017-03-08"],
+        "2017-03-09": ["2017-03-09..2017-03-10"],
+    }
+
+    # A state that arrives late, for a day between: it holds until the next one.
+    line.land_planes(7, {"A": 100, "B": 170, "C": 90})
+    backfill("run", f"+{PLANES}", "--days", "2017-03-07")
+    assert stale() == days(7, 8)
+    backfill("run", REPORT, "--days", TRIPS)
+    assert line.found() == line.expected()
+
+    # An old state was wrong: it is read again, and just its days are stale.
+    corrected = line.land_planes(5, {"A": 100, "B": 161, "C": 90})
+    backfill("raw", "refresh", "raw_planes", corrected, "--yes")
+    backfill("run", PLANES, "--days", corrected)
+    assert stale() == days(5, 6)
+    made = backfill.json("plan", REPORT, "--days", TRIPS)
+    assert [step["rebuild"] for step in made["steps"]] == [{"input changed": ["2017-03-05..2017-03-06"]}]
+    done = backfill.json("run", REPORT, "--days", TRIPS)
+    assert line.found() == line.expected() and stale() == []
+    print(done)
