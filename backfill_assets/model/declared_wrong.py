@@ -32,6 +32,7 @@ _IMPORTS = {
     "Field": "from backfill_assets.model.contract import Field",
     "LandedDataset": "from backfill_assets.model.landed_dataset import LandedDataset",
     "Reads": "from backfill_assets.model.declaration import Reads",
+    "AsOf": "from backfill_assets.model.declaration import AsOf",
 }
 """What a declaration uses, and is most often forgotten."""
 _TYPES = {

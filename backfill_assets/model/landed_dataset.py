@@ -284,7 +284,8 @@ class LandedDataset:
                     hint="Take out the older class: what it computes needs other raw rows.",
                 )
         declared = (*self._landed_steps(current), *(_with_origins(step) for step in self._steps.values()))
-        beyond = self.unusual_beyond
+        # Where most days have no rows, a day that has some is not unusual.
+        beyond = None if self.replaced_whole else self.unusual_beyond
         steps = tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in declared)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
 

@@ -13,7 +13,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import AsOf, Reads, Step
-from backfill_assets.model.graph import earlier_days, made_of, missing_inputs, read_by, reading, tables_as_of
+from backfill_assets.model.graph import Filled, earlier_days, made_of, missing_inputs, read_by, reading, tables_as_of
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.declared import source_named
 from backfill_assets_tests.rebuild.test_decide import DAILY, version
@@ -45,7 +45,7 @@ def counts(held: Planes, day: date) -> tuple[date, str] | None:
     return None if state is None else (state, held[state])
 
 
-def filled(held: Planes) -> dict[str, list[date]]:
+def filled(held: Planes) -> Filled:
     return decide.filled_days([STEP], {PLANES: held})
 
 

@@ -3,9 +3,9 @@ are corrected, and each time just the days that a state holds on are computed ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -17,6 +17,7 @@ from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import AsOf
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.rules import TotalAgrees
+from backfill_assets.plan.records import days_of
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.strategies.landed_sales import land
@@ -62,6 +63,10 @@ def seats_of(trips: DataFrame, planes: DataFrame) -> DataFrame:
     return trips.groupBy("day", "tailnum").agg(F.count("*").alias("trips")).join(known, ["day", "tailnum"], "left")
 
 
+def seats_with_crew(trips: DataFrame, planes: DataFrame) -> DataFrame:
+    return seats_of(trips, planes).withColumn("seats", F.col("seats") + 2)
+
+
 def flights() -> tuple[Dataset, Dataset]:
     planes = LandedDataset(
         name="planes",
@@ -86,6 +91,8 @@ def flights() -> tuple[Dataset, Dataset]:
     trips.row("v1", "Newest of each trip.")(Trip)
     trips.table(REPORT, rules=(TotalAgrees("trips", trips.bronze, "rows"),), totals=("trips",))(Seats)
     trips.version(Seats, "v1", "By the planes of the day.", trips.bronze, AsOf("planes"))(seats_of)
+    with_crew = trips.version(Seats, "v2", "With the crew.", trips.bronze, AsOf("planes"), current=False)
+    with_crew(seats_with_crew)
     return planes.dataset(), trips.dataset()
 
 
@@ -96,7 +103,9 @@ class Line:
         self.workshop = workshop
         self.states: dict[date, State] = {}
         for day in TRIPS:
-            trips = [{"trip_id": f"{day}{tail}", "tailnum": tail, "left_on": str(day), "sent_at": "a"} for tail in "ABC"]
+            trips = [
+                {"trip_id": f"{day}{tail}", "tailnum": tail, "left_on": str(day), "sent_at": "a"} for tail in "ABC"
+            ]
             land(workshop.settings.landing, "trips", str(day), "1", trips)
 
     def land_planes(self, day: int, state: State) -> date:
@@ -107,10 +116,11 @@ class Line:
         self.states[arrived] = state
         return arrived
 
-    def expected(self) -> dict[tuple[date, str], int | None]:
+    def expected(self, crew: int = 0) -> dict[tuple[date, str], int | None]:
         """The seats by day and plane: of the newest state that had arrived by then."""
         held = {day: self.states[max(each for each in self.states if each <= day)] for day in TRIPS}
-        return {(day, tail): state.get(tail) for day, state in held.items() for tail in "ABC"}
+        seats = {(day, tail): state.get(tail) for day, state in held.items() for tail in "ABC"}
+        return {key: found and found + crew for key, found in seats.items()}
 
     def found(self) -> dict[tuple[date, str], int | None]:
         rows = self.workshop.read(REPORT).to_dict("records")
@@ -118,9 +128,9 @@ class Line:
 
 
 @pytest.fixture
-def line(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+def line(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Line:
     declare(monkeypatch, *flights())
-    yield Line(workshop)
+    return Line(workshop)
 
 
 def days(*numbers: int) -> list[str]:
@@ -132,7 +142,7 @@ def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: Type
     backfill = type_on(line.workshop)
 
     def stale() -> list[str]:
-        return [day for day, status in backfill.status_by_day(REPORT).items() if status != "fresh"]
+        return [day for day, status in backfill.status_by_day(REPORT).items() if status == "stale: input changed"]
 
     line.land_planes(1, {"A": 100, "B": 150})
     line.land_planes(5, {"A": 100, "B": 160, "C": 90})
@@ -142,13 +152,9 @@ def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: Type
     assert stale() == []
 
     # What the plan says before anything is computed again.
-    plan = backfill.json("plan", REPORT, "--days", TRIPS, "--force")
-    (as_of,) = plan["as_of"]
-    assert as_of["states"] == {
-        "2017-03-01": ["2017-03-03..2017-03-04"],
-        "2017-03-05": ["2017-03-05..2017-03-08"],
-        "2017-03-09": ["2017-03-09..2017-03-10"],
-    }
+    said = backfill("plan", REPORT, "--days", TRIPS, "--force").stdout
+    held = ("2017-03-01 on 2017-03-03..2017-03-04", "2017-03-05 on 2017-03-05..2017-03-08")
+    assert f"{REPORT} reads {PLANES} as of each day: that of {', '.join(held)}, 2017-03-09 on" in said
 
     # A state that arrives late, for a day between: it holds until the next one.
     line.land_planes(7, {"A": 100, "B": 170, "C": 90})
@@ -157,13 +163,62 @@ def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: Type
     backfill("run", REPORT, "--days", TRIPS)
     assert line.found() == line.expected()
 
-    # An old state was wrong: it is read again, and just its days are stale.
+    # An old state was wrong: it is read again, and just its days are planned.
+    wrong = line.found()
     corrected = line.land_planes(5, {"A": 100, "B": 161, "C": 90})
-    backfill("raw", "refresh", "raw_planes", corrected, "--yes")
-    backfill("run", PLANES, "--days", corrected)
-    assert stale() == days(5, 6)
-    made = backfill.json("plan", REPORT, "--days", TRIPS)
-    assert [step["rebuild"] for step in made["steps"]] == [{"input changed": ["2017-03-05..2017-03-06"]}]
-    done = backfill.json("run", REPORT, "--days", TRIPS)
+    backfill("raw", "refresh", "raw_planes", corrected)
+    plan = backfill.json("plan", PLANES, "--days", corrected, "--scope", "onwards")
+    assert rebuilt(plan) == {PLANES: days(5), REPORT: days(5, 6)}
+    before = {day: state.publication for day, state in line.workshop.states(REPORT).items()}
+    backfill("run", plan["plan"])
+    assert line.found() == wrong, "staged, and seen by nobody"
+    backfill("approve", plan["plan"], "--yes")
     assert line.found() == line.expected() and stale() == []
-    print(done)
+    now = {day: state.publication for day, state in line.workshop.states(REPORT).items()}
+    assert [str(day) for day in now if now[day] != before[day]] == days(5, 6)
+
+    # Planes have a crew, too: by new logic, and a state that comes meanwhile. The undo makes its day by the old one.
+    plan = backfill.json("plan", REPORT, "--days", TRIPS, "--version", "v2")
+    backfill("run", plan["plan"])
+    backfill("approve", plan["plan"], "--yes")
+    assert line.found() == line.expected(crew=2) and stale() == []
+    line.land_planes(4, {"A": 101, "B": 150})
+    backfill("run", f"+{PLANES}", "--days", "2017-03-04")
+    backfill("run", REPORT, "--days", TRIPS, "--version", "v2")
+    assert line.found() == line.expected(crew=2)
+    looked = backfill.json("rollback", plan["plan"], "--dry-run")
+    assert {each["what"]: each["which_days"] for each in looked["days"] if each["what"] == "stage again"} == {
+        "stage again": days(4)
+    }
+    backfill("rollback", plan["plan"], "--yes")
+    assert line.found() == line.expected() and stale() == []
+
+    # Back to before the late state: what is made of it goes back with it.
+    late = line.workshop.states(PLANES)[date(2017, 3, 7)].publication
+    backfill("timeline", "rewind", PLANES, "--to", f"{late}^", "--as", "early")
+    assert backfill.statuses("--on", "early")[REPORT] == {"fresh": [str(TRIPS)]}
+
+    # One trip, and what the declarations are tried on.
+    assert f"{REPORT}\treport\t2017-03-05" in backfill("trace", "2017-03-05B").stdout
+    for dataset in ("trips", "planes"):
+        assert "are declared soundly" in backfill("dataset", "check", dataset).stdout
+
+
+def test_a_day_before_the_first_state_waits_for_one(line: Line, type_on: TypeOn) -> None:
+    """A plan and a run say from when on there is one; the other days are built without a word of it."""
+    backfill = type_on(line.workshop)
+    line.land_planes(5, {"A": 100})
+    said = backfill("plan", REPORT, "--days", TRIPS, "--scope", "whole", exit_code=1).stdout
+    assert f"a state of {PLANES} up to 2017-03-03 (2017-03-05 is the first) was never published" in said
+    said = backfill("run", f"+{REPORT}", "--days", TRIPS, exit_code=1).stderr
+    assert f"a state of {PLANES} up to 2017-03-03 (2017-03-05 is the first) never published" in said
+    backfill("run", REPORT, "--days", "2017-03-05..2017-03-10")
+    assert {day for day, _ in line.found()} == set(DayRange.parse("2017-03-05..2017-03-10"))
+
+
+def rebuilt(plan: Mapping[str, Any]) -> Mapping[str, list[str]]:
+    """The days that a plan rebuilds, by step."""
+    return {
+        step["table"][0]: [str(day) for day in days_of(each for ranges in step["why"].values() for each in ranges)]
+        for step in plan["steps"]
+    }
