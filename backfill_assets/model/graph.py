@@ -72,24 +72,24 @@ def _tables_read(step: Step) -> set[str]:
 def reading(step: Step, changed: Days, version: Version | None = None, filled: Filled = NOT_KNOWN) -> set[date]:
     """The periods of ``step`` that read one of the changed days, by ``version`` or the current one.
 
-    What is read as of a day holds until the next of its ``filled`` days that has not changed itself.
+    What is read as of a day holds until the next of its ``filled`` days, as they are before or after the change.
     """
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     ordinals: set[int] = set()
     for read in version.reads if version else step.reads:
         days = changed.get(read.table, ())
         if isinstance(read, AsOf):
-            ordinals.update(_held_until(read, days, [day for day in filled.get(read.table, ()) if day not in days]))
+            ordinals.update(_held_until(read, days, filled.get(read.table, ())))
         else:
             ordinals.update(day.toordinal() - n for day in days for n in range(read.first, read.last + 1))
     return set(step.cadence.starts(map(date.fromordinal, ordinals)))
 
 
-def _held_until(read: AsOf, changed: Collection[date], others: Sequence[date]) -> Iterable[int]:
-    """The days on which one of the ``changed`` days may count; from each of the ``others`` on, that one does."""
+def _held_until(read: AsOf, changed: Collection[date], filled: Sequence[date]) -> Iterable[int]:
+    """The days on which one of the ``changed`` days may count: from each later ``filled`` day on, that one does."""
     met = date.min.toordinal()
     for day in sorted(changed):
-        replaced = (each.toordinal() - read.last for each in others[bisect_right(others, day) :][:1])
+        replaced = (each.toordinal() - read.last for each in filled[bisect_right(filled, day) :][:1])
         end = min([day.toordinal() - read.first + 1, *replaced])
         yield from range(max(met, day.toordinal() - read.last), end)
         met = max(met, end)
@@ -338,10 +338,15 @@ def _looked_back_to(step: Step, asked: Collection[date], needed: set[date]) -> d
     found = read_by(step, needed.difference(asked))
     for read in step.reads:
         if read.first < 0:
-            periods = list(map(step.cadence.period, asked))
-            before = {day for period in periods for day in read.days(period) if day < period.first}
-            found.setdefault(read.table, set()).update(before)
+            found.setdefault(read.table, set()).update(days_before(step, read, asked))
     return found
+
+
+def days_before(step: Step, read: Reads, periods: Collection[date]) -> set[date]:
+    """The days before ``periods`` of ``step``, given by their first days, that ``read`` looks back to."""
+    if isinstance(read, AsOf):  # Windows of years, almost the same for each day.
+        return {day for part in contiguous(periods) for day in read.days(part) if day < part.last}
+    return {day for period in map(step.cadence.period, periods) for day in read.days(period) if day < period.first}
 
 
 def _made_into(steps: Sequence[Step], tables: Collection[str]) -> set[str]:

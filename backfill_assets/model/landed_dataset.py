@@ -363,7 +363,7 @@ class LandedDataset:
             name=self.name,
             event_day_field="" if self.replaced_whole else of_raw[self._only(row, "event_day")],
             key_fields=tuple(dict.fromkeys(names.get(part, part) for part in key)),
-            version_field=of_raw.get(self._version_field(row), self._version_field(row)),
+            version_field=self._version_field(row, of_raw),
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
             personal_fields={each.personal: name for name, each in landed.items() if each.personal},
@@ -380,10 +380,10 @@ class LandedDataset:
         declared = {each.name: getattr(source, each.name) for each in fields(source)}
         return SourceOfFiles(**declared, format=self.format, files=files)
 
-    def _version_field(self, row: type[Contract]) -> str:
+    def _version_field(self, row: type[Contract], of_raw: Mapping[str, str]) -> str:
         """Of rows that are landed whole nothing need say which is newer: where it is part of the key, contents do."""
         if not self.replaced_whole or _columns_with(row, "version"):
-            return self._only(row, "version")
+            return of_raw[self._only(row, "version")]
         landed = [part for name in _columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
         if not landed:
             raise self._wrong(f"no field of {row.__name__} is its key.", "Mark one: Field(key=True, ...).")

@@ -7,19 +7,24 @@ from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pytest
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.days import DayRange
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.resources import SharedSpark
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import AsOf
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan.records import days_of
-from backfill_assets_tests.declared import declare
+from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.conftest import TypeOn
+from backfill_assets_tests.stories.dagster_chain import WorkshopBackfill
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -214,6 +219,26 @@ def test_a_day_before_the_first_state_waits_for_one(line: Line, type_on: TypeOn)
     assert f"a state of {PLANES} up to 2017-03-03 (2017-03-05 is the first) never published" in said
     backfill("run", REPORT, "--days", "2017-03-05..2017-03-10")
     assert {day for day, _ in line.found()} == set(DayRange.parse("2017-03-05..2017-03-10"))
+
+
+def test_dagster_asks_for_no_day_on_which_nothing_has_changed(line: Line) -> None:
+    """One run of the chain: days without a folder are published without rows, and the state before them comes along."""
+    line.land_planes(1, {"A": 100})
+    line.land_planes(6, {"A": 110, "B": 90})
+    workshop, catalog = line.workshop, declared()
+    tables = [table.name for dataset in ("planes", "trips") for table in catalog.dataset(dataset).tables]
+    spark = SharedSpark(settings=workshop.settings)
+    backfill = WorkshopBackfill(settings=workshop.settings, catalog=catalog, spark=spark, workshop=workshop)
+    chain = code_location(catalog, {"backfill_spark": spark, "backfill": backfill})
+    ranged = {ASSET_PARTITION_RANGE_START_TAG: str(TRIPS.first), ASSET_PARTITION_RANGE_END_TAG: str(TRIPS.last)}
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = chain.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance, tags=ranged, asset_selection=[dg.AssetKey(table) for table in tables]
+        )
+        told = {table: instance.get_materialized_partitions(dg.AssetKey(table)) for table in tables}
+    assert done.success
+    assert all(told[table] >= {str(day) for day in TRIPS} for table in tables)
+    assert line.found() == line.expected()
 
 
 def rebuilt(plan: Mapping[str, Any]) -> Mapping[str, list[str]]:
