@@ -29,20 +29,34 @@ class PlanInputs:
 
 def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
     """All that the steps of the plan read, less what the plan builds before it is read."""
-    read = sorted(all_days(map(chosen.reads, situation.steps)).items())
-    less = ((table, days.difference(chosen.rebuilt_days(situation.step_of(table)))) for table, days in read)
+    read = all_days(map(chosen.reads, situation.steps))
+    open_days = all_days(_open_days(step, chosen) for step in situation.steps)
+    less = (
+        (table, days.difference(chosen.rebuilt_days(situation.step_of(table))))
+        for table, days in sorted(all_days([read, open_days]).items())
+    )
     days = {table: found for table, found in less if found}
     return PlanInputs(
         days=days,
-        pinned=tuple(_pin_of(table, found, situation) for table, found in days.items()),
+        pinned=tuple(_pin_of(table, found, found & read[table], situation) for table, found in days.items()),
         as_of=tuple(_looking_back(chosen, situation)),
         unsound=_unsound(days, chosen, situation),
     )
 
 
-def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
+def _open_days(step: Step, chosen: RebuildScope) -> dict[str, set[date]]:
+    """The days on which something may still come that would be read as of a day: after what is read, until that day."""
+    found: dict[str, set[date]] = {}
+    for read in (each for each in step.reads if isinstance(each, AsOf)):
+        for day in chosen.rebuilt_days(step):
+            counted = read.counted(DayRange.of(day), chosen.filled[read.table])
+            found.setdefault(read.table, set()).update(*(DayRange(state, day) for state in counted))
+    return found
+
+
+def _pin_of(table: str, days: set[date], read: set[date], situation: PlanContext) -> Pinned:
     version = situation.observed.versions.get(table)
-    absent = {day for day in days if not _is_published(situation, table, day)} if version is not None else ()
+    absent = {day for day in read if not _is_published(situation, table, day)} if version is not None else ()
     return Pinned(
         table=table,
         version=version,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.model.declaration import AsOf, Reads
+from backfill_assets.plan.basis import drift_since
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Scope
 from backfill_assets.state.status import DayStatus, day_statuses, stale_readers
@@ -93,6 +94,20 @@ def test_a_plan_of_a_state_rebuilds_what_reads_it(then: Seats, day: date, seats:
     now = {**then, day: 9}
     assert found.get("bronze_planes", set()) == {str(day)}
     assert found.get("fact", set()) == {str(each) for each in DAYS if held(now, each) == (day, 9)}
+
+
+@settings(max_examples=20)
+@given(changes, st.sampled_from(list(DAYS)))
+def test_a_state_that_comes_between_is_drift_of_a_plan(then: Seats, day: date) -> None:
+    """Just where days of the plan would read another state; and nothing is said to be missing."""
+    then = {FIRST: 1, **then}
+    world, chosen = a_world(then), DayRange(FIRST + timedelta(days=4), DAYS.last)
+    plan = make_plan(asked("fact", str(chosen), force=True), situation_of(world, begins=FIRST))
+    assert not any(pinned.absent for pinned in plan.pinned)
+    published(world, {day: 9})
+    moved = {each.table: each.days for each in drift_since(plan, situation_of(world, begins=FIRST)).tables}
+    reached = {each for each in differing(then, {**then, day: 9}) if each in chosen}
+    assert moved == ({"bronze_planes": (day,)} if reached else {})
 
 
 @settings(max_examples=20)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DAYS = DayRange.parse("2017-03-01..2017-03-10")
 TRIPS = DayRange.parse("2017-03-03..2017-03-10")
-REPORT, PLANES = "report_seats", "bronze_planes"
+REPORT, SIZES, PLANES = "report_seats", "report_sizes", "bronze_planes"
 State = Mapping[str, int]
 """The seats of each plane."""
 
@@ -61,6 +61,19 @@ class Seats(Contract):
     trips: int = Field(ge=1, made_of="trip_id", description="How many.")
     seats: int = Field(nullable=True, made_of="bronze_planes.seats", description="Of the plane; unknown without one.")
     day: T.DateType = Field(key=True, description="Of the trips.")
+
+
+class Sizes(Contract):
+    """The trips of each day by the size of their plane."""
+
+    seats: int = Field(key=True, made_of="bronze_planes.seats", description="Of the plane.")
+    trips: int = Field(ge=1, made_of="trip_id", description="How many.")
+    day: T.DateType = Field(key=True, description="Of the trips.")
+
+
+def sizes_of(trips: DataFrame, planes: DataFrame) -> DataFrame:
+    flown = trips.join(planes.select("day", "tailnum", "seats"), ["day", "tailnum"])
+    return flown.groupBy("day", "seats").agg(F.count("*").alias("trips"))
 
 
 def seats_of(trips: DataFrame, planes: DataFrame) -> DataFrame:
@@ -98,6 +111,8 @@ def flights() -> tuple[Dataset, Dataset]:
     trips.version(Seats, "v1", "By the planes of the day.", trips.bronze, AsOf("planes"))(seats_of)
     with_crew = trips.version(Seats, "v2", "With the crew.", trips.bronze, AsOf("planes"), current=False)
     with_crew(seats_with_crew)
+    trips.table(SIZES)(Sizes)
+    trips.version(Sizes, "v1", "By the planes of the day.", trips.bronze, AsOf("planes"))(sizes_of)
     return planes.dataset(), trips.dataset()
 
 
@@ -173,7 +188,7 @@ def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: Type
     corrected = line.land_planes(5, {"A": 100, "B": 161, "C": 90})
     backfill("raw", "refresh", "raw_planes", corrected)
     plan = backfill.json("plan", PLANES, "--days", corrected, "--scope", "onwards")
-    assert rebuilt(plan) == {PLANES: days(5), REPORT: days(5, 6)}
+    assert rebuilt(plan) == {PLANES: days(5), REPORT: days(5, 6), SIZES: days(5, 6)}
     before = {day: state.publication for day, state in line.workshop.states(REPORT).items()}
     backfill("run", plan["plan"])
     assert line.found() == wrong, "staged, and seen by nobody"
@@ -203,8 +218,10 @@ def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: Type
     backfill("timeline", "rewind", PLANES, "--to", f"{late}^", "--as", "early")
     assert backfill.statuses("--on", "early")[REPORT] == {"fresh": [str(TRIPS)]}
 
-    # One trip, and what the declarations are tried on.
-    assert f"{REPORT}\treport\t2017-03-05" in backfill("trace", "2017-03-05B").stdout
+    # One trip, also in a table whose key is of the plane as it was; and what the declarations are tried on.
+    backfill("run", SIZES, "--days", TRIPS)
+    traced = backfill("trace", "2017-03-06B").stdout
+    assert f"{REPORT}\treport\t2017-03-06" in traced and "seats 161, day 2017-03-06" in traced
     for dataset in ("trips", "planes"):
         assert "are declared soundly" in backfill("dataset", "check", dataset).stdout
 
