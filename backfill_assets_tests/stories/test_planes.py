@@ -22,6 +22,7 @@ from backfill_assets.model.declaration import AsOf
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan.records import days_of
+from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.conftest import TypeOn
 from backfill_assets_tests.stories.dagster_chain import WorkshopBackfill
@@ -230,12 +231,18 @@ def test_a_day_before_the_first_state_waits_for_one(line: Line, type_on: TypeOn)
     """A plan and a run say from when on there is one; the other days are built without a word of it."""
     backfill = type_on(line.workshop)
     line.land_planes(5, {"A": 100})
+    line.land_planes(8, {"A": 110})
     said = backfill("plan", REPORT, "--days", TRIPS, "--scope", "whole", exit_code=1).stdout
     assert f"a state of {PLANES} up to 2017-03-03 (2017-03-05 is the first) was never published" in said
     said = backfill("run", f"+{REPORT}", "--days", TRIPS, exit_code=1).stderr
     assert f"a state of {PLANES} up to 2017-03-03 (2017-03-05 is the first) never published" in said
     backfill("run", REPORT, "--days", "2017-03-05..2017-03-10")
     assert {day for day, _ in line.found()} == set(DayRange.parse("2017-03-05..2017-03-10"))
+    (publication,) = {state.publication for state in line.workshop.states(REPORT).values()}
+    line.land_planes(6, {"A": 105})
+    backfill("run", f"+{PLANES}", "--days", "2017-03-06")
+    again = line.workshop.builder.reproduce(publication).days
+    assert {each.verdict for each in again} == {ReproductionVerdict.EQUAL}, "of the states that there were then"
 
 
 def test_dagster_asks_for_no_day_on_which_nothing_has_changed(line: Line) -> None:
