@@ -261,6 +261,9 @@ def _may_go(files_may_go: datetime | None, now: datetime) -> str:
 
 
 def _as_of(each: Lookback) -> str:
+    if each.states:
+        held = ", ".join(f"{state} on {format_first(days, _MOST_RANGES)}" for state, days in each.states.items())
+        return f"{each.step} reads {each.table} as of each day: that of {held}"
     absent = f"; not there: {format_first(each.absent, _MOST_RANGES)}" if each.absent else ""
     looks = f"{-each.first} to {-each.last} days back" if each.last else f"up to {-each.first} days back"
     reads = format_first(each.days, _MOST_RANGES) or "nothing"

@@ -30,7 +30,7 @@ from backfill_assets.lakehouse.records import (
     TableChange,
 )
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import made_of, step_by_table
+from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.publish.torn_days import is_as
@@ -258,7 +258,8 @@ class _Origins:
             return None
         step = self.steps.get(key.table)
         version = declared_version(step, content) if step else None
-        made = made_then(self.publisher.log, step, version, key, self.prepared.before_of(*key))
+        filled = self.after.filled([step]) if step else NOT_KNOWN
+        made = made_then(self.publisher.log, step, version, key, self.prepared.before_of(*key), filled)
         if made is None:
             raise PublicationRefused(
                 f"{key} cannot be put back: it was made by {content.code_version}, which is not declared any more, and "
@@ -320,14 +321,19 @@ def before_rows_came(log: PublicationLog, key: TableDay) -> Iterator[str]:
 
 
 def made_then(
-    log: PublicationLog, step: Step | None, version: Version | None, key: TableDay, before: Before | None
+    log: PublicationLog,
+    step: Step | None,
+    version: Version | None,
+    key: TableDay,
+    before: Before | None,
+    filled: Filled = NOT_KNOWN,
 ) -> Mapping[str, DayRange] | None:
     """The days that a day was made of by ``version`` of ``step``.
 
     If that is not declared any more, those that were recorded of it as it was ``before``; None if they were not.
     """
     if step is not None and version is not None:
-        return made_of(step, version, key.day)
+        return made_of(step, version, key.day, filled)
     publication = before.publication if before else ""
     for made in (each.publication for each in been_through(log.find_prepared, key, publication)):
         for days in lineages(log.storage, [made.id]).values():

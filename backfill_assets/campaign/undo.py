@@ -51,14 +51,14 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import missing_inputs
+from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
 from backfill_assets.publish.publisher import Pin, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
-from backfill_assets.rebuild.stage import recorded_upstream
+from backfill_assets.rebuild.stage import filled_in, recorded_upstream
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
@@ -177,10 +177,14 @@ class UndoAttempt:
         return made_then(self.lake.publisher.log, step, version, key, self.prepared.before_of(*key)) or {}
 
     def decide(self, step: Step, versions: Mapping[date, Version | None]) -> StepUndo:
-        tables, reads = self.tables(step), {day: self.made_of(step, day, each) for day, each in versions.items()}
-        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), all_days(reads.values()))
+        tables, looked_at = self.tables(step), {day: self.made_of(step, day, each) for day, each in versions.items()}
+        main = self.lake.publisher.pin(dict.fromkeys(tables, versions), all_days(looked_at.values()))
         pin = self.overlay.over(main)
-        published = decide.published_days(pin.states)
+        filled = filled_in(step, pin)
+        reads = {
+            day: made_of(step, version, day, filled) if version else looked_at[day] for day, version in versions.items()
+        }
+        published = {**decide.published_days(pin.states), **filled}
         found = []
         for day, version in versions.items():
             missing = missing_inputs(step, version, [day], published).get(day, ()) if version else ()

@@ -86,7 +86,8 @@ def log_checks(table: Table, step: Step) -> list[str]:
     found = [*log_judges(table, step)]
     if step.source is not None:
         found += [AS_SENT] * step.sends_totals
-        found += [DELIVERED if step.delivered_within is not None else DELIVERED_AS_USUAL]
+        if not step.source.replaced_whole:
+            found += [DELIVERED if step.delivered_within is not None else DELIVERED_AS_USUAL]
     return found
 
 
@@ -211,7 +212,8 @@ class LogChecks:
 
     def _delivered_as_usual(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
         """Of the days of the last week, of a source that declares no time; and of older ones that were missed."""
-        landed = self.zone.paths(source) if step.delivered_within is None else {}
+        learned = step.delivered_within is None and not source.replaced_whole
+        landed = self.zone.paths(source) if learned else {}
         came = cache(lambda day: min(map(self.zone.landed_at, landed.get(day, ())), default=None))
         for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
             key = TableDay(step.name, day)

@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import Days, earlier_days, later_readers, steps_of, upstream
+from backfill_assets.model.graph import Days, days_before, earlier_days, later_readers, steps_of, upstream
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.observed import LogView, observe, observe_each
@@ -73,9 +73,8 @@ def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], ta
     ``own`` are the days of the run itself: it builds its steps in order.
     """
     found: dict[str, set[date]] = {}
-    periods = [step.cadence.period(day) for day in days]
     for read in (read for version in step.versions for read in version.reads if read.first < 0):
-        before = {day for period in periods for day in read.days(period) if day not in period}
+        before = days_before(step, read, days)
         reached = next(each for each in steps if read.table in each.table_names)
         wanted = set(reached.cadence.starts(before))
         above = {**upstream(steps, reached, wanted), reached.name: wanted}

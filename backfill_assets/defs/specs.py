@@ -18,7 +18,7 @@ from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import DeclaredField, declared_types
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.model.declaration import DayRule, Layer, Reads, Step, Table
+from backfill_assets.model.declaration import AsOf, DayRule, Layer, Reads, Step, Table
 from backfill_assets.model.lineage import column_lineage
 from backfill_assets.quality import watchdogs
 from backfill_assets.quality.gates import TableCheck, checks_of
@@ -116,6 +116,8 @@ def _days_read(reads: Reads, cadence: Cadence) -> str:
     if cadence is not Cadence.DAILY:
         published = " that are published" if reads.partial else ""
         return f"the days of the {cadence.noun}{published}"
+    if isinstance(reads, AsOf):
+        return "its newest day with rows, up to the day"
     if reads.first == 0:
         return "the same day"
     last = "the day itself" if reads.last == 0 else f"{format_count(-reads.last, 'day')} before"

@@ -38,6 +38,11 @@ def foreign(physical_fingerprint: str) -> str:
     return f"foreign:{physical_fingerprint}"
 
 
+def has_rows(logical_fingerprint: str) -> bool:
+    """Whether a day holds any rows. Of a foreign write that is not known: it counts as a day with rows."""
+    return logical_fingerprint != NEVER_PUBLISHED and not logical_fingerprint.startswith("0:")
+
+
 def inputs(logicals: Mapping[str, Mapping[date, str]]) -> str:
     """Fingerprint of what a day was computed from: logical fingerprints by table and day."""
     return inputs_of(

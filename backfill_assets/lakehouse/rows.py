@@ -56,6 +56,17 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
     return _with_schema(rows.where(_in_days(read.days)), schema)
 
 
+def rows_as_of(rows: DataFrame, held: Mapping[date, date]) -> DataFrame:
+    """``rows`` of a table once for each day that they hold on; ``held`` has by this day the one that they are of."""
+    pairs = rows.sparkSession.createDataFrame(sorted(held.items()), "day date, held_day date")
+    columns = (F.col(f"rows.{name}") for name in rows.columns if name != "day")
+    return (
+        rows.alias("rows")
+        .join(F.broadcast(pairs.alias("held")), F.col("rows.day") == F.col("held.held_day"))
+        .select(*columns, F.col("held.day").alias("day"))
+    )
+
+
 def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile]) -> DataFrame:
     """The rows of ``files``, as ``timeline`` names them: all of its files, or those of one write."""
     schema = StructType.fromJson(json.loads(timeline.schema()))

@@ -96,7 +96,7 @@ def raw_rows(records: ir.Table, source: Source) -> ir.Table:
         superseded_by_day=ibis.null("date"),
         **{name: read[name] for name in read.columns if name == TODAY},
     )
-    read_texts = dict.fromkeys([*source.parsed_columns, source.event_day_field])
+    read_texts = dict.fromkeys([*source.parsed_columns, *_event_day_fields(source)])
     typed = landed.mutate({_typed(name): parsed(landed[name], source.type_of(name)) for name in read_texts})
     placed = _placed(typed, source)
     hashed = raw_content_hash_of_read(source, placed, lambda name: placed[_typed(name)])
@@ -241,15 +241,21 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 
 def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
     """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
-    name = source.event_day_field
-    typed = raw.mutate({_typed(name): parsed(raw[name], source.type_of(name))})
+    named = _event_day_fields(source)
+    typed = raw.mutate({_typed(name): parsed(raw[name], source.type_of(name)) for name in named})
     return _placed(typed, source).select(*raw.columns)
 
 
+def _event_day_fields(source: Source) -> list[str]:
+    return [] if source.replaced_whole else [source.event_day_field]
+
+
 def _placed(landed: ir.Table, source: Source) -> ir.Table:
-    """With the day of the event, if it is possible, or else that of the arrival."""
+    """With the day of the event, if it is possible, or else that of the arrival, which all have that landed whole."""
     import ibis
 
+    if source.replaced_whole:
+        return landed.mutate(day_is_arrival=ibis.literal(False), day=landed.arrival_day)
     event = on_its_clock(source, landed[_typed(source.event_day_field)])
     read = landed.mutate(**{_EVENT: event.cast("date")})
     if TODAY in read.columns:

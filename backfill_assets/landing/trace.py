@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -21,7 +21,7 @@ from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_outcomes import RECEIVED, Place, Row, deleted_rows, place_of
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import with_current
-from backfill_assets.model.declaration import OCCURRENCE, Reads, Step, Table
+from backfill_assets.model.declaration import OCCURRENCE, AsOf, Reads, Step, Table
 from backfill_assets.model.deletion import DELETION, REFRESH
 from backfill_assets.model.landed_values import parts_of_key
 from backfill_assets.model.rules import FewUnknown
@@ -255,12 +255,20 @@ class Tracing:
         for other in others:
             key = self.catalog.table(other.table).key
             if any(name not in values for name in table.key) and key and all(name in values for name in key):
-                days = DayRange(found.day + timedelta(days=other.first), found.day + timedelta(days=other.last))
-                rows = self.view.rows(other.table, days, _equal(values, key))
+                days = self.days_looked_up(other, found.day)
+                rows = self.view.rows(other.table, days, _equal(values, key)) if days else None
                 entries = python_rows(rows.sort_by("day")) if rows is not None else []
                 values = {**(entries[-1] if entries else {}), **values}
         unknown = {rule.column: rule.unknown for rule in table.rules if isinstance(rule, FewUnknown)}
         return {**unknown, **values}
+
+    def days_looked_up(self, read: Reads, day: date) -> DayRange | None:
+        """The days of which ``day`` looks something up; None if what it reads as of itself has no rows yet."""
+        if not isinstance(read, AsOf):
+            return read.days(DayRange.of(day))
+        contents = self.view.observed([read.table]).contents(read.table)
+        filled = sorted(each for each, content in contents.items() if content is None or content.rows)
+        return next((DayRange.of(each) for each in read.counted(DayRange.of(day), filled)), None)
 
 
 def deleted_by(view: View, trail: Trail) -> dict[Place, str]:

@@ -19,14 +19,16 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.judge.engine import DayFiles, engine, files_by_day, of_days, rows_of_files
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.judge.second_look import with_second_look
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.rows import rows_of_main_files, write
+from backfill_assets.lakehouse.rows import rows_as_of, rows_of_main_files, write
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.contract import BINARY, NUMBERS, declared_types
 from backfill_assets.model.declaration import (
     PUBLISHED_DAYS,
+    AsOf,
     DayFacts,
     Metrics,
     Reads,
@@ -301,12 +303,27 @@ class VersionTrial:
         if read.table in self.frames:
             return self.frames[read.table]
         if read not in self.of_others:
-            self.of_others[read] = self._published(read.table, read.days(DayRange(self.days[0], self.days[-1])))
+            span = DayRange(self.days[0], self.days[-1])
+            self.of_others[read] = (
+                self._held(read) if isinstance(read, AsOf) else self._published(read.table, read.days(span))
+            )
         return self.of_others[read]
+
+    def _held(self, read: AsOf) -> DataFrame | None:
+        """What held on the tried days; a day without rows has no files."""
+        main = MainTable.open(self.published, read.table)
+        files = main.state().files_by_day() if main else {}
+        filled = sorted(files)
+        held = {day: each for day in self.days for each in read.counted(DayRange.of(day), filled)}
+        rows = self._rows(read.table, [file for day in set(held.values()) for file in files[day]])
+        return None if rows is None else rows_as_of(rows, held)
 
     def _published(self, name: str, days: DayRange) -> DataFrame | None:
         main = MainTable.open(self.published, name)
-        files = [file for of_day in main.state().of_days(days).values() for file in of_day] if main else []
+        by_day = main.state().of_days(days) if main else {}
+        return self._rows(name, [file for of_day in by_day.values() for file in of_day])
+
+    def _rows(self, name: str, files: Sequence[AddedFile]) -> DataFrame | None:
         if not files:
             return None
         return rows_of_main_files(self.spark, self.published, name, files, struct_type(self.find(name).contract))

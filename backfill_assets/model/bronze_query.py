@@ -160,10 +160,10 @@ def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanV
 
 def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
     """The same for what is asked of each row, whatever its contract is."""
-    name = refinement.source.event_day_field
     yield rows[_BEFORE], _text("line: has a form of a moment that was not read when it was landed; land it again")
-    absurd = _text(f"{name}: '") + rows[name].cast("string") + f"' {IMPLAUSIBLE}"
-    yield rows[_IMPLAUSIBLE] & ~rows[_BEFORE], absurd
+    if name := refinement.source.event_day_field:
+        absurd = _text(f"{name}: '") + rows[name].cast("string") + f"' {IMPLAUSIBLE}"
+        yield rows[_IMPLAUSIBLE] & ~rows[_BEFORE], absurd
     if refinement.takes_days is not None:
         days = rows.arrival_day.delta(rows[_DAY], unit="day")
         takes = f"late: {refinement.source.name} takes rows up to {refinement.takes_days} days after their day (was "
@@ -187,6 +187,8 @@ def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue
 
 def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
     """Whether a row has the day of its arrival although it names one; never null, or it would be in neither table."""
+    if refinement.source.replaced_whole:
+        return cast("ir.BooleanValue", rows.day_is_arrival)
     named = rows[_typed(refinement, refinement.source.event_day_field)].notnull()
     return (rows.day_is_arrival & named).fill_null(False)
 

@@ -18,6 +18,7 @@ from backfill_assets.model.contract import BINARY, NUMBERS, SIGNIFICANT_DIGITS, 
 from backfill_assets.model.declaration import (
     OCCURRENCE,
     OWN,
+    AsOf,
     DayRule,
     Source,
     Step,
@@ -169,7 +170,7 @@ def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
             require_landed_type(kind)
         except InvalidRequest as error:
             yield Mistake(f"{where}, types", f"{name!r}: {error.message}", error.hint or "")
-    kind = source.type_of(source.event_day_field)
+    kind = "date" if source.replaced_whole else source.type_of(source.event_day_field)
     if kind not in ("date", "timestamp"):
         what = f"{source.event_day_field!r} is a {kind}."
         yield Mistake(f"{where}, event_day_field", what, "It needs the type date or timestamp in `types`.")
@@ -250,6 +251,11 @@ class _Judge:
             if place.step.cadence is not Cadence.DAILY:
                 what = f"{reads.table} is {place.step.cadence.value}: only daily tables are read."
                 yield Mistake(where, what, f"Read what {reads.table} is made of.")
+            if isinstance(reads, AsOf) and step.cadence is not Cadence.DAILY:
+                what = f"{step.name} is {step.cadence.value}: only a day reads {reads.table} as of itself."
+                yield Mistake(where, what, "Read a daily table that has read it.")
+            if isinstance(reads, AsOf) and [each.table for each in version.reads].count(reads.table) > 1:
+                yield Mistake(where, f"it reads {reads.table} twice.", "AsOf gives all of its rows that count.")
             if reads.partial and step.cadence is Cadence.DAILY:
                 what = f"{step.name} is daily: it cannot read {reads.table} in part."
                 yield Mistake(where, what, "partial=True is for weeks and months.")

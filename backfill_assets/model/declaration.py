@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest, UnknownVersion
@@ -86,6 +87,40 @@ class Reads:
     def days(self, of: DayRange) -> DayRange:
         """The days of ``table`` that building the period ``of`` reads."""
         return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
+
+    def counted(self, of: DayRange, filled: Sequence[date]) -> Iterable[date]:
+        """Those of :meth:`days` that count, if the table has rows on the ``filled`` days, which are in order."""
+        return self.days(of)
+
+    @property
+    def declared(self) -> tuple[object, ...]:
+        """What the logic of a version is told of it."""
+        return (self.table, self.first, self.last, self.partial)
+
+
+@dataclass(frozen=True)
+class AsOf(Reads):
+    """The rows of a daily table that hold on a day: those of its newest day that has any, up to the day that is built.
+
+    A dataset by its name stands for its sound rows: ``AsOf("planes")``. The rows are given with the day that they are
+    read for, as ``day``: they are joined by it and a key. A state that is older than ``first`` says is not taken.
+    """
+
+    first: int = -3_660
+
+    def __post_init__(self) -> None:
+        if self.table.partition("_")[0] not in get_args(Layer):
+            object.__setattr__(self, "table", f"bronze_{self.table}")
+        super().__post_init__()
+
+    def counted(self, of: DayRange, filled: Sequence[date]) -> Iterable[date]:
+        window = self.days(of)
+        newest = filled[: bisect_right(filled, window.last)][-1:]
+        return [day for day in newest if day >= window.first]
+
+    @property
+    def declared(self) -> tuple[object, ...]:
+        return ("as of", *super().declared)
 
 
 @dataclass(frozen=True)
@@ -290,7 +325,8 @@ class Source:
 
     name: str
     event_day_field: str
-    """As it is called in raw, and so is the field of the version."""
+    """As it is called in raw, and so is the field of the version; empty for one that is landed whole when it changes:
+    its rows are of the day that they arrived on."""
     key_fields: tuple[str, ...]
     """As they are landed, also where they are personal; ``key_columns`` has what stands for them in raw."""
     version_field: str
@@ -313,6 +349,11 @@ class Source:
     """A moment is on the day that the clocks of this time zone show: ``Europe/Berlin``. Arrival days stay in UTC."""
     first_day: date | None = None
     """That of the dataset, which sets it. A source that is in no dataset takes any day for possible."""
+
+    @property
+    def replaced_whole(self) -> bool:
+        """Whether each landed day is all there is from then on: a day without one means that nothing has changed."""
+        return not self.event_day_field
 
     @property
     def placement(self) -> Placement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -48,7 +49,7 @@ class TableTransform:
 
     def decides_rows(self) -> Mapping[str, object]:
         """What rows depend on, and what they count as: checks only hold a day back, ``clustered`` is about files."""
-        reads = [(each.table, each.first, each.last, each.partial) for each in self.reads]
+        reads = [each.declared for each in self.reads]
         digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
         columns = {
             name: f"{kind} in {digits[name]} digits" if name in digits else kind
@@ -79,7 +80,7 @@ Transformed = TypeVar("Transformed", bound="Callable[..., DataFrame]")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DeclaredTables:
+class DeclaredTables(ABC):
     """A dataset whose tables are declared one by one: :meth:`table` says what one holds, :meth:`version` how it is
     computed, and :meth:`dataset` is all that was declared so far.
     """
@@ -161,14 +162,13 @@ class DeclaredTables:
         """Its own and those of its tables, also where it is declared wrong."""
         return (self.name, *(table.name for step in self._steps.values() for table in step.tables))
 
+    @abstractmethod
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
-        return Dataset(self.name, self.description, self.owners, self._declared(()), self.first_day)
 
-    def _declared(self, first: tuple[Step, ...]) -> tuple[Step, ...]:
-        """The steps that rows come from, and those of the declared tables."""
+    def _declared(self, first: tuple[Step, ...], beyond: float | None) -> tuple[Step, ...]:
+        """The steps that rows come from, and those of the declared tables; unusual days are those ``beyond``."""
         steps = (*first, *(_with_origins(step) for step in self._steps.values()))
-        beyond = self.unusual_beyond
         return tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in steps)
 
     def _step_of(self, contract: type[Contract]) -> Step:

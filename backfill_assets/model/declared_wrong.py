@@ -34,6 +34,7 @@ _IMPORTS = {
     "DerivedDataset": "from backfill_assets.model.derived_dataset import DerivedDataset",
     "ExternalTable": "from backfill_assets.model.external_table import ExternalTable",
     "Reads": "from backfill_assets.model.declaration import Reads",
+    "AsOf": "from backfill_assets.model.declaration import AsOf",
 }
 """What a declaration uses, and is most often forgotten."""
 _TYPES = {

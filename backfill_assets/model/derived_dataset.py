@@ -22,5 +22,5 @@ class DerivedDataset(DeclaredTables):
 
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
-        steps = self._declared(tuple(each.step for each in self.external))
+        steps = self._declared(tuple(each.step for each in self.external), self.unusual_beyond)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day)

@@ -5,17 +5,22 @@ It knows steps and what they read. What is published comes in as days by table, 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from types import MappingProxyType
 
-from backfill_assets.days import Cadence, DayRange
-from backfill_assets.model.declaration import Reads, Step, Version
+from backfill_assets.days import Cadence, DayRange, contiguous
+from backfill_assets.model.declaration import AsOf, Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
 """Days by table; of a weekly or monthly table the first days of its periods."""
 NO_DAYS: Days = MappingProxyType({})
+Filled = Mapping[str, Sequence[date]]
+"""The days with rows, in order, of tables that are read as of a day: they say which of them count."""
+NOT_KNOWN: Filled = MappingProxyType({})
+"""Then all days may count that :class:`AsOf` looks back to."""
 
 
 # ---------------------------------------------------------------- steps and tables
@@ -64,20 +69,39 @@ def _tables_read(step: Step) -> set[str]:
 # ---------------------------------------------------------------- one step
 
 
-def reading(step: Step, changed: Days, version: Version | None = None) -> set[date]:
-    """The periods of ``step`` that read one of the changed days, by ``version`` or the current one."""
+def reading(step: Step, changed: Days, version: Version | None = None, filled: Filled = NOT_KNOWN) -> set[date]:
+    """The periods of ``step`` that read one of the changed days, by ``version`` or the current one.
+
+    What is read as of a day holds until the next of its ``filled`` days, as they are before or after the change.
+    """
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
-    ordinals = {
-        day.toordinal() - offset
-        for read in (version.reads if version else step.reads)
-        for day in changed.get(read.table, ())
-        for offset in range(read.first, read.last + 1)
-    }
+    ordinals: set[int] = set()
+    for read in version.reads if version else step.reads:
+        days = changed.get(read.table, ())
+        if isinstance(read, AsOf):
+            ordinals.update(_held_until(read, days, filled.get(read.table, ())))
+        else:
+            ordinals.update(day.toordinal() - n for day in days for n in range(read.first, read.last + 1))
     return set(step.cadence.starts(map(date.fromordinal, ordinals)))
 
 
+def _held_until(read: AsOf, changed: Collection[date], filled: Sequence[date]) -> Iterable[int]:
+    """The days on which one of the ``changed`` days may count: from each later ``filled`` day on, that one does."""
+    met = date.min.toordinal()
+    for day in sorted(changed):
+        replaced = (each.toordinal() - read.last for each in filled[bisect_right(filled, day) :][:1])
+        end = min([day.toordinal() - read.first + 1, *replaced])
+        yield from range(max(met, day.toordinal() - read.last), end)
+        met = max(met, end)
+
+
 def read_by(
-    step: Step, days: Collection[date], version: Version | None = None, *, exactly: bool = False
+    step: Step,
+    days: Collection[date],
+    version: Version | None = None,
+    *,
+    exactly: bool = False,
+    filled: Filled = NOT_KNOWN,
 ) -> dict[str, set[date]]:
     """The days of every table that building ``days`` of ``step`` reads, by ``version`` or the current one.
 
@@ -85,50 +109,74 @@ def read_by(
     """
     reads = version.reads if version else step.reads
     chosen = [read for read in reads if not exactly or (read.first == read.last == 0 and not read.partial)]
-    return _days_by_table((step, read, days) for read in chosen)
+    return _days_by_table(((step, read, days) for read in chosen), filled)
 
 
-def read_by_any(days_of: Iterable[tuple[Step, Collection[date]]]) -> dict[str, set[date]]:
+def read_by_any(days_of: Iterable[tuple[Step, Collection[date]]], filled: Filled = NOT_KNOWN) -> dict[str, set[date]]:
     """The days of every table that building these days of each step reads by one of its versions."""
-    return _days_by_table(
-        (step, read, days) for step, days in days_of for version in step.versions for read in version.reads
-    )
+    parts = ((step, read, days) for step, days in days_of for version in step.versions for read in version.reads)
+    return _days_by_table(parts, filled)
 
 
-def _days_by_table(parts: Iterable[tuple[Step, Reads, Collection[date]]]) -> dict[str, set[date]]:
+def _days_by_table(parts: Iterable[tuple[Step, Reads, Collection[date]]], filled: Filled) -> dict[str, set[date]]:
     found: dict[str, set[date]] = {}
     for step, read, days in parts:
-        found.setdefault(read.table, set()).update(_days(step, read, days))
+        found.setdefault(read.table, set()).update(_days(step, read, days, filled))
     return found
 
 
-def _days(step: Step, read: Reads, days: Collection[date]) -> Iterable[date]:
+def _days(step: Step, read: Reads, days: Collection[date], filled: Filled) -> Iterable[date]:
+    if read.table in filled:
+        return {each for day in days for each in read.counted(step.cadence.period(day), filled[read.table])}
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     if step.cadence is Cadence.DAILY:
         ends = [(day.toordinal(), day.toordinal()) for day in days]
     else:
         ends = [(day.toordinal(), step.cadence.period(day).last.toordinal()) for day in days]
+    if isinstance(read, AsOf):  # Windows of years, almost the same for each day.
+        ends = [(part.first.toordinal(), part.last.toordinal()) for part in contiguous(days)]
     return map(date.fromordinal, {n for first, last in ends for n in range(first + read.first, last + read.last + 1)})
 
 
-def made_of(step: Step, version: Version, day: date) -> dict[str, DayRange]:
-    """The days of each table that ``version`` makes ``day`` of."""
+def made_of(step: Step, version: Version, day: date, filled: Filled = NOT_KNOWN) -> dict[str, DayRange]:
+    """The days of each table that ``version`` makes ``day`` of; a table that has none of them is left out."""
     period = step.cadence.period(day)
-    return {read.table: read.days(period) for read in version.reads}
+    found: dict[str, DayRange] = {}
+    for read in version.reads:
+        if not isinstance(read, AsOf) or read.table not in filled:
+            found[read.table] = read.days(period)
+        elif counted := list(read.counted(period, filled[read.table])):
+            found[read.table] = DayRange(counted[0], counted[-1])
+    return found
+
+
+def tables_as_of(steps: Iterable[Step]) -> set[str]:
+    """The tables that one of ``steps`` reads as of a day."""
+    return _tables_as_of(version for step in steps for version in step.versions)
+
+
+def _tables_as_of(versions: Iterable[Version]) -> set[str]:
+    return {read.table for version in versions for read in version.reads if isinstance(read, AsOf)}
 
 
 def missing_inputs(step: Step, version: Version, days: Collection[date], published: Days) -> dict[date, list[str]]:
     """The input days that are needed and were never published, by day.
 
     Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
-    is read in part, one published day in the period is enough.
+    is read in part, one published day in the period is enough; of what is read as of a day, one that it can be.
     """
     first = {read.table: min(published.get(read.table, ()), default=date.min) for read in version.reads if days}
+    states = {name: sorted(published.get(name, ())) for name in _tables_as_of([version]) if days}
     found: dict[date, list[str]] = {}
     for day in days:
         period = step.cadence.period(day)
         for read in version.reads:
             there = published.get(read.table, ())
+            if isinstance(read, AsOf):
+                if not read.counted(period, states[read.table]):
+                    begins = f"{first[read.table]} is the first" if there else "there is none"
+                    found.setdefault(day, []).append(f"a state of {read.table} up to {day} ({begins})")
+                continue
             absent = [each for each in read.days(period) if each not in there]
             if read.partial and len(absent) < len(read.days(period)):
                 continue
@@ -264,19 +312,22 @@ def earlier_days(
     """The days before ``days`` that ``tables`` look back to, of those tables themselves, by step.
 
     Only those that there can be: raw days with files (``landed``, by raw table), and days whose inputs are published or
-    come along; back to the first gap, since a gap in a look back holds back what looks over it. ``steps`` are in build
-    order. Without them the first days of a range have no rates to be converted by.
+    come along; back to the first gap, since a gap in a look back holds back what looks over it. What is read as of a
+    day has gaps: there it is the newest that there can be. ``steps`` are in build order. Without them the first days of
+    a range have no rates to be converted by.
     """
     building, there = steps_of(steps, tables), Presence(published)
     asked = {step.name: set(step.cadence.starts(days)) for step in building}
     for step in building:
         there.add(step, asked[step.name])
     needed = walk_upstream(building, lambda step, days: _looked_back_to(step, asked[step.name], days))
+    held = _made_into(building, tables_as_of(building))
     found: dict[str, set[date]] = {}
     for step in building:
         wanted = needed.get(step.name, set()) - asked[step.name]
         possible = wanted.intersection(landed.get(step.name, ())) if step.source else there.obtainable(step, wanted)
-        if unbroken := _unbroken(step, asked[step.name], possible, there):
+        holds = step.name in held
+        if unbroken := (_newest_before if holds else _unbroken)(step, asked[step.name], possible, there):
             found[step.name] = unbroken
             there.add(step, unbroken)
     return found
@@ -287,10 +338,31 @@ def _looked_back_to(step: Step, asked: Collection[date], needed: set[date]) -> d
     found = read_by(step, needed.difference(asked))
     for read in step.reads:
         if read.first < 0:
-            periods = list(map(step.cadence.period, asked))
-            before = {day for period in periods for day in read.days(period) if day < period.first}
-            found.setdefault(read.table, set()).update(before)
+            found.setdefault(read.table, set()).update(days_before(step, read, asked))
     return found
+
+
+def days_before(step: Step, read: Reads, periods: Collection[date]) -> set[date]:
+    """The days before ``periods`` of ``step``, given by their first days, that ``read`` looks back to."""
+    if isinstance(read, AsOf):  # Windows of years, almost the same for each day.
+        return {day for part in contiguous(periods) for day in read.days(part) if day < part.last}
+    return {day for period in map(step.cadence.period, periods) for day in read.days(period) if day < period.first}
+
+
+def _made_into(steps: Sequence[Step], tables: Collection[str]) -> set[str]:
+    """The steps that ``tables`` are made by, and of: those that they read for the same day."""
+    found = set(tables)
+    for step in reversed(steps):
+        if not found.isdisjoint(step.table_names):
+            found |= {step.name, *(read.table for read in step.reads if read.first == 0)}
+    return found
+
+
+def _newest_before(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:
+    """Of the days before each of those that are ``asked`` for the newest that has landed, or can be built of it."""
+    open_days = possible if step.source else [day for day in possible if not there.has(step, day)]
+    newest = (max((day for day in open_days if day < each), default=None) for each in asked)
+    return {day for day in newest if day}
 
 
 def _unbroken(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:

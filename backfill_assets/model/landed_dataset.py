@@ -6,7 +6,7 @@ of the key, the event day or the version. A table that is made of these rows is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, timedelta
 from decimal import Decimal
@@ -85,6 +85,9 @@ class LandedDataset(DeclaredTables):
     """Columns of bronze by which a difference is also shown."""
     numbered: bool = False
     """Identical lines of a day are rows of their own: ``occurrence``, the last column of the key, numbers them."""
+    replaced_whole: bool = False
+    """Its rows hold until they are replaced: they are landed whole when they change, and are of the day they arrive on.
+    A day without a delivery means no change. Others read them by :class:`~backfill_assets.model.declaration.AsOf`."""
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
@@ -148,6 +151,7 @@ class LandedDataset(DeclaredTables):
 
     def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
+        self._refuse_what_has_no_day()
         current = self.refinement()
         for row in self._rows:
             if self._source(row.contract) != current.source:
@@ -155,7 +159,8 @@ class LandedDataset(DeclaredTables):
                     f"The rows of {self.name} in version {row.version} have other landed fields than the current ones.",
                     hint="Take out the older class: what it computes needs other raw rows.",
                 )
-        steps = self._declared(self._landed_steps(current))
+        # Where most days have no rows, a day that has some is not unusual.
+        steps = self._declared(self._landed_steps(current), None if self.replaced_whole else self.unusual_beyond)
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
 
     def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
@@ -230,9 +235,9 @@ class LandedDataset(DeclaredTables):
         types = declared_types(row)
         source = Source(
             name=self.name,
-            event_day_field=of_raw[self._only(row, "event_day")],
+            event_day_field="" if self.replaced_whole else of_raw[self._only(row, "event_day")],
             key_fields=tuple(dict.fromkeys(names.get(part, part) for part in key)),
-            version_field=of_raw[self._only(row, "version")],
+            version_field=self._version_field(row, of_raw),
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
             personal_fields={each.personal: name for name, each in landed.items() if each.personal},
@@ -248,6 +253,37 @@ class LandedDataset(DeclaredTables):
         files = FileNames(self.files).pattern if self.files else ""
         declared = {each.name: getattr(source, each.name) for each in fields(source)}
         return SourceOfFiles(**declared, format=self.format, files=files)
+
+    def _version_field(self, row: type[Contract], of_raw: Mapping[str, str]) -> str:
+        """Of rows that are landed whole nothing need say which is newer: where it is part of the key, contents do."""
+        if not self.replaced_whole or columns_with(row, "version"):
+            return of_raw[self._only(row, "version")]
+        landed = [part for name in columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
+        if not landed:
+            raise self._wrong(f"no field of {row.__name__} is its key.", "Mark one: Field(key=True, ...).")
+        return landed[0]
+
+    def _wrong(self, what: str, hint: str) -> InvalidRequest:
+        return InvalidRequest(f"The dataset {self.name} is declared wrong: {what}", hint=hint)
+
+    def _refuse_what_has_no_day(self) -> None:
+        """Raise for what says something of event days, of deliveries or of streams."""
+        if not self.replaced_whole:
+            return
+        marked = (
+            f"{name} of {each.contract.__name__}"
+            for each in self._rows
+            for name in columns_with(each.contract, "event_day")
+        )
+        if field := next(marked, ""):
+            raise self._wrong(
+                f"{field} is an event day.", "Leave out event_day=True: rows are of the day they arrive on."
+            )
+        said = ("supersession_window_days", "earliest_day", "streamed", "delivered_within")
+        if name := next((each for each in said if getattr(self, each)), ""):
+            raise self._wrong(
+                f"{name} is set.", "Leave it out: what is replaced_whole has no event days and no delivery."
+            )
 
     def _only(self, row: type[Contract], mark: str) -> str:
         found = [name for name in columns_with(row, mark) if not row.fields()[name].joined]

@@ -83,7 +83,7 @@ _READ: dict[tuple[int, tuple[str, ...]], tuple[Version, Logic]] = {}
 def _read(version: Version, packages: tuple[str, ...]) -> Logic:
     project = Project(packages) if packages else Project.around(_home(version.transform))
     reading = _Reading(project)
-    reads = [(each.table, each.first, each.last, each.partial) for each in version.reads]
+    reads = [each.declared for each in version.reads]
     reading.parts[DECLARED] = f"{reading.value(reads)} {reading.value(version.transform)}"
     reading.follow_all()
     return reading.logic()

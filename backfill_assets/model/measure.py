@@ -191,6 +191,8 @@ def _demanded(source: Source, typed: type[Contract]) -> list[str]:
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
     """The day that a received row names, if it can be read and the row is on its arrival day all the same."""
+    if source.replaced_whole:  # It names none.
+        return cast("ir.DateValue", rows.arrival_day.nullif(rows.arrival_day))
     text = rows[source.event_day_field].cast("string")
     value = landed_values.parsed(text, source.type_of(source.event_day_field))
     named = landed_values.on_its_clock(source, value).try_cast("date")

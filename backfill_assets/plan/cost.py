@@ -17,7 +17,7 @@ from operator import add
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import AsOf, Step
 from backfill_assets.plan.records import Cost, Estimate, Plan, PlannedStep, Span, about
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import Machine, PlanContext
@@ -141,7 +141,8 @@ def _time(step: Step, days: Sequence[date], samples: Mapping[date, float], volum
 
 def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:
     """The bytes that each day reads, by itself."""
-    windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in step.reads]
+    reads = [read for read in step.reads if not isinstance(read, AsOf)]
+    windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in reads]
     for day in days:
         first = day.toordinal()
         last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()

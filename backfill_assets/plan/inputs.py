@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.days import all_days
+from backfill_assets.days import DayRange, all_days
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.model.declaration import AsOf, Step
 from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
@@ -28,20 +29,34 @@ class PlanInputs:
 
 def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
     """All that the steps of the plan read, less what the plan builds before it is read."""
-    read = sorted(all_days(map(chosen.reads, situation.steps)).items())
-    less = ((table, days.difference(chosen.rebuilt_days(situation.step_of(table)))) for table, days in read)
+    read = all_days(map(chosen.reads, situation.steps))
+    open_days = all_days(_open_days(step, chosen) for step in situation.steps)
+    less = (
+        (table, days.difference(chosen.rebuilt_days(situation.step_of(table))))
+        for table, days in sorted(all_days([read, open_days]).items())
+    )
     days = {table: found for table, found in less if found}
     return PlanInputs(
         days=days,
-        pinned=tuple(_pin_of(table, found, situation) for table, found in days.items()),
+        pinned=tuple(_pin_of(table, found, found & read[table], situation) for table, found in days.items()),
         as_of=tuple(_looking_back(chosen, situation)),
         unsound=_unsound(days, chosen, situation),
     )
 
 
-def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
+def _open_days(step: Step, chosen: RebuildScope) -> dict[str, set[date]]:
+    """The days on which something may still come that would be read as of a day: after what is read, until that day."""
+    found: dict[str, set[date]] = {}
+    for read in (each for each in step.reads if isinstance(each, AsOf)):
+        for day in chosen.rebuilt_days(step):
+            counted = read.counted(DayRange.of(day), chosen.filled[read.table])
+            found.setdefault(read.table, set()).update(*(DayRange(state, day) for state in counted))
+    return found
+
+
+def _pin_of(table: str, days: set[date], read: set[date], situation: PlanContext) -> Pinned:
     version = situation.observed.versions.get(table)
-    absent = {day for day in days if not _is_published(situation, table, day)} if version is not None else ()
+    absent = {day for day in read if not _is_published(situation, table, day)} if version is not None else ()
     return Pinned(
         table=table,
         version=version,
@@ -55,7 +70,9 @@ def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
 def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Lookback]:
     for step in situation.steps:
         for read in step.reads if chosen.rebuilt_days(step) else ():
-            if read.first < 0:
+            if isinstance(read, AsOf):
+                yield _as_of(step, read, chosen)
+            elif read.first < 0:
                 back = chosen.reads(step)[read.table]
                 built = set(chosen.rebuilt_days(situation.step_of(read.table)))
                 there = {day for day in back if day in built or _is_published(situation, read.table, day)}
@@ -67,6 +84,18 @@ def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Look
                     days=as_ranges(there),
                     absent=as_ranges(back - there),
                 )
+
+
+def _as_of(step: Step, read: AsOf, chosen: RebuildScope) -> Lookback:
+    """Which days of the step read which state."""
+    held: dict[date, list[date]] = {}
+    for day in chosen.rebuilt_days(step):
+        for state in read.counted(DayRange.of(day), chosen.filled[read.table]):
+            held.setdefault(state, []).append(day)
+    states = {str(state): as_ranges(days) for state, days in sorted(held.items())}
+    return Lookback(
+        step=step.name, table=read.table, first=read.first, last=read.last, days=as_ranges(held), states=states
+    )
 
 
 def _is_published(situation: PlanContext, table: str, day: date) -> bool:

@@ -12,7 +12,7 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.main_table import schema_problems
 from backfill_assets.model.current_versions import gone_text, gone_version
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import missing_inputs, reading
+from backfill_assets.model.graph import missing_inputs, reading, tables_as_of
 from backfill_assets.plan.inputs import PlanInputs
 from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, Why, as_ranges
 from backfill_assets.plan.scope import RebuildScope
@@ -108,6 +108,7 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
         # A source that has taken back all files of a day leaves its folder: they are compared, and nothing is missing.
         asked = {day for day, why in planned.items() if why not in (None, Why.SOURCE_CHANGED)}
         absent = [day for day in planned if day in asked and not getattr(landed.get(day), "files", ())]
+        absent = [] if step.source.replaced_whole else absent
         waiting = [day for day in seen.chosen.demanded.get(step.name, ()) if day in landed and landed[day].waiting]
         if absent:
             message = f"Nothing has landed for {step.source.name} on {_days_text(absent)}."
@@ -124,8 +125,9 @@ def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
     for step, days in seen.planned_days():
         for name in step.table_names:
             there.setdefault(name, set()).update(days)
+        there |= {table: set(seen.chosen.filled[table]) for table in tables_as_of([step])}
         absent = {table: found - there.get(table, set()) for table, found in seen.chosen.reads(step).items()}
-        suspects = sorted(reading(step, absent).intersection(days))
+        suspects = days if tables_as_of([step]) else sorted(reading(step, absent).intersection(days))
         if held := missing_inputs(step, step.version(), suspects, there) if suspects else {}:
             needed = next(iter(held.values()))[0]
             message = f"{step.name} cannot be built on {_days_text(held)}: {needed} was never published."

@@ -218,6 +218,8 @@ class Lookback(Record):
     """Offsets in days, from the day that is built."""
     days: Ranges
     absent: Ranges = ()
+    states: Mapping[str, Ranges] = Field(default_factory=dict, exclude_if=not_)
+    """Of what is read as of a day: by the day that counts, the days that read it."""
 
 
 class PlannedBoundary(Record):

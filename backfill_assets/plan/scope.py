@@ -11,7 +11,15 @@ from types import MappingProxyType
 from backfill_assets.days import DayRange
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import Days, Presence, read_by, reading, upstream, walk_downstream
+from backfill_assets.model.graph import (
+    Days,
+    Filled,
+    Presence,
+    read_by,
+    reading,
+    upstream,
+    walk_downstream,
+)
 from backfill_assets.plan.records import (
     Estimate,
     PlannedStep,
@@ -53,6 +61,8 @@ class RebuildScope:
     """By step, all days that the target's periods are computed from."""
     demanded: Days
     """Those of them that may not be absent, as days of a look back may."""
+    filled: Filled = field(default_factory=dict)
+    """The days with rows of what is read as of a day, once the plan is carried out."""
     _reads: dict[str, dict[str, set[date]]] = field(default_factory=dict)
 
     @cached_property
@@ -67,7 +77,7 @@ class RebuildScope:
     def reads(self, step: Step) -> Mapping[str, set[date]]:
         """The days of every table that the step's rebuilt days are computed from."""
         if step.name not in self._reads:
-            self._reads[step.name] = read_by(step, self.rebuilt_days(step))
+            self._reads[step.name] = read_by(step, self.rebuilt_days(step), filled=self.filled)
         return self._reads[step.name]
 
 
@@ -83,7 +93,21 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     statuses = day_statuses(situation.steps, situation.observed, _reach(situation, given, needed))
     reasons = _Reasoning(asked, situation, target, given, statuses).by_step()
     reasons = {name: found for name, found in reasons.items() if found}
-    return RebuildScope(target, periods, reasons, statuses, needed, demanded)
+    return RebuildScope(target, periods, reasons, statuses, needed, demanded, _filled(situation, reasons))
+
+
+def _filled(situation: PlanContext, reasons: Mapping[str, Reasons]) -> Filled:
+    """What has rows already, and what is built: of what is landed whole the days on which it has landed."""
+    found = {}
+    for table, days in situation.observed.filled(situation.steps).items():
+        step = situation.step_of(table)
+        built = {day for day, why in reasons.get(step.name, {}).items() if why is not None}
+        for raw in (situation.step_of(read.table) for read in step.reads):
+            if raw.source and raw.source.replaced_whole:
+                landed = situation.landed.get(raw.name, {})
+                built = {day for day in built if day in landed and landed[day].files}
+        found[table] = sorted(built.union(days))
+    return found
 
 
 def _reach(situation: PlanContext, given: Days, needed: Days) -> DayRange:
@@ -141,8 +165,11 @@ class _Reasoning:
             self.rebuilt.update(dict.fromkeys(step.table_names, again))
             return reached | again | (own if step is self.target else set())
 
-        walk_downstream(self.situation.steps, self.given, visit)
+        walk_downstream(self.situation.steps, self.given, visit, self.reading)
         return found
+
+    def reading(self, step: Step, changed: Days) -> set[date]:
+        return reading(step, changed, filled=self.situation.observed.filled([step]))
 
     def reasons(self, step: Step, days: set[date]) -> Reasons:
         if step is self.target and self.asked.scope is Scope.DOWNSTREAM:
@@ -152,7 +179,7 @@ class _Reasoning:
         if step.external:
             return dict.fromkeys(days)
         worst = {day: worst_status(step, day, self.statuses) for day in days}
-        again = reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
+        again = self.reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
         otherwise = Why.ASKED_FOR if self.asked.force else None
         return {day: why_of(status, Why.INPUT_REBUILT if day in again else otherwise) for day, status in worst.items()}
 

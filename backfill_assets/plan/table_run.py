@@ -154,7 +154,8 @@ def _with_rebuilt_inputs(
         return set()
     if version == AS_PUBLISHED:
         return as_published & {*own, *along}
-    return (reading(step, rebuilt, step.version(version)) & set(own)) | (as_published & set(along))
+    current = reading(step, rebuilt, step.version(version), seen.observed.filled([step]))
+    return (current & set(own)) | (as_published & set(along))
 
 
 def _version(step: Step, asked: RunRequest) -> str:

@@ -12,7 +12,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
-from backfill_assets.model.graph import read_by, reading
+from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, read_by, reading, tables_as_of
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.state.status import published_version
 from backfill_assets.text import format_count, format_first, format_ranges
@@ -37,14 +37,26 @@ Logicals = Mapping[str, Mapping[date, str]]
 
 
 def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, InputFingerprint]:
-    """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads."""
-    return {day: _wanted(version, step.cadence.period(day), logicals) for day in days}
+    """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads.
+
+    Of what is read as of a day it is made of the one day that counts.
+    """
+    filled = filled_days([step], logicals)
+    return {day: _wanted(made_of(step, version, day, filled), version, logicals) for day in days}
 
 
-def _wanted(version: Version, period: DayRange, logicals: Logicals) -> InputFingerprint:
-    reads = {read.table: {d: logicals[read.table][d] for d in read.days(period)} for read in version.reads}
-    inputs = fingerprints.inputs(reads)
+def _wanted(made: Mapping[str, DayRange], version: Version, logicals: Logicals) -> InputFingerprint:
+    inputs = fingerprints.inputs({table: {d: logicals[table][d] for d in days} for table, days in made.items()})
     return InputFingerprint(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
+
+
+def filled_days(steps: Iterable[Step], logicals: Logicals) -> Filled:
+    """The days with rows of the tables that ``steps`` read as of a day, as far as they are in ``logicals``."""
+    return {
+        table: sorted(day for day, each in logicals[table].items() if fingerprints.has_rows(each))
+        for table in tables_as_of(steps)
+        if table in logicals
+    }
 
 
 class Decision(enum.StrEnum):
@@ -146,14 +158,16 @@ def rolled_back(
     return {key: rollback for key, rollback in by.items() if rollback}
 
 
-def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[date]]:
+def read_days(step: Step, version: Version, days: Sequence[date], filled: Filled = NOT_KNOWN) -> dict[str, list[date]]:
     """The days of every input table that building ``days`` reads, sorted."""
-    return {table: sorted(found) for table, found in read_by(step, days, version).items()}
+    return {table: sorted(found) for table, found in read_by(step, days, version, filled=filled).items()}
 
 
-def all_read_days(step: Step, parts: Iterable[tuple[Version, Sequence[date]]]) -> dict[str, set[date]]:
+def all_read_days(
+    step: Step, parts: Iterable[tuple[Version, Sequence[date]]], filled: Filled = NOT_KNOWN
+) -> dict[str, set[date]]:
     """The days of every input table that building days by several versions reads."""
-    return all_days(read_by(step, days, version) for version, days in parts)
+    return all_days(read_by(step, days, version, filled=filled) for version, days in parts)
 
 
 def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
@@ -164,9 +178,11 @@ def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[dat
     return [found[name] for name in sorted(found)]
 
 
-def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]]) -> set[date]:
+def days_reading(
+    step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]], filled: Filled = NOT_KNOWN
+) -> set[date]:
     """Those of ``days`` that read one of the ``moved`` input days."""
-    return reading(step, moved, version).intersection(days)
+    return reading(step, moved, version, filled).intersection(days)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from backfill_assets.model.declaration import DUPLICATES, DayFacts, Metrics, Rul
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.quality import gates, measures
-from backfill_assets.rebuild import decide, grown_content
+from backfill_assets.rebuild import grown_content
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.growing import ChangedKeys, Gain, Growing, metric_names
 from backfill_assets.rebuild.grown_content import EXTENSIONS, FileChoice, had_no_duplicates
@@ -161,7 +161,7 @@ def _inputs(growth: Growth, gains: Mapping[date, Gain]) -> dict[str, DataFrame]:
     chunk = growth.chunk
     first = chunk.catalog.table(chunk.version.reads[0].table)
     rows = growth.rows(first, [file for day in chunk.days for file in gains[day].new])
-    others = decide.read_days(chunk.step, chunk.version, chunk.days)
+    others = chunk.read_days
     del others[first.name]
     return {
         first.name: rows.select(*struct_type(first.contract).names),

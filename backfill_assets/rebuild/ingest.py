@@ -82,6 +82,9 @@ class ArrivalBuild(RawWriter):
             )
 
     def missing_deliveries(self, days: Sequence[date]) -> list[SourceUnreadable]:
+        """None of what is landed whole when it changes: on other days it has not changed."""
+        if self.source.replaced_whole:
+            return []
         deliveries = self.lake.landing.deliveries(self.source, days)
         absent = [day for day in days if deliveries[day] != "landed"]
         if not absent:

@@ -6,14 +6,15 @@ lays its days over main. A build asks it what was staged before from just the in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
-from backfill_assets.lakehouse.records import DayRead, DayRecord, DayRecords, DayState, InputRead
+from backfill_assets.lakehouse.records import DayRead, DayRecord, DayRecords, DayState, InputRead, content_in
 from backfill_assets.lakehouse.rows import published_rows, rows_of_main_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import (
@@ -24,7 +25,8 @@ from backfill_assets.lakehouse.timelines import (
     open_timelines,
     timelines_of,
 )
-from backfill_assets.model.graph import Days
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import Days, Filled, tables_as_of
 from backfill_assets.publish.publisher import Pin
 
 if TYPE_CHECKING:
@@ -152,6 +154,19 @@ class Place:
         if laid is not None or self.base is None:
             return laid
         return self.base.get(table, {}).get(day, DayRecord(day=day))
+
+    def filled(self, steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> Filled:
+        """The days with rows of what ``steps`` read as of a day; ``states`` are those that main has of it."""
+
+        def shown(table: str) -> Iterator[date]:
+            laid = (self.overlay.days.get(table, {}), (self.base or {}).get(table, {}))
+            for day in {*(day for name, day in states if name == table), *chain.from_iterable(laid)}:
+                record = self.record(table, day)
+                content = content_in(states, TableDay(table, day)) if record is None else record.content
+                if content is not None and content.rows:
+                    yield day
+
+        return {table: sorted(shown(table)) for table in tables_as_of(steps)}
 
     def seen(self, days: Days) -> Overlay:
         """What lies over main for a build that looks at ``days``."""

@@ -17,13 +17,14 @@ from backfill_assets.landing.quarantine import Rejects, general
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import Days, reading, walk_downstream
+from backfill_assets.model.graph import NOT_KNOWN, Days, Filled, reading, walk_downstream
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.spark.computed import computed
+from backfill_assets.state.observed import filled_in
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -79,7 +80,10 @@ def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None)
 
 
 def to_rebuild(
-    catalog: Catalog, freed: Mapping[str, Sequence[date]], published: Mapping[str, Collection[date]]
+    catalog: Catalog,
+    freed: Mapping[str, Sequence[date]],
+    published: Mapping[str, Collection[date]],
+    filled: Filled = NOT_KNOWN,
 ) -> dict[str, list[date]]:
     """The days to build, by step in build order: those with freed rows, and what was published from them downstream.
 
@@ -90,7 +94,7 @@ def to_rebuild(
         return own | readers.intersection(published.get(step.name, ()))
 
     def readers(step: Step, changed: Days) -> set[date]:
-        return {day for version in step.versions for day in reading(step, changed, version)}
+        return {day for version in step.versions for day in reading(step, changed, version, filled)}
 
     found = walk_downstream(catalog.steps, freed, visit, readers)
     return {step.name: sorted(found[step.name]) for step in catalog.steps if step.name in found}
@@ -107,7 +111,8 @@ def rebuild(
     """
     catalog = builder.lake.catalog
     states = {key: state for step in catalog.steps for key, state in builder.lake.states(step).items()}
-    for name, days in to_rebuild(catalog, freed, decide.published_days(states)).items():
+    filled = filled_in(catalog.steps, states)
+    for name, days in to_rebuild(catalog, freed, decide.published_days(states), filled).items():
         step = catalog.step(name)
         version = None if name in freed else AS_PUBLISHED
         progress(f"{name}: {format_count(len(days), step.cadence.noun)} ...")

@@ -32,7 +32,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import step_by_table
+from backfill_assets.model.graph import step_by_table, tables_as_of
 from backfill_assets.publish.log import lineages
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.rebuild import decide
@@ -322,21 +322,24 @@ class RecordedInputs:
         are the ones that it fits.
         """
         needed = decide.read_days(step, version, [day])
-        for inputs in product(*(list(self._candidates(table, days)) for table, days in needed.items())):
+        as_of = tables_as_of([step])
+        for inputs in product(*(list(self._candidates(table, days, table in as_of)) for table, days in needed.items())):
             logicals = {each.table: each.logicals for each in inputs}
             if decide.wanted(step, version, [day], logicals)[day].inputs == content.inputs:
                 return inputs
         return None
 
-    def _candidates(self, table: str, needed: list[date]) -> Iterable[RecordedInput]:
+    def _candidates(self, table: str, needed: list[date], as_of: bool) -> Iterable[RecordedInput]:
+        """What the ``needed`` days may have been; of those that are read ``as_of`` a day, only what counted is kept."""
         held = self.own.get(table, {})
         own = {day: held[day].logical for day in needed if day in held}
         for brought in (own, {}) if own else ({},):
-            rest = [day for day in needed if day not in brought]
-            if not rest:
+            others = [day for day in needed if day not in brought]
+            if not others or (as_of and brought):
                 yield RecordedInput(table, None, brought, frozenset(brought))
-            for read in self.made_by.publication.inputs:
-                if rest and read.table == table and read.days.keys() >= set(rest):
+            for read in (each for each in self.made_by.publication.inputs if each.table == table):
+                rest = [day for day in others if day in read.days or not as_of]
+                if rest and read.days.keys() >= set(rest):
                     logicals = {**{day: read.days[day] for day in rest}, **brought}
                     yield RecordedInput(table, read.version, logicals, frozenset(brought))
 

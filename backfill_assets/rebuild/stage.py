@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from backfill_assets.days import DayRange, TableDay
@@ -20,16 +20,27 @@ from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import TOTAL, DayContent, Environment, content_in
-from backfill_assets.lakehouse.rows import rows_of_files, stage, take_in
+from backfill_assets.lakehouse.rows import rows_as_of, rows_of_files, stage, take_in
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import days_with_deletions, rows_that_stand
 from backfill_assets.landing.release import with_releases
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
-from backfill_assets.model.declaration import FROM, PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.model.declaration import (
+    FROM,
+    PUBLISHED_DAYS,
+    AsOf,
+    DayFacts,
+    Metrics,
+    RuleOutcome,
+    Step,
+    Table,
+    Version,
+)
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.external_table import ExternalTable
+from backfill_assets.model.graph import Filled, made_of
 from backfill_assets.model.logic import logic_of
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import FewDuplicates, FewRejected
@@ -77,6 +88,11 @@ class StagedTableDay:
         return not any(rule.holds_back for rule in self.rules)
 
 
+def filled_in(step: Step, pin: Pin) -> Filled:
+    """The days with rows of what ``step`` reads as of a day, as they were pinned."""
+    return decide.filled_days([step], {table: read.days for table, read in pin.inputs.items()})
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Days that are computed by one set of Spark jobs, and what each of them is computed from."""
@@ -93,12 +109,32 @@ class Chunk:
     token_key_file: str = ""
     """Where the key of tokens is, which personal columns of tables of others get as they are read."""
 
+    @cached_property
+    def filled(self) -> Filled:
+        """The days with rows of what is read as of a day."""
+        return filled_in(self.step, self.pin)
+
+    @property
+    def read_days(self) -> dict[str, list[date]]:
+        """The days of every input that count for its days, sorted."""
+        return decide.read_days(self.step, self.version, self.days, self.filled)
+
+    def days_held(self, read: AsOf) -> dict[date, date]:
+        """By each of its days, the day whose rows hold then."""
+        periods = ((day, read.counted(DayRange.of(day), self.filled[read.table])) for day in self.days)
+        return {day: held for day, counted in periods for held in counted}
+
     def upstream(self, day: date) -> dict[str, DayContent]:
         """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
         if not self.judged:
             return {}
         period = self.step.cadence.period(day)
-        direct = {read.table: _content_of_period(self.pin, read.table, period) for read in self.version.reads}
+        made = made_of(self.step, self.version, day, self.filled)
+        as_of = {read.table: made.get(read.table, period) for read in self.version.reads if isinstance(read, AsOf)}
+        direct = {
+            read.table: _content_of_period(self.pin, read.table, as_of.get(read.table, period))
+            for read in self.version.reads
+        }
 
         def beside(table: str) -> DayContent:
             recorded = (recorded_upstream(content, table) for content in direct.values())
@@ -252,13 +288,24 @@ def measured_files(
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
-    reads = decide.read_days(chunk.step, chunk.version, chunk.days)
+    reads = chunk.read_days
     published = _published_days(spark, chunk, reads)
     return published | {name: input_rows(spark, storage, chunk, name, days) for name, days in reads.items()}
 
 
 def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
-    """The rows of ``days`` of an input; of raw those that its source has not taken back."""
+    """The rows of ``days`` of an input; of raw those that its source has not taken back.
+
+    What is read as of a day has its rows once for each day that they are read for, which is their ``day``.
+    """
+    rows = _rows_of_days(spark, storage, chunk, name, days)
+    for read in chunk.version.reads:
+        if read.table == name and isinstance(read, AsOf):
+            return rows_as_of(rows, chunk.days_held(read))
+    return rows
+
+
+def _rows_of_days(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
     table, external = chunk.catalog.table(name), chunk.catalog.step(name).external
     if external:
         return external_rows(spark, external, _days_to_read(storage, chunk, external, days), chunk.token_key_file)
@@ -280,7 +327,7 @@ def _days_to_read(storage: Storage, chunk: Chunk, external: ExternalTable, days:
 
 def _require_inputs_as_looked_at(storage: Storage, chunk: Chunk) -> None:
     """Once more, after all was read: a file that was replaced meanwhile is in no version that could be pinned."""
-    for name, days in decide.read_days(chunk.step, chunk.version, chunk.days).items():
+    for name, days in chunk.read_days.items():
         if external := chunk.catalog.step(name).external:
             require_as_looked_at(external, _days_to_read(storage, chunk, external, days))
 
@@ -295,16 +342,17 @@ def _made_of_broken_rows(chunk: Chunk, inputs: Mapping[str, DataFrame]) -> dict[
     }
     if not any(found.values()):
         return {}
-    read = {day: decide.read_days(chunk.step, chunk.version, [day]) for day in chunk.days}
+    read = {day: decide.read_days(chunk.step, chunk.version, [day], chunk.filled) for day in chunk.days}
     return {
-        day: [each for name, broken in found.items() for there in tables[name] for each in broken.get(there, ())]
+        # What is read as of a day has that day.
+        day: [each for name, broken in found.items() for at in {*tables[name], day} for each in broken.get(at, ())]
         for day, tables in read.items()
     }
 
 
 def input_files(storage: Storage, chunk: Chunk, name: str) -> Mapping[date, Sequence[AddedFile]]:
     """The files of all days that ``chunk`` reads of an input, by day."""
-    days = decide.read_days(chunk.step, chunk.version, chunk.days)[name]
+    days = chunk.read_days[name]
     read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")})
     return chunk.overlay.files(storage, read)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.external.files import bytes_there
 from backfill_assets.lakehouse.delta_log import read_log
@@ -35,7 +35,7 @@ from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import FLAGGED, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
-from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, prepare_chunk, write_chunk
+from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, filled_in, prepare_chunk, write_chunk
 from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
 from backfill_assets.rebuild.verdicts import judged_now
 from backfill_assets.spark.worker_queries import made_meanwhile
@@ -296,7 +296,7 @@ class StepBuild:
 
     def bytes_of_day(self, chunk: Chunk) -> int:
         total = 0
-        for table, read in decide.read_days(chunk.step, chunk.version, chunk.days).items():
+        for table, read in chunk.read_days.items():
             if self.lake.catalog.step(table).external:
                 total += bytes_there(chunk.pin.states, table, read)
             elif (at := chunk.pin.inputs[table].version) is not None:
@@ -328,7 +328,7 @@ class StepBuild:
                 content=day.content,
                 expected=day.pin.expected[TableDay(table, day.day)],
                 lineage=self.lineage(day),
-                made_of=made_of(self.step, self.version_of(day.day), day.day),
+                made_of=self.made_of(day),
             )
             for day in sorted(days, key=lambda day: day.day)
         )
@@ -336,16 +336,21 @@ class StepBuild:
         widest = max((day.table_schema for day in days), key=len)
         return TableChange(table=table, table_schema=widest, days=changes)
 
+    def made_of(self, staged: StagedTableDay) -> dict[str, DayRange]:
+        """The days of each table that a day was computed from."""
+        return made_of(self.step, self.version_of(staged.day), staged.day, filled_in(self.step, staged.pin))
+
     def lineage(self, staged: StagedTableDay) -> DayLineage:
         """What a day was computed from, also what a campaign stages itself; and with what."""
-        reads = made_of(self.step, self.version_of(staged.day), staged.day)
+        reads = self.made_of(staged)
         parts = (self.place.overlay.day_reads(staged.pin.inputs[table], days) for table, days in reads.items())
         return DayLineage(reads=tuple(each for part in parts for each in part), environment=staged.environment)
 
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         """What the days that were staged against ``pin`` were computed from, of main."""
         versions = {day: self.version_of(day) for day, held in self.staged.items() if held[0].pin is pin}
-        for table, of_table in decide.all_read_days(self.step, decide.by_version(versions)).items():
+        read = decide.all_read_days(self.step, decide.by_version(versions), filled_in(self.step, pin))
+        for table, of_table in read.items():
             days_read = {day: pin.inputs[table].days[day] for day in sorted(of_table)}
             yield self.place.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 

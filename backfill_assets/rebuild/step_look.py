@@ -151,12 +151,14 @@ class StepLooking:
     def missing_inputs(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, list[str]]:
         """The input days that were never published, of each day that needs one: they are not empty days."""
         published = decide.published_days(pin.states)
+        logicals = {name: read.days for name, read in pin.inputs.items()}
         found: dict[date, list[str]] = {}
         for version, days in decide.by_version(versions):
             optional = {
                 read.table: self.asked.open_days.union(published.get(read.table, ())) for read in version.reads[1:]
             }
-            found |= missing_inputs(self.asked.step, version, days, {**published, **optional})
+            states = decide.filled_days([self.asked.step], logicals)
+            found |= missing_inputs(self.asked.step, version, days, {**published, **optional, **states})
         return found
 
 

@@ -24,7 +24,8 @@ from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.lakehouse.records import HELD_BACK, DayRecords, Publication, logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
-from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.model.declaration import RuleOutcome, Step
+from backfill_assets.model.graph import NOT_KNOWN, Filled, tables_as_of
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.growing import Growing
@@ -207,9 +208,17 @@ class Walk:
 
     def _blocked_days(self, asked: StepRequest) -> set[date]:
         """The days that read one that is held back, by any version that they may go by."""
+        filled = self.filled(asked.step)
         return {
-            day for version in asked.versions for day in decide.days_reading(asked.step, version, asked.days, self.out)
+            day
+            for version in asked.versions
+            for day in decide.days_reading(asked.step, version, asked.days, self.out, filled)
         }
+
+    def filled(self, step: Step) -> Filled:
+        """The days with rows of what ``step`` reads as of a day, as the place shows them."""
+        tables, log = tables_as_of([step]), self.lake.publisher.log
+        return self.place.filled([step], log.day_states(log.head(), tables)) if tables else NOT_KNOWN
 
     def look(self, asked: StepRequest) -> tuple[StepBuild, StepLook]:
         """What would be done with the days of one step. The caller says what lies over main for the steps after it."""
@@ -315,11 +324,12 @@ def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: Staged
     for each in steps:
         names, overlay = each.step.table_names, walk.place.overlay
         failed = {day for name in names for day in staged.failed.get(name, ())}
-        held = failed | decide.days_reading(each.step, each.named, each.days, walk.out)
+        filled = walk.filled(each.step)
+        held = failed | decide.days_reading(each.step, each.named, each.days, walk.out, filled)
         on_timeline = {day for day in each.days if all(overlay.record(name, day) for name in names)}
         absent = [day for day in each.days if day not in held | on_timeline]
         walk.place = Place(overlay=overlay.without_days(names, held))
-        waits = decide.days_reading(each.step, each.named, absent, waiting)
+        waits = decide.days_reading(each.step, each.named, absent, waiting, filled)
         open_days = [day for day in absent if day not in waits]
         decided = walk.look(replace(each, days=open_days))[1].decided if open_days else {}
         held |= {day for day, decision in decided.items() if decision is Decision.BLOCKED}

@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import Filled, tables_as_of
 from backfill_assets.publish.log import Head, PublicationLog
 from backfill_assets.publish.pinned import pinned_files
 from backfill_assets.publish.unreadable import Unreadable, read_or_say
@@ -120,6 +121,17 @@ class LogView:
         """What the log says that a day holds, also where a foreign write has touched it since."""
         return content_in(self.states, key)
 
+    def filled(self, steps: Iterable[Step]) -> Filled:
+        """The days with rows of what ``steps`` read as of a day, as a build would find them."""
+        return {
+            table: sorted(
+                day
+                for day in {*self.pinned.get(table, ()), *(day for name, day in self.states if name == table)}
+                if fingerprints.has_rows(self.logical(TableDay(table, day)))
+            )
+            for table in tables_as_of(steps)
+        }
+
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """``steps``, as they are declared, with the versions that were current then."""
         return with_current(steps, self.switches)
@@ -148,6 +160,18 @@ class LogView:
             if state.physical == files.get(day, fingerprints.EMPTY_DAY)
         }
         return {**dict.fromkeys(files), **known}
+
+
+def filled_in(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> Filled:
+    """The days with rows of what ``steps`` read as of a day, as far as the log says."""
+    wanted = tables_as_of(steps)
+    if not wanted:
+        return {}
+    found: dict[str, list[date]] = {table: [] for table in wanted}
+    for (table, day), state in states.items():
+        if table in wanted and state.content is not None and state.content.rows:
+            found[table].append(day)
+    return {table: sorted(days) for table, days in found.items()}
 
 
 def _files_over(files: Mapping[date, str], over: Mapping[date, DayRecord]) -> Mapping[date, str]:

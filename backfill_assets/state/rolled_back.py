@@ -158,7 +158,8 @@ def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
         return []
     own = published_version(step, day, observed.states)
     version = next((each for each in step.versions if each.name == own), step.version())
-    return [TableDay(table, each) for table, days in made_of(step, version, day).items() for each in days]
+    made = made_of(step, version, day, observed.filled([step]))
+    return [TableDay(table, each) for table, days in made.items() for each in days]
 
 
 def rollbacks(storage: Storage) -> Rollbacks:

@@ -13,8 +13,8 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, content_in, day_record, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
-from backfill_assets.model.graph import NO_DAYS, Days, reading
-from backfill_assets.state.observed import LogView
+from backfill_assets.model.graph import NO_DAYS, Days, Filled, made_of, reading
+from backfill_assets.state.observed import LogView, filled_in
 
 NO_PARAMETERS = ""
 
@@ -79,6 +79,7 @@ def _of_step(
 ) -> dict[str, Mapping[date, DayStatus]]:
     """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
     found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
+    filled = observed.filled([step])
     for day in days:
         inputs: dict[str, str] = {}
         for name, statuses in found.items():
@@ -96,7 +97,7 @@ def _of_step(
                 statuses[day] = DayStatus.CODE_CHANGED
                 continue
             if version.name not in inputs:
-                inputs[version.name] = fingerprints.inputs_of(_inputs_of(step, version, day, entries))
+                inputs[version.name] = fingerprints.inputs_of(_inputs_of(step, version, day, entries, filled))
             statuses[day] = DayStatus.FRESH if content.inputs == inputs[version.name] else DayStatus.INPUT_CHANGED
     return dict(found)
 
@@ -115,7 +116,11 @@ def _known_content(table: str, day: date, observed: LogView) -> DayContent | Day
     return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE
 
 
-def _inputs_of(step: Step, version: Version, day: date, entries: Entries) -> dict[str, list[str]]:
+def _inputs_of(step: Step, version: Version, day: date, entries: Entries, filled: Filled) -> dict[str, list[str]]:
+    if filled:
+        made = made_of(step, version, day, filled)
+        ordinals = {table: range(days.first.toordinal(), days.last.toordinal() + 1) for table, days in made.items()}
+        return {table: [entries[table].get(each) or _never(each) for each in days] for table, days in ordinals.items()}
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     first = day.toordinal()
     last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
@@ -181,7 +186,8 @@ def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]
 
 def reading_as_published(step: Step, changed: Days, states: Mapping[TableDay, DayState]) -> set[date]:
     """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
-    found = {version.name: reading(step, changed, version) for version in step.versions}
+    filled = filled_in([step], states)
+    found = {version.name: reading(step, changed, version, filled) for version in step.versions}
     return {
         day
         for name, days in found.items()

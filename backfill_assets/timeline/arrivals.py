@@ -17,7 +17,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, expand_tables, reading, steps_of
 from backfill_assets.state.positions import RawVersions
 from backfill_assets.state.view import View
-from backfill_assets.timeline.view import made_of
+from backfill_assets.timeline.view import filled_in_records, made_of
 
 
 def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
@@ -152,7 +152,7 @@ def waiting_days(
             there.add(step, moved.get(step.name, ()))
             continue
         own = {day for name in step.table_names for day in timeline.held(name)}
-        reached = there.obtainable(step, reading(step, moved))
+        reached = there.obtainable(step, reading(step, moved, filled=filled_in_records([step], held)))
         there.add(step, reached)
         behind = sorted(reached - own - _up_to_date(step, held, found))
         found |= dict.fromkeys([name for name in step.table_names if behind], behind)
@@ -166,5 +166,5 @@ def _up_to_date(step: Step, held: DayRecords, behind: Days) -> set[date]:
     found: set[date] = set()
     for version in step.versions:
         of_version = {day: each for day, each in contents.items() if each.code_version == version.name}
-        found |= made_of(step, of_version, held) - reading(step, behind, version)
+        found |= made_of(step, of_version, held) - reading(step, behind, version, filled_in_records([step], held))
     return found

@@ -51,6 +51,7 @@ from backfill_assets.timeline.arrivals import (
     needed_tables,
 )
 from backfill_assets.timeline.rewind import copied_timeline, require_files
+from backfill_assets.timeline.view import filled_in_records
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,8 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
     """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
     concerned = steps_of(steps, timeline.days)
-    read = read_by_any((step, timeline.days_of(step.table_names)) for step in concerned)
+    filled = filled_in_records(concerned, held)
+    read = read_by_any(((step, timeline.days_of(step.table_names)) for step in concerned), filled)
     return {
         table: {day: each for day, each in held.get(table, {}).items() if day in days} for table, days in read.items()
     }

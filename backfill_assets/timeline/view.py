@@ -12,13 +12,14 @@ from datetime import date, datetime
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
+from backfill_assets.lakehouse.fingerprints import has_rows
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, kept_timelines
 from backfill_assets.lakehouse.plans import PlanUnderWay, under_way
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import read_by_any, reading, steps_of
+from backfill_assets.model.graph import Filled, read_by_any, reading, steps_of, tables_as_of
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.state.observed import LogView, gc_paused
@@ -110,6 +111,12 @@ def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) 
     return found
 
 
+def filled_in_records(steps: Iterable[Step], shown: DayRecords) -> Filled:
+    """The days with rows of what ``steps`` read as of a day."""
+    found = {table: shown.get(table, {}).items() for table in tables_as_of(steps)}
+    return {table: sorted(day for day, each in days if has_rows(each.logical)) for table, days in found.items()}
+
+
 def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
     """``tables`` and those that read them, and all that one of these reads, by any version."""
     reads = {step.name: {read.table for version in step.versions for read in version.reads} for step in steps}
@@ -128,7 +135,8 @@ def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords)
     found: dict[str, dict[date, str]] = {}
     for step in (each for each in steps_of(steps, shown) if each.source is None):
         days = {day for name in step.table_names for day in own.get(name, ())}
-        days |= {day for version in step.versions for day in reading(step, changed, version)}
+        filled = filled_in_records([step], shown)
+        days |= {day for version in step.versions for day in reading(step, changed, version, filled)}
         for name in step.table_names:
             held = {day: shown[name][day] for day in sorted(days) if day in shown.get(name, {})}
             contents = {day: each.content for day, each in held.items() if each.content is not None}
@@ -139,7 +147,7 @@ def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords)
 
 
 def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: DayRecords) -> str:
-    read = read_by_any([(step, [day])])
+    read = read_by_any([(step, [day])], filled_in_records([step], {**base, **timeline.records}))
     own = {table: days & timeline.held(table).keys() for table, days in read.items()}
     through = {table: days & base.get(table, {}).keys() - own[table] for table, days in read.items()}
     torn = [table for table in read if own[table] and through[table]]

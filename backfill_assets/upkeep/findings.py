@@ -164,8 +164,8 @@ class Lineage:
         step = self.seen.step_of[key.table]
         version = self.seen.version(key.table, key.day) or (step.version() if step.versions else None)
         period = step.cadence.period(key.day)
-        for read in version.reads if version else ():
-            yield from self._places(step, read.table, read.days(period))
+        for read in self.seen.days_read(step, version, key.day):
+            yield from self._places(step, read.table, [read.day])
         for table in {name for each in step.tables for name in metrics_needed(each)}:
             yield from self._places(step, table, period)
 

@@ -150,8 +150,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
     groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
     for each in found:
         step = seen.step_of[each.table]
-        period = step.cadence.period(each.day)
-        above = {TableDay(read.table, day) for read in step.reads for day in read.days(period)}
+        above = set(seen.days_read(step, step.version() if step.versions else None, each.day))
         if each.cause not in SUSPECTED:
             stale.add(each.key)
         elif wrong.isdisjoint(above) and each.key not in stale and not each.silent:

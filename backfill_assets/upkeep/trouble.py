@@ -15,7 +15,7 @@ from backfill_assets.days import TableDay, by_table
 from backfill_assets.lakehouse.records import is_of_stream, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import DELETED
-from backfill_assets.model.graph import missing_inputs, step_by_table
+from backfill_assets.model.graph import Filled, made_of, missing_inputs, step_by_table
 from backfill_assets.quality.watchdogs import CONTENT, FILES, metrics_needed
 from backfill_assets.rebuild import decide
 from backfill_assets.state.edited_logic import EditedLogic
@@ -298,9 +298,16 @@ class RepairContext:
         """The days that the stale day is made of and that were published after it."""
         step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
         own = max((self._sequence(TableDay(table, stale.day)) for table in step.table_names), default=-1)
-        period = step.cadence.period(stale.day)
-        read = (TableDay(read.table, day) for read in (version.reads if version else ()) for day in read.days(period))
-        return [key for key in read if self._sequence(key) > own]
+        return [key for key in self.days_read(step, version, stale.day) if self._sequence(key) > own]
+
+    def days_read(self, step: Step, version: Version | None, day: date) -> list[TableDay]:
+        """What a day of ``step`` is made of by ``version``; nothing by one that is not declared."""
+        made = made_of(step, version, day, self.filled) if version else {}
+        return [TableDay(table, each) for table, days in made.items() for each in days]
+
+    @cached_property
+    def filled(self) -> Filled:
+        return self.observed.filled(self.steps)
 
     def _sequence(self, key: TableDay) -> int:
         state = self.observed.states.get(key)
@@ -430,7 +437,8 @@ def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: St
         from_raw = {read.table for read in version.reads} & sources
         return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
     if status is DayStatus.MISSING and not step.is_origin:
-        return None if missing_inputs(step, step.version(), [day], seen.published) else StaleReason.MISSING
+        there = {**seen.published, **seen.filled}
+        return None if missing_inputs(step, step.version(), [day], there) else StaleReason.MISSING
     return None
 
 
@@ -444,13 +452,7 @@ def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -
     """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was."""
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]
     version = seen.version(step.name, day)
-    reads = version.reads if version else ()
-    period = step.cadence.period(day)
-    inputs = [
-        (read.table, str(d), seen.observed.logical(TableDay(read.table, d)))
-        for read in reads
-        for d in read.days(period)
-    ]
+    inputs = [(key.table, str(key.day), seen.observed.logical(key)) for key in seen.days_read(step, version, day)]
     return digest([step.name, str(day), reason.name, own, inputs], 12)
 
 
@@ -510,13 +512,8 @@ def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
 
 def _raw_publications(seen: RepairContext, stale: StaleDay) -> list[str]:
     """The newest publications of the raw days with a stream that the day is made of."""
-    version, cadence = seen.version(stale.table, stale.day), seen.step_of[stale.table].cadence
-    return [
-        seen.publication(TableDay(read.table, day))
-        for read in (version.reads if version else ())
-        if read.table in seen.streams.tables
-        for day in read.days(cadence.period(stale.day))
-    ]
+    read = seen.days_read(seen.step_of[stale.table], seen.version(stale.table, stale.day), stale.day)
+    return [seen.publication(key) for key in read if key.table in seen.streams.tables]
 
 
 def _is_new(seen: RepairContext, publication: str) -> bool:

@@ -16,7 +16,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sea_temperatures import SEA
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.dataset import Dataset, require_sound
-from backfill_assets.model.declaration import DayRule, Reads, Source, Step, Version
+from backfill_assets.model.declaration import AsOf, DayRule, Reads, Source, Step, Version
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
     ConvertedExactly,
@@ -284,6 +284,14 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
     "days in part": (
         lambda: declared(report(Reads(BRONZE, partial=True))),
         "version v1: report_sea_temperature is daily: it cannot read bronze_sea_temperatures in part",
+    ),
+    "a month as of a day": (
+        lambda: declared(report(AsOf(BRONZE), cadence=Cadence.MONTHLY)),
+        "version v1: report_sea_temperature is monthly: only a day reads bronze_sea_temperatures as of itself",
+    ),
+    "a table as of a day and of the day": (
+        lambda: declared(report(Reads(BRONZE), AsOf(BRONZE))),
+        "version v1: it reads bronze_sea_temperatures twice",
     ),
     "two tables of one name": (lambda: declared(report(), report()), "there are two tables report_sea_temperature"),
 }

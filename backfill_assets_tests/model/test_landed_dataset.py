@@ -153,6 +153,51 @@ def test_when_a_delivery_is_due_and_how_much_is_unusual_is_declared_once() -> No
     assert [table.unusual_beyond for table in declared.tables] == [None] * 3
 
 
+class Plane(Contract):
+    """A plane in service."""
+
+    tailnum: str = Field(key=True, description="As it is painted.")
+    seats: int = Field(description="How many it has.")
+
+
+class BuiltPlane(Plane):
+    """With the day of an event."""
+
+    built_on: date = Field(event_day=True, description="When it was built.")
+
+
+def test_what_is_landed_whole_has_no_event_day_and_needs_no_version() -> None:
+    """Contents say which of two equal keys wins; most of its days have no rows, so that one with rows is usual."""
+    source = visits(Plane, replaced_whole=True).source
+    assert source.replaced_whole and source.version_field == "tailnum" and not visits(Visit).source.replaced_whole
+    tables = visits(Plane, replaced_whole=True).dataset().tables
+    assert {table.unusual_beyond for table in tables} == {None}
+    keyed = visits(WithoutVersionOrDay, replaced_whole=True).source
+    assert keyed.version_field == "patient_token", "a token stands for it in raw"
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: visits(BuiltPlane, replaced_whole=True), "built_on of BuiltPlane is an event day"),
+        (lambda: visits(Plane, replaced_whole=True, streamed=True), "streamed is set"),
+        (lambda: visits(Plane, replaced_whole=True, delivered_within=timedelta(1)), "delivered_within is set"),
+        (lambda: visits(Plane, replaced_whole=True, supersession_window_days=2), "supersession_window_days is set"),
+        (lambda: visits(Plane), "0 fields of Plane are its event_day"),
+    ],
+)
+def test_what_says_something_of_other_days_is_refused_of_it(declare: Callable[[], LandedDataset], words: str) -> None:
+    """Nothing is declared that would be without effect."""
+    with pytest.raises(InvalidRequest, match=words):
+        declare().dataset()
+
+
+class WithoutVersionOrDay(Contract):
+    """A patient as they are known."""
+
+    patient_token: T.StringType = Field(key=True, personal="patient_id", description="Whose.")
+
+
 def test_raw_bronze_and_quarantine_follow() -> None:
     """Bronze has the joined key, and says what it is made of."""
     declared = visits(Visit)
