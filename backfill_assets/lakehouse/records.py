@@ -19,12 +19,13 @@ from pydantic import Field as ModelField
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.model.declaration import ADOPTED
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
 from backfill_assets.notice_routes import Severity
 
-Kind = Literal["replace", "append", "compact", "rollback"]
+Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release"]
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
 DIRTY = "+dirty"
@@ -169,6 +170,11 @@ class DayContent:
     @property
     def input_fingerprint(self) -> str:
         return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether it was taken over with its table: it is right as it is, and only a person's word rebuilds it."""
+        return self.code_version == ADOPTED
 
     def figure(self, metric: str) -> Decimal | None:
         """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""
@@ -459,6 +465,12 @@ def content_in(states: Mapping[TableDay, DayState], key: TableDay) -> DayContent
     """What the log says that a day holds; None where it does not know, and for a day that was never published."""
     state = states.get(key)
     return state.content if state else None
+
+
+def is_adopted(states: Mapping[TableDay, DayState], tables: Iterable[str], day: date) -> bool:
+    """Whether ``day`` of one of ``tables``, those of one step, was taken over with its table."""
+    contents = (content_in(states, TableDay(table, day)) for table in tables)
+    return any(content is not None and content.is_adopted for content in contents)
 
 
 def logical_or_empty(content: DayContent | None) -> str:

@@ -271,6 +271,6 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, D
 
 
 def _made_by(seen: RepairContext, table: str, day: date) -> str:
-    """The version that a published day was made with; empty where none is."""
+    """The version that a published day was made with; empty where none is, and where nothing here has made it."""
     content = seen.observed.content(TableDay(table, day))
-    return content.code_version if content else ""
+    return content.code_version if content and not content.is_adopted else ""
