@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.adopt import AdoptionPlan
+from backfill_assets.rebuild.give_back import Release
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
 
 _MOST_WRITERS = 5
@@ -76,3 +77,24 @@ def _broken(plan: AdoptionPlan) -> Iterator[Part]:
     if rows:
         columns = ("gate", "days", "which days", "for example")
         yield Grid("breaks", columns, rows, title="Taken over as it is, and marked", one_by_one=True)
+
+
+# ------------------------------------------------------------------ given back
+
+
+def release_answer(plan: Release) -> Answer:
+    """What is about to be given back, and what that means."""
+    means = Line(
+        "It stays an ordinary Delta table, with what it holds now. Earlier states go, and nothing is published to it "
+        "until it is adopted again: what is made of it is not built either.",
+        Tone.WARN,
+    )
+    facts = (Fact("table", plan.table), Fact("to", plan.to), Fact("came from", plan.adopted_from))
+    return Answer(parts=(*facts, Fact("days", len(plan.days)), Fact("which days", Days.of(plan.days)), means))
+
+
+def given_back_answer(plan: Release, publication: str) -> Answer:
+    """``plan`` has been carried out."""
+    again = f"backfill adopt {plan.table}" + (f" {plan.location}" if plan.location else "")
+    said = Line(f"{plan.table} is given back.", Tone.GOOD)
+    return Answer(parts=(Fact("publication", Id(publication)), said), next=(again,))

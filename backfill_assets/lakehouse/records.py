@@ -19,7 +19,7 @@ from pydantic import Field as ModelField
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.model.declaration import ADOPTED
+from backfill_assets.model.declaration import ADOPTED, EXAMPLE
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
@@ -32,6 +32,8 @@ DIRTY = "+dirty"
 """Ends the commit of code that the commit does not contain."""
 TOTAL = "total_"
 """Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
+BREAKS = "adopted_breaks"
+"""The metric of an adopted day that counts the gates that it breaks; its example names them."""
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -175,6 +177,11 @@ class DayContent:
     def is_adopted(self) -> bool:
         """Whether it was taken over with its table: it is right as it is, and only a person's word rebuilds it."""
         return self.code_version == ADOPTED
+
+    @property
+    def breaks(self) -> str:
+        """The gates that an adopted day breaks; empty if it breaks none."""
+        return str(self.metrics.get(f"{BREAKS}{EXAMPLE}") or "")
 
     def figure(self, metric: str) -> Decimal | None:
         """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""

@@ -27,7 +27,6 @@ class CrashPoint(enum.StrEnum):
     NOTICE_READ = "notice read"
     NOTICE_SENT = "notice sent"
     NOTICE_MARKED = "notice marked"
-    TABLE_MOVED = "table moved"
 
 
 Reached = Callable[[CrashPoint, str], None]

@@ -22,27 +22,24 @@ from backfill_assets.judge.engine import files_by_day
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.delta_log import AddedFile, newest_version
 from backfill_assets.lakehouse.foreign_commits import ForeignCommit
-from backfill_assets.lakehouse.records import DayChange, DayContent, Publication, TableChange
+from backfill_assets.lakehouse.records import BREAKS, DayChange, DayContent, Publication, TableChange
 from backfill_assets.lakehouse.rows import nullable_schema, rows_of_main_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.table_to_adopt import TableToAdopt, read_table_to_adopt
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import ADOPTED, EXAMPLE, DayFacts, RuleOutcome, Step, Table
-from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.stage import content_of, with_verdict
-from backfill_assets.state.observed import observe
+from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import left_stale
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BREAKS = "adopted_breaks"
-"""The metric of an adopted day that counts the gates that it breaks; its example names them."""
 QUIET = timedelta(hours=24)
 """A table that was written to within this time may have a writer that goes on."""
 _TRIES = 5
@@ -120,7 +117,9 @@ class Adoption:
         storage, name, moves = self.place()
         found = self.read(storage, name)
         writers = tuple(found.written_since(self.lake.publisher.now() - QUIET))
-        refused = (*found.problems, *self.why_not_moved(found, moves), *self.why_not_quiet(writers))
+        target = Path(self.lake.storage.uri(self.table.name))
+        in_the_way = [why] if moves and (why := why_not_moved(Path(found.uri), target)) else []
+        refused = (*found.problems, *in_the_way, *self.why_not_quiet(writers))
         days = {} if refused else self.measured(found, {})
         return AdoptionPlan(self.step, found, moves, writers, refused, days)
 
@@ -161,17 +160,6 @@ class Adoption:
     def _was_moved(self) -> bool:
         """An earlier attempt may have died right after the move."""
         return newest_version(self.lake.storage, self.table.name) is not None
-
-    def why_not_moved(self, found: TableToAdopt, moves: bool) -> list[str]:
-        target = Path(self.lake.storage.uri(self.table.name))
-        if not moves:
-            return []
-        if target.exists():
-            return [f"{target} is there already (move it away, or adopt it as it is: backfill adopt {target.name})"]
-        home = next(each for each in (target.parent, *target.parents) if each.exists())
-        if Path(found.uri).stat().st_dev != home.stat().st_dev:
-            return [f"it lies on another disk than {target} (mv {found.uri} {target}, then adopt it there)"]
-        return []
 
     def why_not_quiet(self, writers: Sequence[ForeignCommit]) -> list[str]:
         if not writers or self.writers_stopped:
@@ -232,8 +220,7 @@ class Adoption:
         plan.require_allowed()
         table = self.table.name
         if plan.moves:
-            _move(plan.found.uri, self.lake.storage.uri(table))
-            self.lake.publisher.reached(CrashPoint.TABLE_MOVED, table)
+            move_folder(Path(plan.found.uri), Path(self.lake.storage.uri(table)))
         days, why = plan.days, ""
         for _ in range(_TRIES):
             found = self.read(self.lake.storage, table).without_problems(table)
@@ -256,7 +243,7 @@ class Adoption:
             for day, each in days.items()
         )
         change = TableChange(table=table, table_schema=found.schema_json, days=changes)
-        view = observe(self.lake.storage, self.lake.catalog.table_names, log=publisher.log)
+        view = observe_each(self.lake.storage, self.lake.catalog.table_names, log=publisher.log)
         return Publication(
             id=self.lake.new_id(f"adopt {table}"),
             kind="adopt",
@@ -269,11 +256,22 @@ class Adoption:
 def _adopted_day(files: tuple[AddedFile, ...], content: DayContent, rules: Sequence[RuleOutcome]) -> AdoptedDay:
     judged, broken = with_verdict(content, rules), tuple(rule for rule in rules if not rule.passed)
     if broken:
-        words = "; ".join(f"{rule.rule}: {rule.observed}" for rule in broken)
-        judged = replace(judged, metrics={**judged.metrics, BREAKS: len(broken), f"{BREAKS}{EXAMPLE}": words})
+        named = ", ".join(rule.rule for rule in broken)
+        judged = replace(judged, metrics={**judged.metrics, BREAKS: len(broken), f"{BREAKS}{EXAMPLE}": named})
     return AdoptedDay(files, judged, broken)
 
 
-def _move(source: str, target: str) -> None:
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    Path(source).rename(target)
+def why_not_moved(source: Path, target: Path) -> str:
+    """Why a folder cannot be moved by a rename, with what to do in brackets; empty if it can."""
+    if target.exists():
+        return f"{target} is there already (move it away, or leave out where it lies)"
+    home = next(each for each in target.parents if each.exists())
+    if source.stat().st_dev != home.stat().st_dev:
+        return f"{target} is on another disk than {source} (mv {source} {target}, then run this without its place)"
+    return ""
+
+
+def move_folder(source: Path, target: Path) -> None:
+    """By one rename: it is at the one place or at the other, whole."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.rename(target)

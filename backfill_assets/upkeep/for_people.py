@@ -8,6 +8,7 @@ from datetime import date
 
 from backfill_assets.days import DayRange, TableDay, by_table
 from backfill_assets.model.declaration import Step
+from backfill_assets.publish.unreadable import GivenBack
 from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_range, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
@@ -83,8 +84,13 @@ _NEXT_STEPS: Mapping[Cause, str] = {
 
 
 def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
-    """Tables that cannot be read, with all days that the log knows of them, and what mends each."""
+    """Tables that cannot be read, with all days that the log knows of them, and what mends each.
+
+    One that was given back is nobody's trouble here.
+    """
     for table, each in sorted(seen.observed.unreadable.items()):
+        if each.kind is GivenBack:
+            continue
         days = tuple(sorted(key.day for key, state in seen.observed.states.items() if key.table == table))
         yield ManualAction(
             table, days or (seen.today,), each.why, each.next_step, diagnose(Symptoms(unreadable=each.why))
