@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.adopt import AdoptionPlan
-from backfill_assets.rebuild.give_back import Release
+from backfill_assets.rebuild.give_back import ReleasePlan
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, size
 
 _MOST_WRITERS = 5
@@ -82,7 +82,7 @@ def _broken(plan: AdoptionPlan) -> Iterator[Part]:
 # ------------------------------------------------------------------ given back
 
 
-def release_answer(plan: Release) -> Answer:
+def release_answer(plan: ReleasePlan) -> Answer:
     """What is about to be given back, and what that means."""
     means = Line(
         "It stays an ordinary Delta table, with what it holds now. Earlier states go, and nothing is published to it "
@@ -93,7 +93,7 @@ def release_answer(plan: Release) -> Answer:
     return Answer(parts=(*facts, Fact("days", len(plan.days)), Fact("which days", Days.of(plan.days)), means))
 
 
-def given_back_answer(plan: Release, publication: str) -> Answer:
+def given_back_answer(plan: ReleasePlan, publication: str) -> Answer:
     """``plan`` has been carried out."""
     again = f"backfill adopt {plan.table}" + (f" {plan.location}" if plan.location else "")
     said = Line(f"{plan.table} is given back.", Tone.GOOD)

@@ -155,7 +155,8 @@ class _Reasoning:
 
         def fresh(day: date) -> Why | None:
             if self.situation.is_adopted(step, day):
-                return Why.ADOPTED if step is self.target or self.asked.force else None
+                asked = day in self.given.get(step.name, ()) and (step is self.target or self.asked.force)
+                return Why.ADOPTED if asked else None
             return Why.INPUT_REBUILT if day in again else otherwise
 
         return {day: why_of(status, fresh(day)) for day, status in worst.items()}

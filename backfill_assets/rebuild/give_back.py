@@ -33,7 +33,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleasePlan:
     """What giving a table back does."""
 
     table: str
@@ -63,7 +63,7 @@ class GivingBack:
     def publisher(self) -> Publisher:
         return self.lake.publisher
 
-    def plan(self) -> Release:
+    def plan(self) -> ReleasePlan:
         """What would be done. Raises :class:`InvalidRequest` for a table that was never adopted, and
         :class:`PublicationRefused` while a campaign or a timeline needs its files.
         """
@@ -80,7 +80,7 @@ class GivingBack:
         released = self.publisher.log.head().state.released.get(self.table, "")
         main = MainTable.open(self.lake.storage, self.table)
         days = sorted(main.state().files_by_day()) if main else []
-        return Release(self.table, self.location, tuple(days), adopted.reason, released)
+        return ReleasePlan(self.table, self.location, tuple(days), adopted.reason, released)
 
     def require_free(self) -> None:
         storage = self.lake.storage
@@ -103,7 +103,7 @@ class GivingBack:
         if self.location and source.exists() and (why := why_not_moved(source, Path(self.location).absolute())):
             raise InvalidRequest(f"{self.table} cannot be moved to {self.location}: {why}.")
 
-    def carry_out(self, plan: Release) -> str:
+    def carry_out(self, plan: ReleasePlan) -> str:
         """Publish that it is given back, tidy its folder and move it; gives the publication.
 
         A process that dies on the way leaves what doing this again goes on with.

@@ -27,8 +27,10 @@ from backfill_assets.publish.publisher import Published
 from backfill_assets.quality import measures
 from backfill_assets.rebuild import adopt, give_back
 from backfill_assets.rebuild.adopt import Adoption, AdoptionPlan
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.give_back import GivingBack
-from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.state.view import find_moment
@@ -199,6 +201,16 @@ def test_what_others_wrote_meanwhile_is_measured_too(small: SmallLakehouse, thei
     asked.carry_out(plan)
     held = {day: state.content.rows for day, state in states(small).items() if state.content}
     assert held == {**dict.fromkeys(DAYS, 1), DAYS[1]: 4}
+
+
+def test_a_run_keeps_adopted_days(small: SmallLakehouse, theirs: Path) -> None:
+    """By any version, and also though nothing that they could be made of is published: nothing asks for Spark."""
+    taken_over(small, theirs)
+    for version in (None, "v1", AS_PUBLISHED):
+        built = Builder(lake_of(small)).build(STEP, DAYS, run=RUN, version=version)
+        assert [day.reused for day in built.days] == [True] * len(DAYS)
+    with pytest.raises(DaysFailed, match="never published"):
+        Builder(lake_of(small)).build(STEP, DAYS, run=RUN, force=True)
 
 
 def test_an_adoption_is_not_rolled_back_but_given_back(small: SmallLakehouse, theirs: Path) -> None:

@@ -37,7 +37,7 @@ def shop(workshop: Workshop, spark: SparkSession, tmp_path: Path, monkeypatch: p
     return workshop
 
 
-def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, tmp_path: Path) -> None:
+def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, spark: SparkSession, tmp_path: Path) -> None:
     theirs, lakehouse = tmp_path / "theirs" / "orders", shop.settings.lakehouse
     before = files_of(tmp_path / "theirs", "orders")
     refused = types("adopt", FACT, theirs, "--dry-run")
@@ -76,6 +76,7 @@ def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, tmp_path: Path
     }
     assert all(set(after[day]).isdisjoint(before[day]) for day in LANDED)
     assert done and _codes(shop) == {"adopted", "v2"}
+    assert spark.read.format("delta").load(str(lakehouse / FACT)).count() == 2 * len(HISTORY), "any reader"
 
     land_late(shop.settings.landing, LANDED.first, LANDED.last)
     for table in ("raw_orders", "bronze_orders"):
@@ -93,7 +94,7 @@ def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, tmp_path: Path
     assert not (lakehouse / FACT).exists() and files_of(tmp_path / "theirs", "orders") == before
     assert "was given back by" in backfill("status", FACT, exit_code=1).output
     assert "was given back by" in backfill("run", FACT, "--days", LANDED.last, "--force", exit_code=1).output
-    types("adopt", FACT, theirs)
+    types("adopt", FACT, theirs, "--writers-stopped")
     assert _statuses() == {"fresh": len(HISTORY)} and files_of(lakehouse) == before
 
 
