@@ -83,21 +83,6 @@ CASES = [
     ("it was made of nothing", [NO_INPUTS], GONE, UndoAction.PUT_BACK, ""),
     ("it was made of nothing, and compacted", [replace(COMPACTED, before=NO_INPUTS.before)], GONE, "put back", ""),
     ("it was made of nothing, and moved", [replace(MOVED, before=NO_INPUTS.before)], GONE, "refused", "later"),
-    ("it was adopted", [replace(AS_LEFT, before=CAME_WITH_ITS_TABLE)], UNDECLARED, UndoAction.PUT_BACK, ""),
-    (
-        "it was adopted, and moved",
-        [replace(MOVED, before=CAME_WITH_ITS_TABLE)],
-        UNDECLARED,
-        "put back",
-        "what came since",
-    ),
-    (
-        "it was adopted, and has its files again",
-        [replace(MOVED, before=CAME_WITH_ITS_TABLE, now=now(OLD, "old"), now_files=frozenset({"old"}))],
-        UNDECLARED,
-        UndoAction.STANDS,
-        "already",
-    ),
     # a day that was not published before it
     ("as it left it", [FIRST], Remaking(), UndoAction.WITHDRAW, "published first by what is undone"),
     ("a row was taken in since", [FIRST_MOVED], Remaking(), "withdraw", "what arrived stays in its inputs"),
@@ -115,6 +100,22 @@ CASES = [
     ("of several inputs", [READER], Remaking("x", "v2", withdrawn="fact 1"), UndoAction.STAGE_AGAIN, ""),
     ("its version is gone", [READER], Remaking("x"), UndoAction.LEFT_STALE, "its version is not declared any more"),
     ("an input is not published", [READER], Remaking("x", "v2", "raw 1"), UndoAction.LEFT_STALE, "raw 1 is not"),
+    # a day that came with its table
+    ("it was adopted", [replace(AS_LEFT, before=CAME_WITH_ITS_TABLE)], UNDECLARED, UndoAction.PUT_BACK, ""),
+    (
+        "it was adopted, and moved",
+        [replace(MOVED, before=CAME_WITH_ITS_TABLE)],
+        UNDECLARED,
+        "put back",
+        "what came since",
+    ),
+    (
+        "it was adopted, and has its files again",
+        [replace(MOVED, before=CAME_WITH_ITS_TABLE, now=now(OLD, "old"), now_files=frozenset({"old"}))],
+        UNDECLARED,
+        UndoAction.STANDS,
+        "already",
+    ),
 ]
 
 
