@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.days import DayRange, TableDay, by_table
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import ADOPTED, Step
 from backfill_assets.publish.unreadable import GivenBack
 from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_range, format_ranges
@@ -203,14 +203,19 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnos
             ManualAction(
                 table,
                 tuple(sorted(days)),
-                f"{reason.value}, and it was published with {version}, which is not declared any more; "
-                "declare it again to keep it",
+                f"{reason.value}, and it was {_gone(version)}",
                 f"see what {seen.step_of[table].current} makes of it:",
                 diagnosis,
             ),
         )
         for (table, reason, version, _), days in by_version.items()
     ]
+
+
+def _gone(version: str) -> str:
+    if version == ADOPTED:
+        return "adopted with its table: nothing here makes it again as it was"
+    return f"published with {version}, which is not declared any more; declare it again to keep it"
 
 
 def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
