@@ -228,6 +228,10 @@ def _facts(found: FoundDay) -> Iterator[Part]:
     yield Fact("status", found.status)
     for note in found.notes:
         yield Line(note, Tone.WARN)
+    if found.content and found.content.is_adopted:
+        yield Line(f"Computed by: {found.content.code_version}. It came with its table, and is right as it is.")
+    if found.content and found.content.breaks:
+        yield Line(f"It breaks {found.content.breaks}, and was taken over as it is.", Tone.WARN)
     yield Fact("publication", Id(found.publication))
     yield Fact("table version", found.version)
     if found.content:

@@ -267,7 +267,7 @@ def status_answer(found: FoundStatus) -> Answer:
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
-    needs = (*_damaged(found), *held_parts(found.held), *_undone_days(found), *_short_days(found))
+    needs = (*_damaged(found), *held_parts(found.held), *_undone_days(found), *_short_days(found), *_adopted(found))
     parts = (*_before(found), *_unreadable(found), _summary(found), *needs, *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
@@ -381,6 +381,18 @@ def _short_days(found: FoundStatus) -> Iterator[Grid]:
     rows = [(table, day, words) for (table, day), words in found.short.items()]
     if rows:
         yield Grid("short", ("table", "day", "note"), rows, title="Days with fewer rows than usual")
+
+
+def _adopted(found: FoundStatus) -> Iterator[Grid]:
+    """The days that came with their tables, by what they break."""
+    groups: dict[tuple[str, str], list[date]] = {}
+    for (table, day), state in sorted(found.observed.states.items()):
+        if table in found.statuses and day in found.statuses[table] and state.content and state.content.is_adopted:
+            groups.setdefault((table, state.content.breaks), []).append(day)
+    rows = [(table, len(days), Days.of(days), breaks) for (table, breaks), days in groups.items()]
+    if rows:
+        columns = ("table", "days", "which days", "what they break")
+        yield Grid("adopted", columns, rows, title="Computed by: adopted", groups=("table",))
 
 
 def _days(found: FoundStatus, table: str) -> Answer:

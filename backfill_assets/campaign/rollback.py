@@ -179,6 +179,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
         raise unknown_publication(publisher.storage, publication)
     require_done(publisher, publication)
     prepared, at = entry
+    _refuse_handed_over(prepared.publication)
     age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
     if age > timedelta(days=window):
         raise PublicationRefused(
@@ -187,6 +188,21 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
             hint="Rebuild the days with the version of the code that they had then.",
         )
     return prepared
+
+
+def _refuse_handed_over(publication: Publication) -> None:
+    """What took a table over, or gave it back, has another way back: no file of it was ever replaced."""
+    tables = " ".join(sorted(publication.writes))
+    if publication.kind == "adopt":
+        raise InvalidRequest(
+            f"{publication.id} has taken {tables} over: before it, nothing here knew its days.",
+            hint=f"To give the table back: backfill adopt --release {tables}",
+        )
+    if publication.kind == "release":
+        raise InvalidRequest(
+            f"{publication.id} has given {tables} back.",
+            hint=f"To take it over again: backfill adopt {tables} LOCATION",
+        )
 
 
 def require_done(publisher: Publisher, publication: str) -> None:

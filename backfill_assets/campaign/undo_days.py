@@ -69,11 +69,12 @@ class TableDayState:
     @property
     def is_back(self) -> bool:
         """Of a day that was not published by this code before: is it just so again?"""
-        return (
-            self.before is not None
-            and self.content_now is None
-            and self.now_files == {file.path for file in self.before.files}
-        )
+        return self.content_now is None and self.is_as_before
+
+    @property
+    def is_as_before(self) -> bool:
+        """Has it the very files that it had?"""
+        return self.before is not None and self.now_files == {file.path for file in self.before.files}
 
     @property
     def content_before(self) -> DayContent | None:
@@ -139,8 +140,8 @@ def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) 
         return UndoAction.REFUSED, f"{other} has published it since, undo that one first"
     if old is None:
         return _way_without_content(made, moved)
-    if not old.inputs and moved is None:
-        return UndoAction.PUT_BACK, ""  # rows that were taken in: they are made of nothing that is published
+    if not old.inputs and (moved is None or old.is_adopted):
+        return _way_of_taken_in(made, old, moved)
     if not (remaking.again and remaking.possible) and remaking.wanted:
         shown = made_from(remaking.wanted, [each.content_now for each in made])
         back = all(each.holds_before for each in made)
@@ -149,6 +150,13 @@ def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) 
         if shown:
             return UndoAction.STANDS, AS_BEFORE if back else "the logic from before gives just what it holds"
     return _way_again(old, moved, remaking)
+
+
+def _way_of_taken_in(made: list[TableDayState], old: DayContent, moved: TableDayState | None) -> tuple[UndoAction, str]:
+    """Of rows that were taken in, or taken over with their table: they are made of nothing that is published."""
+    if old.is_adopted and all(each.is_as_before for each in made):
+        return UndoAction.STANDS, AS_BEFORE
+    return UndoAction.PUT_BACK, "as it was adopted: what came since is not in it" if moved else ""
 
 
 def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking) -> tuple[UndoAction, str]:

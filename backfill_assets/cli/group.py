@@ -45,6 +45,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "init": "Write a project with datasets of your own.",
         "doctor": "Check this machine, and say what to do.",
         "dataset": "Write the declaration of a dataset, and try it.",
+        "adopt": "Take over a Delta table that is there, or give it back.",
         "maintain": "Compact and delete files, give up what is stuck, send notices.",
         "dev": "Serve Dagster's UI, its daemon and one Spark for this project.",
         "spark": "Start, show and stop a Spark server that all runs share.",

@@ -159,7 +159,8 @@ class LogChecks:
             ends = step.cadence.period(key.day).last
             if state.content is None or ends >= today:
                 continue
-            is_known = state.sequence <= settled and ends < ended
+            # What came with its table is history: there is nobody to be told that it was unusual then.
+            is_known = (state.sequence <= settled and ends < ended) or state.content.is_adopted
             stands = {_NEVER, _UNDER_WAY, _PASSED, _FAILED} if is_known else {_UNDER_WAY}
             checks = [check for check in log_judges(table, step) if self._standing(check, key) not in stands]
             if checks and self._has_partition(key):

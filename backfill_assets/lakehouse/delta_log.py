@@ -134,6 +134,19 @@ def read_log_and_transactions(
     return LogState(version, active), transactions
 
 
+def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The newest protocol and metadata of ``table`` at ``version``, as actions have them. Raises like :func:`read_log`.
+
+    Also of a table that delta-rs cannot open.
+    """
+    protocol: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    for actions in _actions_up_to(storage, table, version, ["metaData"]):
+        for action in actions:
+            protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
+    return protocol, {**metadata, "configuration": dict(metadata.get("configuration") or {})}
+
+
 NO_FILES = LogState(-1, {})
 """Of a table that does not exist yet."""
 

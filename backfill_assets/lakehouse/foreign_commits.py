@@ -54,7 +54,7 @@ def find_foreign_commits(
             if publication := info.get(PUBLICATION_KEY):
                 wanted = {day: last for day, last in wanted.items() if last != publication}
             elif not wanted.keys().isdisjoint(_days_of(actions)):
-                found.append(_commit(number, info))
+                found.append(commit_of(number, info))
             if not wanted:
                 break
     return found
@@ -71,7 +71,8 @@ def _day_of(file: Mapping[str, Any]) -> str:
     return str((file.get("partitionValues") or {}).get(PARTITION_COLUMN) or (in_path[1] if in_path else ""))
 
 
-def _commit(version: int, info: Mapping[str, Any]) -> ForeignCommit:
+def commit_of(version: int, info: Mapping[str, Any]) -> ForeignCommit:
+    """The commit that wrote ``version``, from its ``commitInfo``."""
     moment = info.get("timestamp")
     return ForeignCommit(
         version,

@@ -19,18 +19,21 @@ from pydantic import Field as ModelField
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.model.declaration import ADOPTED, EXAMPLE
 from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
 from backfill_assets.notice_routes import Severity
 
-Kind = Literal["replace", "append", "compact", "rollback"]
+Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release"]
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
 DIRTY = "+dirty"
 """Ends the commit of code that the commit does not contain."""
 TOTAL = "total_"
 """Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
+BREAKS = "adopted_breaks"
+"""The metric of an adopted day that counts the gates that it breaks; its example names them."""
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -169,6 +172,16 @@ class DayContent:
     @property
     def input_fingerprint(self) -> str:
         return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether it was taken over with its table: it is right as it is, and only a person's word rebuilds it."""
+        return self.code_version == ADOPTED
+
+    @property
+    def breaks(self) -> str:
+        """The gates that an adopted day breaks; empty if it breaks none."""
+        return str(self.metrics.get(f"{BREAKS}{EXAMPLE}") or "")
 
     def figure(self, metric: str) -> Decimal | None:
         """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""
@@ -459,6 +472,12 @@ def content_in(states: Mapping[TableDay, DayState], key: TableDay) -> DayContent
     """What the log says that a day holds; None where it does not know, and for a day that was never published."""
     state = states.get(key)
     return state.content if state else None
+
+
+def is_adopted(states: Mapping[TableDay, DayState], tables: Iterable[str], day: date) -> bool:
+    """Whether ``day`` of one of ``tables``, those of one step, was taken over with its table."""
+    contents = (content_in(states, TableDay(table, day)) for table in tables)
+    return any(content is not None and content.is_adopted for content in contents)
 
 
 def logical_or_empty(content: DayContent | None) -> str:

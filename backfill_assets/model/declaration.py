@@ -62,6 +62,8 @@ OCCURRENCE = "occurrence"
 """The column that numbers identical lines, and the name by which a key asks for it."""
 OWN = ""
 """Stands for a rule's own table in what it needs."""
+ADOPTED = "adopted"
+"""The code version of days that were taken over with their table: nothing here has computed them."""
 PUBLISHED_DAYS = "published_days"
 """The input that lists which of the days read were ever published (``table: string, day: date``)."""
 
@@ -315,6 +317,13 @@ class Version:
     reads: tuple[Reads, ...]
     transform: Transform | Refinement
     follows: Follows = ""
+
+    def __post_init__(self) -> None:
+        if self.name == ADOPTED:
+            raise InvalidRequest(
+                f"A version cannot be called {ADOPTED}: days that were taken over with their table are.",
+                hint="Give it another name.",
+            )
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class Why(enum.StrEnum):
     CODE_CHANGED = "code changed"
     FOREIGN_WRITE = "foreign write"
     INPUT_REBUILT = "an input is rebuilt"
+    ADOPTED = "adopted"
+    """It was taken over with its table, and a person asks for this very day."""
     ASKED_FOR = "asked for"
 
 

@@ -181,7 +181,14 @@ class _Reasoning:
         worst = {day: worst_status(step, day, self.statuses) for day in days}
         again = self.reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
         otherwise = Why.ASKED_FOR if self.asked.force else None
-        return {day: why_of(status, Why.INPUT_REBUILT if day in again else otherwise) for day, status in worst.items()}
+
+        def fresh(day: date) -> Why | None:
+            if self.situation.is_adopted(step, day):
+                asked = day in self.given.get(step.name, ()) and (step is self.target or self.asked.force)
+                return Why.ADOPTED if asked else None
+            return Why.INPUT_REBUILT if day in again else otherwise
+
+        return {day: why_of(status, fresh(day)) for day, status in worst.items()}
 
     def waiting(self, step: Step, day: date) -> Why | None:
         """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""

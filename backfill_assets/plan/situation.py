@@ -11,7 +11,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.records import DayContent, is_adopted
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
@@ -79,6 +79,10 @@ class PlanContext:
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""
         return self.observed.logical(TableDay(table, day))
+
+    def is_adopted(self, step: Step, day: date) -> bool:
+        """True for a day that was taken over with its table, and is rebuilt only on a person's word."""
+        return is_adopted(self.observed.states, step.table_names, day)
 
     def is_foreign(self, table: str, day: date) -> bool:
         """True if a build would find files on the day that no publication put there."""

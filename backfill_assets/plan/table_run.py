@@ -9,7 +9,7 @@ from functools import cache
 
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.records import DayState, is_adopted
 from backfill_assets.landing.zone import LandedSource
 from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
@@ -125,17 +125,21 @@ def _plan_step(
 ) -> PlannedStep:
     """The step's ``own`` days and those that come ``along``, by the state that they are in.
 
-    Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force. Days of
+    Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force. Days
+    that were taken over with their table stay as they are unless they are forced. Days of
     ``again`` are computed from days that the run itself builds before: fresh as things stand, and built again then.
     """
     if step.external:
         return planned_step(step, dict.fromkeys((*own, *along)))
     files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
-    otherwise = {
+    otherwise: dict[date, Why | None] = {
         **dict.fromkeys(again, Why.INPUT_REBUILT),
         **dict.fromkeys(own if asked.force and not step.source else (), Why.ASKED_FOR),
         **dict.fromkeys(files, Why.LANDED),
     }
+    for day in {**own, **along}:
+        if is_adopted(seen.observed.states, step.table_names, day):
+            otherwise[day] = Why.ADOPTED if asked.force and day in own else None
     reasons = {}
     for day, status in {**own, **along}.items():
         # Raw rows that belong to other days by what is declared now stay where they are until they are refreshed.

@@ -12,7 +12,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TypeVar
+from operator import not_
+from typing import Literal, TypeVar
 
 from pydantic import Field as ModelField
 
@@ -44,6 +45,8 @@ class OpenEntry(Record):
     switches: Mapping[str, str] = ModelField(default_factory=dict)
     """The versions that become current once it is done, by step."""
     has_notice: bool = False
+    hands_over: Literal["", "adopt", "release"] = ModelField(default="", exclude_if=not_)
+    """Whether its tables become tables of this lakehouse once it is done, or are given back."""
 
 
 class HeadState(Record):
@@ -69,6 +72,9 @@ class HeadState(Record):
     """Publications that lost several rounds of PREPARE and ask others to let them pass, until when, oldest first."""
     current: Mapping[str, CurrentVersion] = ModelField(default_factory=dict)
     """The versions of the logic that publications made current, by step; the declared one counts for all others."""
+    released: Mapping[str, str] = ModelField(default_factory=dict, exclude_if=not_)
+    """Tables that were given back, by the publication that did it: nothing is published to them until they are adopted
+    again."""
     format: int = FORMAT
 
     def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
@@ -100,6 +106,7 @@ class HeadState(Record):
             reads=publication.reads,
             switches={step: switch.version for step, switch in publication.switches.items()},
             has_notice=publication.notice is not None,
+            hands_over=publication.kind if publication.kind in ("adopt", "release") else "",
         )
         running = {days: until for days, until in self.promised.items() if until >= now}
         return self._with(
@@ -127,9 +134,12 @@ class HeadState(Record):
         """
         entry, done = self.open[publication], outcome == "done"
         ended = [each for each in self.outcomes.items() if each[0] != publication]
+        handed = entry.writes if done and entry.hands_over else frozenset()
+        given_back = dict.fromkeys(handed, publication) if entry.hands_over == "release" else {}
         return self._with(
             open=_without(self.open, publication),
-            versions=versions,
+            versions={table: version for table, version in versions.items() if table not in given_back},
+            released={**{table: by for table, by in self.released.items() if table not in handed}, **given_back},
             index=index,
             since=(*since, file) if done else tuple(since),
             outcomes=dict([*ended, (publication, outcome)][-_REMEMBERED_OUTCOMES:]),

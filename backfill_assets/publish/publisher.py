@@ -36,7 +36,7 @@ from backfill_assets.publish.log import Head, HeadState
 from backfill_assets.publish.pinned import Look, Pin
 from backfill_assets.publish.rows import closed_rows, prepared_rows
 from backfill_assets.publish.torn_days import require_whole
-from backfill_assets.publish.unreadable import require_newest
+from backfill_assets.publish.unreadable import require_newest, require_ours
 
 __all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]
 
@@ -176,6 +176,8 @@ class Publisher(Finish):
         mains = {change.table: self._open(head, change, kept_days) for change in publication.tables}
         if self._is_known(publication, head, mains):
             return None
+        if publication.kind != "adopt":
+            require_ours(head.state.released, publication.writes)
         self.reached(CrashPoint.TABLES_READ, publication.id)
         look = Look.at(self.log, head, mains, publication.reads)
         moved = self._conflict_of(publication, look)

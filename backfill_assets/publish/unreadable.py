@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -72,6 +72,21 @@ def is_closed_to_us(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+class GivenBack(LakehouseUnusable):
+    """The table was adopted and given back: it is no table of this lakehouse."""
+
+
+def given_back(table: str, by: str) -> Unreadable:
+    """A table that was given back by the publication ``by``: nothing here says what it holds now."""
+    return Unreadable(table, f"it was given back by {by}", f"backfill adopt {table} LOCATION", kind=GivenBack)
+
+
+def require_ours(released: Mapping[str, str], tables: Iterable[str]) -> None:
+    """Raise :class:`GivenBack` if one of ``tables`` was given back; ``released`` has by which publication."""
+    for table in sorted(set(tables) & released.keys()):
+        raise given_back(table, released[table]).error
 
 
 def require_newest(table: str, version: int | None, pinned: int | None) -> None:

@@ -26,6 +26,8 @@ class RecordedDay:
     """Files that the table names and that are not there: the day cannot be read."""
     unreadable: str = ""
     """The error when its files were read; empty if they could be."""
+    adopted: bool = False
+    """It was taken over with its table: what breaks its rules was listed then, and it is no finding."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
@@ -52,7 +54,7 @@ def judge(
     content = _content(table, recorded, facts.own).as_outcome(CONTENT, "consistency")
     declared = (
         replace(rule.judge(facts), next_step=_rebuild(table)).as_outcome(rule.name, rule.dimension)
-        for rule in watched_rules(table)
+        for rule in (() if recorded.adopted else watched_rules(table))
         if not set(rule.tables).intersection(unread)
     )
     return (files, content, *declared)

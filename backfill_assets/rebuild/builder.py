@@ -20,6 +20,7 @@ from backfill_assets.model.current_versions import Switches, gone_version, requi
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.unreadable import require_ours
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -90,6 +91,7 @@ class Builder:
         wanted = sorted(set(days))
         self.lake.require_ended(step, wanted)
         self.lake.publisher.recover(touched_tables(step))
+        require_ours(self.lake.publisher.log.head().state.released, touched_tables(step))
         self._look_at_tables_of_others(step)
         with explain_lost_server(f"{step.name} was built"):
             if step.external is not None:

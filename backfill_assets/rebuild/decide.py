@@ -11,7 +11,7 @@ from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.model.declaration import RuleOutcome, Step, Version
+from backfill_assets.model.declaration import ADOPTED, RuleOutcome, Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, read_by, reading, tables_as_of
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.state.status import published_version
@@ -255,7 +255,8 @@ def undeclared(step: Step, days: Iterable[date], states: Mapping[TableDay, DaySt
 
 
 def _versions(step: Step, days: Iterable[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
-    return {day: published_version(step, day, states) or step.current for day in days}
+    found = {day: published_version(step, day, states) for day in days}
+    return {day: step.current if version is None or version == ADOPTED else version for day, version in found.items()}
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:

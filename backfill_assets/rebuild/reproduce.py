@@ -241,6 +241,8 @@ class _Again:
         """The version and the inputs that a day was computed with, or a sentence that says why they are not usable."""
         content = day.content
         version = next((each for each in step.versions if each.name == content.code_version), None)
+        if content.is_adopted:
+            return "it was adopted with its table: nothing here has computed it"
         if version is None:
             return f"the version {content.code_version or 'without a name'} of {step.name} is not declared any more"
         if edited := edited_logic(self.lake.storage, [step], {day.key: content}):

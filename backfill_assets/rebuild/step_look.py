@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.records import DayContent, is_adopted
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publish.pinned import Pin, States
@@ -116,10 +116,13 @@ class StepLooking:
         same = {day for day in days if decide.made_from(wanted[day].input_fingerprint, here[day])}
         for day in filter(self.is_laid, same):
             missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
-        other = {day: version for day, version in versions.items() if day not in same}
+        adopted = self.adopted(days, pin).difference(forced)
+        other = {day: version for day, version in versions.items() if day not in same | adopted}
         gains, whole = self.growing.look(step, other, seen) if self.growing else ({}, {})
-        decided = {}
-        for day in days:
+        decided = dict.fromkeys(adopted, Decision.KEEP)
+        for day in sorted(adopted):
+            missing.pop(day, None)  # nothing here has made it of anything
+        for day in (day for day in days if day not in adopted):
             main = [pin.content(key) for key in self.asked.keys(day)]
             out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
             decided[day] = decide.decide(
@@ -131,6 +134,12 @@ class StepLooking:
         """By any version that a day may go by: which one that is, the pin shows."""
         versions = replace(self.asked, days=days).versions
         return decide.all_read_days(self.asked.step, ((version, days) for version in versions))
+
+    def adopted(self, days: Sequence[date], pin: Pin) -> set[date]:
+        """Those that were taken over with their table: main keeps them unless they are forced. Elsewhere, who asks for
+        days has named these very ones.
+        """
+        return set() if self.place.owner else {day for day in days if is_adopted(pin.states, self.asked.tables, day)}
 
     def is_laid(self, day: date) -> bool:
         return any(self.place.record(*key) is not None for key in self.asked.keys(day))

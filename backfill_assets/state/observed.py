@@ -20,7 +20,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Filled, tables_as_of
 from backfill_assets.publish.log import Head, PublicationLog
 from backfill_assets.publish.pinned import pinned_files
-from backfill_assets.publish.unreadable import Unreadable, read_or_say
+from backfill_assets.publish.unreadable import Unreadable, given_back, read_or_say
 
 _MOST_LOOKS = 20
 
@@ -249,6 +249,9 @@ def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
 
 def _look(log: PublicationLog, head: Head, table: str) -> tuple[LogState, LogState] | Unreadable:
     """The files that readers are pinned to, and those of now."""
+
+    if by := head.state.released.get(table):
+        return given_back(table, by)
 
     def read() -> tuple[LogState, LogState]:
         pinned = pinned_files(log, head, table)

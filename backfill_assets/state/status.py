@@ -48,8 +48,9 @@ def day_statuses(
     A day of a table is known when it, or that same day of something the table is computed from, was published.
     ``steps`` are in build order and include all they read. A day is compared with the current version of its
     step, or with the one that ``versions`` names for the step. ``as_published`` compares it with the version that it
-    was published with, and calls it ``code changed`` only if that version is not declared any more. Of tables that
-    cannot be read, and of all that is made of them, no day is known.
+    was published with, and calls it ``code changed`` only if that version is not declared any more. A day that
+    was taken over with its table is fresh as it is. Of tables that cannot be read, and of all that is made of them, no
+    day is known.
     """
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
@@ -86,6 +87,9 @@ def _of_step(
             content = _known_content(name, day, observed)
             if not isinstance(content, DayContent):
                 statuses[day] = content
+                continue
+            if content.is_adopted:
+                statuses[day] = DayStatus.FRESH
                 continue
             if step.source is not None:
                 statuses[day] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -71,13 +71,16 @@ def rewound_timeline(
     _refuse_raw(steps, asked.tables)
     timeline = new_timeline(storage, asked.name, asked.by, now)
     around = tables_around(steps, {name for step in _concerned(steps, asked) for name in step.table_names})
-    held = rewound_days(steps, asked, moment.view.records(around), View.at(storage, timeline.base).records(around))
+    since = View.at(storage, timeline.base).records(around)
+    then = moment.view.records(around)
+    held = rewound_days(steps, asked, then, since)
     if not held:
         raise InvalidRequest(
             f"Nothing of {', '.join(asked.tables)} differs from {moment.text}: there is nothing to rewind.",
             hint=f"backfill timeline rewind {asked.tables[0]} lists the moments worth going to; --days A..B takes days "
             "that are equal too.",
         )
+    _refuse_before_adoption(held, then, since, moment.text)
     require_files(storage, held, moment.text)
     reads = {table: days for table, days in held.items() if table in moment.view.versions}
     return timeline.with_days(held).model_copy(
@@ -90,6 +93,18 @@ def rewound_timeline(
             "read_up_to": tuple(map(boundary_line, read_boundaries(moment.view, reads))),
         }
     )
+
+
+def _refuse_before_adoption(tables: Iterable[str], then: DayRecords, since: DayRecords, moment: str) -> None:
+    """Before its table was taken over, a day had its past elsewhere: here it would be lost."""
+    for table in tables:
+        adopted = (each for each in since.get(table, {}).values() if each.content and each.content.is_adopted)
+        if not then.get(table) and any(adopted):
+            raise PublicationRefused(
+                f"{table} was adopted after {moment}: before it, nothing here knew its days.",
+                hint=f"Choose a later moment: backfill timeline rewind {table} lists them. To give the table back: "
+                f"backfill adopt --release {table}",
+            )
 
 
 def rewound_days(

@@ -100,12 +100,13 @@ def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) 
     """Those of the days that were computed from just what is ``shown``.
 
     A version that is not declared any more may have read what any other one reads: the fingerprint of the inputs
-    names tables and days.
+    names tables and days. Days that were taken over with their table were made of nothing else.
     """
     declared = {version.name for version in step.versions}
-    found: set[date] = set()
+    found = {day for day, each in contents.items() if each.is_adopted}
     for version in step.versions:
-        days = [day for day, each in contents.items() if each.code_version not in declared - {version.name}]
+        asked = {day: each for day, each in contents.items() if day not in found}
+        days = [day for day, each in asked.items() if each.code_version not in declared - {version.name}]
         inputs = inputs_shown(step, version, days, shown)
         found |= {day for day in days if inputs[day].inputs == contents[day].inputs}
     return found

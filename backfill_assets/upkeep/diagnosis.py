@@ -113,6 +113,8 @@ class Symptoms:
     undone_with_raw: bool = False
     """A person has put it back together with rows of raw that it was made of, and its inputs have changed since."""
     version_gone: bool = False
+    adopted: bool = False
+    """It came with its table: nothing here can make it again as it was."""
     edited: str = ""
     """What was edited of the version that a repair would build it with: days of both would have one name."""
     incomplete: str = ""
@@ -158,6 +160,7 @@ def _differs(seen: Symptoms) -> bool:
     return not _NOT_PUBLISHED.isdisjoint(seen.broken)
 
 
+_ADOPTED = "it was adopted with its table, and nothing here can make it again as it was"
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
 _BESIDE_ROLLBACK = "; a person has rolled it back, and a rebuild would end that"
@@ -237,6 +240,7 @@ def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
         Cause.UNUSUAL: seen.unusual,
         Cause.EDITED_LOGIC: seen.edited,
         Cause.HELD_BACK: seen.gates,
+        Cause.GONE_VERSION: _ADOPTED if seen.adopted else "",
         Cause.TOO_LATE: seen.asks,
         Cause.DISAGREES: seen.disagreements,
     }

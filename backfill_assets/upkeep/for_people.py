@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.days import DayRange, TableDay, by_table
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.declaration import ADOPTED, Step
+from backfill_assets.publish.unreadable import GivenBack
 from backfill_assets.state.status import DayStatus, Statuses
 from backfill_assets.text import days_options, format_range, format_ranges
 from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
@@ -83,8 +84,13 @@ _NEXT_STEPS: Mapping[Cause, str] = {
 
 
 def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
-    """Tables that cannot be read, with all days that the log knows of them, and what mends each."""
+    """Tables that cannot be read, with all days that the log knows of them, and what mends each.
+
+    One that was given back is nobody's trouble here.
+    """
     for table, each in sorted(seen.observed.unreadable.items()):
+        if each.kind is GivenBack:
+            continue
         days = tuple(sorted(key.day for key, state in seen.observed.states.items() if key.table == table))
         yield ManualAction(
             table, days or (seen.today,), each.why, each.next_step, diagnose(Symptoms(unreadable=each.why))
@@ -196,14 +202,19 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnos
             ManualAction(
                 table,
                 tuple(sorted(days)),
-                f"{reason.value}, and it was published with {version}, which is not declared any more; "
-                "declare it again to keep it",
+                f"{reason.value}, and it was {_gone(version)}",
                 f"see what {seen.step_of[table].current} makes of it:",
                 diagnosis,
             ),
         )
         for (table, reason, version, _), days in by_version.items()
     ]
+
+
+def _gone(version: str) -> str:
+    if version == ADOPTED:
+        return "adopted with its table: nothing here makes it again as it was"
+    return f"published with {version}, which is not declared any more; declare it again to keep it"
 
 
 def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
@@ -270,6 +281,6 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, D
 
 
 def _made_by(seen: RepairContext, table: str, day: date) -> str:
-    """The version that a published day was made with; empty where none is."""
+    """The version that a published day was made with; empty where none is, and where nothing here has made it."""
     content = seen.observed.content(TableDay(table, day))
-    return content.code_version if content else ""
+    return content.code_version if content and not content.is_adopted else ""

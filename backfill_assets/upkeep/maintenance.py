@@ -68,7 +68,8 @@ class Maintenance:
         """What there is to do now; writes nothing."""
         if not anything_published(self.publisher.storage):
             return ()
-        looked = (task for table in self.tables for task in self._look(table))
+        given_back = self.publisher.log.head().state.released
+        looked = (task for table in self.tables if table not in given_back for task in self._look(table))
         tasks = [*looked, *self._releasing(), *self._tidying()]
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 

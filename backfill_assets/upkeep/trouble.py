@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cache, cached_property
 
 from backfill_assets.days import TableDay, by_table
-from backfill_assets.lakehouse.records import is_of_stream, logical_of
+from backfill_assets.lakehouse.records import is_adopted, is_of_stream, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import Filled, made_of, missing_inputs, step_by_table
@@ -360,6 +360,7 @@ class RepairContext:
             rolled_back=undo is not None and undo.state is UndoIs.HELD,
             undone_with_raw=undo is not None and undo.state is UndoIs.ASKED,
             version_gone=gone and step.source is None,
+            adopted=is_adopted(self.observed.states, step.table_names, stale.day),
             edited=edited.why if edited else "",
         )
 

@@ -209,6 +209,7 @@ class Watch:
             files_as_published=bool(state and state.content) and state is not None and state.physical == physical,
             missing_files=tuple(self._missing(sight, table.name, day)),
             unreadable=self._damaged.get(TableDay(table.name, day), ""),
+            adopted=content.is_adopted,
         )
         own = self._measured[TableDay(table.name, day)]
         facts = DayFacts(own, upstream=self._others(table, day, sight))

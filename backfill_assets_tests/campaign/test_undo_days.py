@@ -20,6 +20,7 @@ from backfill_assets.campaign.undo_days import (
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
+from backfill_assets.model.declaration import ADOPTED
 
 DAY = date(2017, 3, 1)
 OLD = DayContent(rows=2, checksum="5", code_version="v1", inputs="i", staged_ms=1500)
@@ -53,6 +54,7 @@ BACK = replace(MOVED, now=now(replace(OLD, inputs="j", checksum="7"), "more"))
 OVERWRITTEN = replace(MOVED, now_files=frozenset({"more", "foreign"}))
 OTHERS = replace(MOVED, other_campaign="campaign-x")
 NO_INPUTS = replace(AS_LEFT, before=BEFORE.model_copy(update={"content": replace(OLD, inputs="")}))
+CAME_WITH_ITS_TABLE = BEFORE.model_copy(update={"content": replace(OLD, code_version=ADOPTED, inputs="")})
 FIRST = replace(AS_LEFT, before=Before())
 FIRST_MOVED = replace(MOVED, before=Before())
 TAKEN_AWAY = replace(FIRST, now=now(None), now_files=frozenset())
@@ -98,6 +100,22 @@ CASES = [
     ("of several inputs", [READER], Remaking("x", "v2", withdrawn="fact 1"), UndoAction.STAGE_AGAIN, ""),
     ("its version is gone", [READER], Remaking("x"), UndoAction.LEFT_STALE, "its version is not declared any more"),
     ("an input is not published", [READER], Remaking("x", "v2", "raw 1"), UndoAction.LEFT_STALE, "raw 1 is not"),
+    # a day that came with its table
+    ("it was adopted", [replace(AS_LEFT, before=CAME_WITH_ITS_TABLE)], UNDECLARED, UndoAction.PUT_BACK, ""),
+    (
+        "it was adopted, and moved",
+        [replace(MOVED, before=CAME_WITH_ITS_TABLE)],
+        UNDECLARED,
+        "put back",
+        "what came since",
+    ),
+    (
+        "it was adopted, and has its files again",
+        [replace(MOVED, before=CAME_WITH_ITS_TABLE, now=now(OLD, "old"), now_files=frozenset({"old"}))],
+        UNDECLARED,
+        UndoAction.STANDS,
+        "already",
+    ),
 ]
 
 

@@ -103,6 +103,6 @@ def test_a_timeline_is_read_by_the_beginning_of_its_name_and_changed_only_by_all
     for typed in ("befo", "0a1b2c3"):
         assert two.json("timeline", "show", typed)["timeline"] == "before-v2"
     assert "Did you mean before-v2?" in two("timeline", "delete", "before", "--yes", exit_code=1).stderr
-    two("timeline", "keep", "0a1b2c3", "--name", "after")
+    two("timeline", "keep", "0a1b2c3", "after")
     two("timeline", "delete", "0a1b2c3", "--yes")
     assert two.json("timeline", "list")["timelines"] == []

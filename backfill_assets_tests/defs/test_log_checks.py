@@ -23,6 +23,7 @@ from backfill_assets.landing.control_totals import CONTROL
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.dataset import Dataset
+from backfill_assets.model.declaration import ADOPTED
 from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
 from backfill_assets_tests.defs.conftest import DagsterLake
 from backfill_assets_tests.defs.small_dataset import SMALL
@@ -105,6 +106,16 @@ def test_a_published_day_is_compared_with_the_past_once_and_again_when_it_is_pub
         "warning, as_usual: expected 3.76 to 4.24 (median 4 of 8 Sundays), observed rows 1 -> Compare the day"
     )
     assert verdict.metadata["publication"].value == "p2"
+
+
+def test_what_came_with_its_table_is_the_past_and_is_not_compared_itself(place: Place) -> None:
+    """Years of days at once would be years of alarms."""
+    place.lakehouse.metrics[RAW] = {"rows": 4}
+    place.lakehouse.publish("all", {RAW: {day: range(4) for day in days(last=LAST - timedelta(1))}}, code=ADOPTED)
+    assert not place.look()
+    place.publish("own", 1, LAST)
+    assert place.look() == "Evaluated 1 check of the log and of what landed."
+    assert not place.newest(AS_USUAL, LAST).passed
 
 
 def test_a_landing_folder_that_cannot_be_read_is_named_and_keeps_no_other_check_back(place: Place) -> None:

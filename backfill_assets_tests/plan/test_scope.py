@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.zone import LandedDay
-from backfill_assets.model.declaration import Reads
+from backfill_assets.model.declaration import ADOPTED, Reads
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why
 from backfill_assets.plan.scope import (
@@ -62,6 +62,21 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
     assert found["fact"] == {str(D): Why.INPUT_REBUILT}
     raw = next(step for step in plan.steps if step.name == "raw").estimate
     assert (raw.bytes_read, raw.rows_read) == (120, None), "the rows of landed files are unknown"
+
+
+def test_adopted_days_are_rebuilt_where_a_person_asks_for_them_alone(world: World) -> None:
+    """Not since what they may be made of changes, nor since a plan begins above them or below."""
+    for number in (8, 9, 10):
+        world.publish("fact", date(2017, 3, number), code=ADOPTED)
+    world.publish("rates", D, checksum="9")
+    asked_for = make_plan(asked("fact", "2017-03-08..2017-03-09"), situation_of(world))
+    assert whys(asked_for)["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09"], Why.ADOPTED)
+    assert whys(asked_for)["daily"]["2017-03-08"] == Why.INPUT_REBUILT
+    for question in (asked("rates", scope=Scope.DOWNSTREAM), asked("daily", "2017-03-08", scope=Scope.WHOLE)):
+        assert "fact" not in whys(make_plan(question, situation_of(world)))
+    forced = make_plan(asked("daily", "2017-03-08", scope=Scope.WHOLE, force=True), situation_of(world))
+    assert [day for day, why in whys(forced)["fact"].items() if why is Why.ADOPTED] == ["2017-03-08"]
+    assert not {"2017-03-09", "2017-03-10"} & whys(forced)["fact"].keys(), "days that only read what is forced"
 
 
 def _chosen(world: World, question: PlanRequest, **more: object) -> RebuildScope:

@@ -12,6 +12,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.zone import LandedDay, LandedSource
+from backfill_assets.model.declaration import ADOPTED
 from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, Why, days_of
 from backfill_assets.plan.scope import planned_step
@@ -58,6 +59,17 @@ def test_weeks_and_months_follow_from_the_days() -> None:
         ("report_store_ranking", ["2017-02-27", "2017-03-06"]),
         ("report_monthly_close", ["2017-03-01"]),
     ]
+
+
+def test_adopted_days_are_kept_unless_they_are_forced() -> None:
+    """Also where an input of theirs is built by the same run."""
+    day, fact = DAYS.first, "fact_sales_transactions"
+    world = _published(fact, days=[day])
+    world.publish(fact, day, code=ADOPTED)
+    bronze, kept = _planned(["bronze_sales", fact], [day], world.observed())
+    assert bronze.why == {day: Why.MISSING} and days_of(kept.skipped) == [day]
+    _, forced, revenue = _planned(["bronze_sales", fact, "fact_daily_revenue"], [day], world.observed(), force=True)
+    assert forced.why == {day: Why.ADOPTED} and revenue.why == {day: Why.MISSING}
 
 
 def test_a_step_is_as_stale_as_its_worst_table() -> None:

@@ -106,7 +106,7 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
     shown = types("show", FACT, str(DAYS.first), "--on", plan)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
-        ("timeline", "keep", plan, "--name", "mine"),
+        ("timeline", "keep", plan, "mine"),
         ("run", FACT, "--days", str(DAYS), "--on", plan),
     ):
         assert f"backfill timeline delete {plan}" in backfill(*words, exit_code=1).stderr

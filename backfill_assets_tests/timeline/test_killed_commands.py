@@ -29,7 +29,7 @@ COMMANDS = {
     "forward as another": (("timeline", "forward", "back", "--as", "other"), {"back", "empty", "other"}),
     "forward": (("timeline", "forward", "back"), {"back", "empty", "other"}),
     "publish": (("timeline", "publish", "back", "--dry-run"), {"back", "empty", "other"}),
-    "rename": (("timeline", "keep", "other", "--name", "renamed"), {"back", "empty", "renamed"}),
+    "rename": (("timeline", "keep", "other", "renamed"), {"back", "empty", "renamed"}),
     "delete": (("timeline", "delete", "back", "--yes"), {"empty", "renamed"}),
 }
 """One after the other, each with the timelines that there are then."""

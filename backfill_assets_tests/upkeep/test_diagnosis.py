@@ -52,6 +52,11 @@ def test_what_is_seen_has_a_cause(seen: Symptoms, cause: Cause, action: Action) 
     assert (found.cause, found.action) == (cause, action)
 
 
+def test_a_day_that_came_with_its_table_says_so() -> None:
+    found = diagnose(Symptoms(foreign=True, version_gone=True, adopted=True))
+    assert found.cause is Cause.GONE_VERSION and "nothing here can make it again" in found.words
+
+
 def test_each_cause_is_in_the_table() -> None:
     assert {cause for _, cause, _ in TABLE} == set(Cause) == {case.cause for case in CASES}
 

@@ -27,7 +27,7 @@ from backfill_assets.text import format_count
     type=TABLE,
     help="Write lost files of the Delta log of this table anew, and do nothing else.",
 )
-@click.option("--reason", default="", help="With --abort and --mend: the reason, for the history.")
+@click.argument("reason", default="")
 @yes
 @as_json
 def maintain(
@@ -47,6 +47,8 @@ def maintain(
       backfill maintain --send-notices
       backfill maintain --abort <publication>      gives up one that is open and cannot be finished
       backfill maintain --mend fact_daily_revenue  writes lost commits of its Delta log anew
+
+    REASON is for the history, with --abort and --mend.
 
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
     can work meanwhile.

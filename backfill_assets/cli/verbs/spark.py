@@ -33,16 +33,10 @@ def spark() -> None:
 
 
 @spark.command()
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=CONNECT_PORT,
-    show_default=True,
-    help="The port that it listens on.",
-)
 @click.argument("profile", default="connect")
+@click.argument("port", type=click.IntRange(1, 65535), default=CONNECT_PORT)
 @as_json
-def start(port: int, profile: str) -> None:
+def start(profile: str, port: int) -> None:
     """Start the server in the background, and return when it has run a job.
 
     PROFILE is a folder of spark_conf: connect, unless another is named. With standalone, a master and two workers are
@@ -51,8 +45,8 @@ def start(port: int, profile: str) -> None:
     \b
     Examples:
       backfill spark start
-      backfill spark start --port 15003
       backfill spark start standalone
+      backfill spark start connect 15003
 
     The exit code is 1 if one is running already, or if it does not start; its log says why.
     """

@@ -354,23 +354,23 @@ def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
 @name_argument
 @click.option("--for", "keep_days", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
 @click.option("--fresh/--not-fresh", default=None, help="Bring its days up to date every night, or do so no longer.")
-@click.option("--name", "new_name", metavar="OTHER", help="Give it another name.")
+@click.argument("other", required=False)
 @as_json
-def keep(name: str, keep_days: int | None, fresh: bool | None, new_name: str | None) -> None:
+def keep(name: str, keep_days: int | None, fresh: bool | None, other: str | None) -> None:
     """Say how long a timeline is kept, and how.
 
-    Without --for, it is kept until you delete it.
+    Without --for, it is kept until you delete it. OTHER is another name for it.
     """
     from backfill_assets.lakehouse.named_timelines import keep_timeline, rename_timeline
     from backfill_assets.timeline.of_version import keep_fresh
 
     with foreground_lake() as lake:
         found, now = _to_change(lake.publisher, name), lake.publisher.now()
-        if new_name is not None:
-            found = rename_timeline(lake.storage, found, new_name, now)
+        if other is not None:
+            found = rename_timeline(lake.storage, found, other, now)
         if fresh is not None:
             found = keep_fresh(lake.storage, found, now, fresh=fresh)
-        if keep_days is not None or (fresh is None and new_name is None):
+        if keep_days is not None or (fresh is None and other is None):
             found = keep_timeline(lake.storage, found, keep_days, now)
         _say(lake, found)
 

@@ -228,7 +228,7 @@ def test_what_makes_no_sense_is_refused_with_what_to_type(kept: Backfill) -> Non
 def test_it_is_kept_fresh_until_it_is_said_otherwise(kept: Backfill) -> None:
     assert kept.json("timeline", "keep", READY, "--not-fresh")["fresh"] is False
     assert fresh_timelines(kept.lakehouse.storage, kept.lakehouse.now()) == []
-    kept("timeline", "keep", READY, "--fresh", "--name", "by-v1")
+    kept("timeline", "keep", READY, "--fresh", "by-v1")
     assert [each.name for each in fresh_timelines(kept.lakehouse.storage, kept.lakehouse.now())] == ["by-v1"]
     (row,) = kept.json("timeline", "list")["timelines"]
     assert row["of"] == f"{FACT} {FIRST}, kept fresh"

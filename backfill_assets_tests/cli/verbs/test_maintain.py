@@ -59,7 +59,7 @@ def stuck(backfill: Backfill) -> Backfill:
 
 def test_an_entry_that_cannot_be_finished_is_given_up(stuck: Backfill) -> None:
     """The plan comes first, then what could not be put back and why."""
-    output = stuck("maintain", "--abort", "dead", "--yes", "--reason", "row tracking").output
+    output = stuck("maintain", "--abort", "dead", "--yes", "row tracking").output
     assert "giving up\tdead\nkind\treplace" in output and "Left as it is\ntable\twhy\nquarantine_sales\t" in output
     assert "RowTracking" in output
     assert stuck.ids("bronze_sales") == [1]

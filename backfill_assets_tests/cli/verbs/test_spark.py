@@ -76,7 +76,7 @@ def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(
 
 def test_a_port_that_something_else_has_is_named(backfill: Backfill, port: int) -> None:
     """Spark would take the next port without a word, and clients would talk to the process that has this one."""
-    told = backfill("spark", "start", "--port", port, exit_code=1)
+    told = backfill("spark", "start", "connect", port, exit_code=1)
     assert "answers on 127.0.0.1" in told.stderr and "another port" in told.stderr
 
 
@@ -96,13 +96,13 @@ def test_started_in_the_background_used_and_stopped(backfill: Backfill) -> None:
     """It outlives the command that started it; a second start says where it is; after stop, nothing is left."""
     port = free_port()
     command = [sys.executable, "-c", "from backfill_assets.cli import main; main()"]
-    start = [*command, "spark", "start", "--port", str(port), "--json"]
+    start = [*command, "spark", "start", "connect", str(port), "--json"]
     done = subprocess.run(start, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     started = json.loads(done.stdout)
     try:
         assert (started["answers"], started["url"]) == (True, f"sc://127.0.0.1:{port}")
-        again = backfill("spark", "start", "--port", port, exit_code=1).stderr
+        again = backfill("spark", "start", "connect", port, exit_code=1).stderr
         assert f"running already, at sc://127.0.0.1:{port}" in again
         assert backfill.json("spark", "status")["processes"] == started["processes"]
     finally:

@@ -125,7 +125,7 @@ def test_it_is_listed_renamed_and_deleted(rewound: Backfill) -> None:
     rewound("timeline", "create", "trial")
     assert _names(rewound) == ["before-v2", "trial"]
     assert "kept_until" not in rewound.json("timeline", "show", "trial")
-    kept = rewound.json("timeline", "keep", "trial", "--for", "14", "--name", "second-trial")["kept_until"]
+    kept = rewound.json("timeline", "keep", "trial", "--for", "14", "second-trial")["kept_until"]
     assert kept == rewound.json("timeline", "show", "second-trial")["kept_until"]
     assert "kept_until" not in rewound.json("timeline", "create", "copy", "--at", "second-trial")
     assert "kept_until" not in rewound.json("timeline", "keep", "second-trial")

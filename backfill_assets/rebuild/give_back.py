@@ -1,0 +1,171 @@
+"""Gives a table back that was adopted: what main holds now stays as an ordinary Delta table, and is no table here.
+
+One publication says so: from then on nothing is published to it, no status of it is known, and maintenance leaves it
+alone. Then what is ours in its folder goes, but for the files that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest, LakehouseBusy, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.named_timelines import kept_timelines
+from backfill_assets.lakehouse.plans import under_way
+from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
+from backfill_assets.lakehouse.timelines import TIMELINES
+from backfill_assets.publish.publisher import Published, Publisher
+from backfill_assets.publish.unreadable import require_newest
+from backfill_assets.rebuild.adopt import move_folder, why_not_moved
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.state.history import history
+from backfill_assets.state.observed import observe_each
+from backfill_assets.state.status import left_stale
+from backfill_assets.text import format_first
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """What giving a table back does."""
+
+    table: str
+    location: str
+    """Where its folder is moved to; empty for where it lies."""
+    days: tuple[date, ...]
+    adopted_from: str
+    """What the history says of where it came from."""
+    done_by: str = ""
+    """The publication that has given it back already: what is left to do is to tidy its folder and to move it."""
+
+    @property
+    def to(self) -> str:
+        return self.location or "where it lies"
+
+
+@dataclass(frozen=True)
+class GivingBack:
+    """Gives one table back, to ``location`` if there is one."""
+
+    lake: Lake
+    table: str
+    location: str
+    run: RunInfo
+
+    @property
+    def publisher(self) -> Publisher:
+        return self.lake.publisher
+
+    def plan(self) -> ReleasePlan:
+        """What would be done. Raises :class:`InvalidRequest` for a table that was never adopted, and
+        :class:`PublicationRefused` while a campaign or a timeline needs its files.
+        """
+        self.publisher.recover([self.table])
+        records = history(self.lake.storage, self.table)
+        adopted = next((each for each in records if each.kind == "adopt" and each.outcome == "done"), None)
+        if adopted is None:
+            raise InvalidRequest(
+                f"{self.table} was never adopted: there is nobody to give it back to.",
+                hint="Any engine reads it where it lies, and may copy it.",
+            )
+        self.require_free()
+        self.require_place()
+        released = self.publisher.log.head().state.released.get(self.table, "")
+        main = MainTable.open(self.lake.storage, self.table)
+        days = sorted(main.state().files_by_day()) if main else []
+        return ReleasePlan(self.table, self.location, tuple(days), adopted.reason, released)
+
+    def require_free(self) -> None:
+        storage = self.lake.storage
+        plans = [each.plan for each in under_way(storage) if self.table in each.tables]
+        named = [each.name for each in kept_timelines(storage, self.publisher.now()) if self.table in each.days]
+        if needing := [*plans, *named]:
+            raise PublicationRefused(
+                f"{self.table} cannot be given back: {format_first(needing, 3)} would lose its files.",
+                hint=f"First give that up: backfill timeline delete {needing[0]}",
+            )
+
+    def require_place(self) -> None:
+        own = self.lake.storage
+        if self.location and ("://" in self.location or not own.is_folder):
+            raise InvalidRequest(
+                f"{self.table} cannot be moved to {self.location}: only a folder of a disk is renamed at once.",
+                hint=f"Give it back where it lies, then copy it: backfill adopt --release {self.table}",
+            )
+        source = Path(own.uri(self.table))
+        if self.location and source.exists() and (why := why_not_moved(source, Path(self.location).absolute())):
+            raise InvalidRequest(f"{self.table} cannot be moved to {self.location}: {why}.")
+
+    def carry_out(self, plan: ReleasePlan) -> str:
+        """Publish that it is given back, tidy its folder and move it; gives the publication.
+
+        A process that dies on the way leaves what doing this again goes on with.
+        """
+        by = plan.done_by or self._publish()
+        self._tidy()
+        source = Path(self.lake.storage.uri(self.table))
+        if self.location and source.exists():
+            move_folder(source, Path(self.location).absolute())
+        return by
+
+    def _publish(self) -> str:
+        why = ""
+        for _ in range(_TRIES):
+            done = self.publisher.publish(self._request())
+            if isinstance(done, Published):
+                return done.publication
+            why = done.reasons[0]
+        raise LakehouseBusy(f"Others keep publishing to {self.table}: {why}.", hint="Stop them, then run this again.")
+
+    def _request(self) -> Publication:
+        """Every day keeps its files, and what it holds is not known here any more."""
+        head = self.publisher.log.head()
+        main = MainTable.open(self.lake.storage, self.table)
+        require_newest(self.table, main.version if main else None, head.state.versions.get(self.table))
+        files = main.state().files_by_day() if main else {}
+        known = {key.day for key in self.publisher.log.day_states(head, {self.table})}
+        change = self._change(main, {day: tuple(sorted(files.get(day, ()))) for day in sorted(known | files.keys())})
+        view = observe_each(self.lake.storage, self.lake.catalog.table_names, log=self.publisher.log)
+        where = self.location or self.lake.storage.uri(self.table)
+        return Publication(
+            id=self.lake.new_id(f"release {self.table}"),
+            kind="release",
+            tables=(change,),
+            provenance=self.run.provenance(reason=f"given back to {where}"),
+            leaves_stale=left_stale(self.lake.catalog.steps, view, (change,)),
+        )
+
+    def _change(self, main: MainTable | None, files: dict[date, tuple[AddedFile, ...]]) -> TableChange:
+        pin = self.publisher.pin({self.table: list(files)}, {})
+        days = tuple(
+            DayChange(day=day, adds=each, content=None, expected=pin.expected[TableDay(self.table, day)])
+            for day, each in files.items()
+        )
+        schema = str(main.handle.schema().to_json()) if main else ""
+        return TableChange(table=self.table, table_schema=schema, days=days)
+
+    def _tidy(self) -> None:
+        """Delete what lies beside its data and is named by nobody: the logs of timelines, and files of older states.
+
+        Their folder is hidden from any VACUUM: nobody else would ever delete them.
+        """
+        main = MainTable.open(self.lake.storage, self.table)
+        if main is None:
+            return
+        named = {f"{self.table}/{path}" for path in main.state().active}
+        for file in self.lake.storage.files(f"{self.table}/{TIMELINES}", recursive=True):
+            if file.path not in named:
+                self.lake.storage.delete(file.path)
+        for folder in self._folders():
+            self.lake.storage.delete_empty_folder(folder)
+
+    def _folders(self) -> Iterable[str]:
+        below = f"{self.table}/{TIMELINES}"
+        return [*(f"{below}/{name}" for name in self.lake.storage.folders(below)), below]
