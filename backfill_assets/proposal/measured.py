@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ import pyarrow as pa
 from backfill_assets.judge.engine import database
 from backfill_assets.landing.landing_files import LandingFile, LinesQuery
 from backfill_assets.landing.raw_query import PLACE, raw_rows
+from backfill_assets.landing.records import format_of
 from backfill_assets.model.declaration import Source
-from backfill_assets.model.landed_format import Format, record_columns
+from backfill_assets.model.landed_format import Format, SourceOfFiles, record_columns
 from backfill_assets.model.landed_values import parsed, parsed_sql
 from backfill_assets.proposal.field_types import TypedField
 from backfill_assets.proposal.forms import FORMS, LIST, LISTS, LOSSLESS, NULL_WORDS, SCALARS
@@ -51,10 +53,16 @@ def sampled(
     Raises :class:`SourceUnreadable` for a file that its format cannot read.
     """
     columns = [f"f{number}" for number in range(len(fields))]
-    source = Source(
-        "sample", columns[0], (fields[0],), columns[0], tuple(fields), {}, {}, dict(zip(fields, columns, strict=True))
+    source = SourceOfFiles(
+        name="sample",
+        event_day_field=columns[0],
+        key_fields=(fields[0],),
+        version_field=columns[0],
+        fields=tuple(fields),
+        renamed_fields=dict(zip(fields, columns, strict=True)),
+        format=format_,
     )
-    asked = _texts(source, format_)
+    asked = _texts(source)
     with database(threads=1) as connection:
         names = ", ".join(f"{column} VARCHAR" for column in (*columns, "unread"))
         connection.execute(f"CREATE TABLE {_LANDED} ({names}, {_ARRIVED} DATE)")
@@ -68,11 +76,12 @@ def sampled(
         yield Sampled(connection, dict(zip(fields, columns, strict=True)), whole, tuple(alike))
 
 
-def _texts(source: Source, format_: Format) -> str:
+@cache
+def _texts(source: Source) -> str:
     """The declared query of raw, of which only texts are asked: what is not asked for is not computed."""
     import ibis
 
-    read = pa.schema([*list(record_columns(format_, source.fields))[1:], *PLACE])
+    read = pa.schema([*list(record_columns(format_of(source), source.fields))[1:], *PLACE])
     rows = raw_rows(ibis.table(ibis.Schema.from_pyarrow(read), name="records"), source)
     return sql_of(rows.select(*source.columns, unread=rows.unparsed_line))
 
@@ -116,17 +125,7 @@ class Sampled:
         return FieldProfile(name, present, different, kinds, fits, seen, before=found[-2], behind=found[-1], few=few)
 
     def _lists(self, column: str) -> Mapping[str, int]:
-        import ibis
-
-        table = ibis.table({column: "string"}, name=_LANDED)
-        counts = {kind: parsed(table[column], kind).count() for kind in LISTS}
-        return dict(
-            zip(
-                counts,
-                self._row(sql_of(table.aggregate(**{f"c{n}": c for n, c in enumerate(counts.values())}))),
-                strict=True,
-            )
-        )
+        return dict(zip(LISTS, self._row(_count_lists(column)), strict=True))
 
     def _few(self, column: str) -> tuple[str, ...]:
         found = self._connection.execute(
@@ -199,6 +198,14 @@ def _value(column: str, kind: str) -> str:
     return column if kind == "string" or kind.startswith("array") else parsed_sql(column, kind)
 
 
+@cache
+def _count_lists(column: str) -> str:
+    import ibis
+
+    table = ibis.table({column: "string"}, name=_LANDED)
+    return sql_of(table.aggregate(**{kind: parsed(table[column], kind).count() for kind in LISTS}))
+
+
 def _lossless(column: str) -> str:
     """Whether a double is written as this text, or the text has no more digits than each double keeps."""
     mantissa = f"ltrim(regexp_replace(regexp_replace({column}, '[eE].*', ''), '[^0-9]', '', 'g'), '0')"
@@ -224,15 +231,18 @@ def fields_of_json(lines: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
         named = connection.execute(
             f"FROM (FROM objects SELECT n, {keys}) SELECT name GROUP BY name ORDER BY min((n, place))"
         ).fetchall()
-        return {name: dict(_kinds(connection, name)) for (name,) in named}
+        return _kinds(connection, [name for (name,) in named])
 
 
-def _kinds(connection: DuckDBPyConnection, name: str) -> Iterator[tuple[str, int]]:
-    pointer = "/" + name.replace("~", "~0").replace("/", "~1")
-    found = connection.execute("SELECT json_type(line, ?) AS kind, count(*) FROM objects GROUP BY 1", [pointer])
-    counts = dict[str, int]()
-    for kind, count in found.fetchall():
-        if kind not in (None, "NULL"):
-            said = _KINDS.get(kind, "number")
-            counts[said] = counts.get(said, 0) + count
-    return iter(counts.items())
+def _kinds(connection: DuckDBPyConnection, names: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+    counts: dict[str, dict[str, int]] = {name: {} for name in names}
+    pointers = ["/" + name.replace("~", "~0").replace("/", "~1") for name in names]
+    found = connection.execute(
+        "FROM (FROM objects SELECT unnest(range(len(?::VARCHAR[]))) AS field, unnest(json_type(line, ?)) AS kind) "
+        "SELECT field, kind, count(*) WHERE kind IS NOT NULL AND kind <> 'NULL' GROUP BY ALL ORDER BY ALL",
+        [pointers, pointers],
+    )
+    for field, kind, count in found.fetchall():
+        of, said = counts[names[field]], _KINDS.get(kind, "number")
+        of[said] = of.get(said, 0) + count
+    return counts
