@@ -101,7 +101,7 @@ def pattern_of(names: Sequence[str]) -> str:
         if not all(parts):
             continue
         before, after = ([part[group] for part in parts if part] for group in (1, 2))
-        pattern = f"{_same(before)}{mark}{_same(after, at_end=True)}"
+        pattern = f"{_same(before)}{mark}{_same(after)}"
         try:
             if all(FileNames(pattern).day_of(name) for name in names):
                 return pattern
@@ -110,12 +110,12 @@ def pattern_of(names: Sequence[str]) -> str:
     return ""
 
 
-def _same(parts: Sequence[str], *, at_end: bool = False) -> str:
+def _same(parts: Sequence[str]) -> str:
+    """What all of them begin and end with, and a ``*`` for what differs: words, and numbers that are counted."""
     if len({*parts}) == 1:
         return parts[0]
-    if at_end:
-        return f"*{_begin([part[::-1] for part in parts])[::-1]}"
-    return f"{_begin(parts)}*"
+    ending = _begin([part[::-1] for part in parts])[::-1]
+    return f"{re.sub('[0-9]+$', '', _begin(parts))}*{re.sub('^[A-Za-z0-9]+', '', ending)}"
 
 
 def _begin(texts: Sequence[str]) -> str:
