@@ -56,10 +56,18 @@ class Proposal:
 
 def declaration(proposal: Proposal) -> str:
     """The module. It can be imported; whether it is a sound declaration depends on what could not be known."""
-    return "\n".join(_Module(proposal).lines()) + "\n"
+    return "\n".join(DeclarationText(proposal).lines()) + "\n"
 
 
-class _Module:
+class DeclarationText:
+    """The parts of the module of one proposal."""
+
+    how = "as they are landed"
+    row_first = False
+    """Whether the class of a row stands before the dataset."""
+    counted_rows = True
+    """Whether it is known how many rows a day has that the report reads."""
+
     def __init__(self, proposal: Proposal) -> None:
         self.of = proposal
         self.variable = proposal.name.upper() if len(proposal.name) <= _LONGEST_NAME else "DATASET"
@@ -68,16 +76,22 @@ class _Module:
         self.taken = {*self.columns.values()}
 
     def lines(self) -> Iterator[str]:
-        body = [*self._dataset(), "", "", *self._row(), "", "", *self._report(), "", "", *self._version()]
-        yield f'"""{_safe(_sentence(self.of.name))}, as they are landed: proposed from {_safe(self.of.said)}.'
+        parts = [list(part) for part in self._parts()]
+        body = [line for part in parts for line in ("", "", *part)][2:]
+        yield f'"""{safe(sentence(self.of.name))}, {self.how}: proposed from {safe(self.of.said)}.'
         yield ""
         yield "Comments say what was seen there. Answer each QUESTION, and delete its line:"
         yield f"backfill dataset check {self.of.name} lists those that are left."
         yield '"""'
         yield ""
         yield from _imports("\n".join(body))
-        yield ""
+        yield from [""] * (2 if self.row_first else 1)
         yield from body
+
+    def _parts(self) -> Iterator[Iterator[str]]:
+        yield from (self._row(), self._dataset()) if self.row_first else (self._dataset(), self._row())
+        yield self._report()
+        yield self._version()
 
     # ------------------------------------------------------------------ parts
 
@@ -87,9 +101,9 @@ class _Module:
             yield question(each)
         arguments: dict[str, object] = {
             "name": of.name,
-            "description": f"{_sentence(of.name)}, as they are landed.",
+            "description": f"{sentence(of.name)}, {self.how}.",
             "owners": (f"team:{of.package}",),
-            "first_day": Verbatim(_date(of.first_day or date(2000, 1, 1))),
+            "first_day": Verbatim(date_text(of.first_day or date(2000, 1, 1))),
             "rows": words,
             "most_rows": Verbatim(number(max(_LEAST_ROWS, _rounded(_TIMES * of.most_rows)))),
             "tolerated_rejects": 5,
@@ -123,7 +137,7 @@ class _Module:
     def _row(self) -> Iterator[str]:
         yield f'@{self.variable}.row("v1", "Newest of each key.")'
         yield f"class {self.row}(Contract):"
-        yield f'    """A sound row of {_safe(" ".join(words_of(self.of.name)))}."""'
+        yield f'    """A sound row of {safe(" ".join(words_of(self.of.name)))}."""'
         yield ""
         yield from (question(each, 1) for each in self.of.roles.questions.get("", ()))
         for each in self.of.fields:
@@ -140,7 +154,7 @@ class _Module:
         for asked in (*roles.questions.get(name, ()), *typed.questions):
             yield question(asked, 1)
         marks: dict[str, object] = {}
-        for mark, names in (("key", roles.key), ("event_day", (roles.day,)), ("version", (roles.version,))):
+        for mark, names in self._marks().items():
             if name in names:
                 marks[mark] = True
         if typed.nullable:
@@ -152,17 +166,22 @@ class _Module:
         marks["description"] = said_of(name)
         yield from call(f"{column}: {self._annotation(typed.type)} = Field", marks, indent=1)
 
+    def _marks(self) -> Mapping[str, Sequence[str]]:
+        roles = self.of.roles
+        return {"key": roles.key, "event_day": (roles.day,), "version": (roles.version,)}
+
     def _report(self) -> Iterator[str]:
         of, counted = self.of, self._counted
         group = next((each for each in of.fields if each.name == of.roles.group), None)
         yield f"@{self.variable}.table("
         yield f'    "report_{of.name}",'
-        yield f'    rules=(TotalAgrees({literal(counted)}, {self.variable}.bronze, "rows"),),'
+        if self.counted_rows:
+            yield f'    rules=(TotalAgrees({literal(counted)}, {self.read}, "rows"),),'
         yield f"    totals=({literal(counted)},),"
         yield ")"
         yield f"class {_camel(of.name)}OfADay(Contract):"
         by = f" by {' '.join(words_of(group.name))}" if group else ""
-        yield f'    """How many {_safe(" ".join(words_of(of.name)))} there were{_safe(by)}."""'
+        yield f'    """How many rows of {safe(" ".join(words_of(of.name)))} there were{safe(by)}."""'
         yield ""
         made_of = self.columns[(of.roles.key or tuple(self.columns))[0]]
         if group:
@@ -185,12 +204,15 @@ class _Module:
     def _version(self) -> Iterator[str]:
         of = self.of
         contract, by = f"{_camel(of.name)}OfADay", ["day", *([self.columns[of.roles.group]] if of.roles.group else [])]
-        yield from call(
-            f"@{self.variable}.version", {}, plain=[contract, '"v1"', '"Counted by day."', f"{self.variable}.bronze"]
-        )
+        yield from call(f"@{self.variable}.version", {}, plain=[contract, '"v1"', '"Counted by day."', self.read])
         yield f"def {of.name}_of_a_day(rows: DataFrame) -> DataFrame:"
         grouped = f"rows.groupBy({', '.join(map(literal, by))})"
         yield from _returned(grouped, f'F.count("*").alias({literal(self._counted)})')
+
+    @property
+    def read(self) -> str:
+        """What the report reads, as it is written."""
+        return f"{self.variable}.bronze"
 
     @property
     def _counted(self) -> str:
@@ -226,6 +248,8 @@ _ENGINE = (("pyspark.sql", ("DataFrame", "functions as F", "types as T")),)
 _OURS = (
     ("backfill_assets.landing.csv_files", ("Csv",)),
     ("backfill_assets.model.contract", ("Contract", "Field")),
+    ("backfill_assets.model.derived_dataset", ("DerivedDataset",)),
+    ("backfill_assets.model.external_table", ("ExternalTable",)),
     ("backfill_assets.model.landed_dataset", ("LandedDataset",)),
     ("backfill_assets.model.rules", ("TotalAgrees",)),
 )
@@ -270,17 +294,17 @@ def _camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _sentence(name: str) -> str:
+def sentence(name: str) -> str:
     words = " ".join(words_of(name))
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Within a docstring."""
     return escape_controls(text).replace("\\", "/").replace('"', "'")
 
 
-def _date(day: date) -> str:
+def date_text(day: date) -> str:
     return f"date({day.year}, {day.month}, {day.day})"
 
 

@@ -174,7 +174,7 @@ def evidence(typed: TypedField, rows: int) -> str:
         said.append(f"JSON {' and '.join(kinds)}")
     if field.all_are(OBJECT) and typed.type == "string":
         said.append("F.get_json_object takes a part of it")
-    if typed.type.startswith("decimal"):
+    if typed.type.startswith("decimal") and not field.typed:
         said.append(f"at most {field.before} digits before the point and {field.behind} behind it")
     if (
         field.few

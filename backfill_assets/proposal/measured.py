@@ -194,6 +194,32 @@ class TypedRows:
         return int(found[0]) if found else 0
 
 
+def profile_of_typed(
+    connection: DuckDBPyConnection, columns: Mapping[str, str], types: Mapping[str, str]
+) -> tuple[SampleProfile, list[str]]:
+    """What the values of the table ``typed`` look like, and the names of texts that are all days: dates afterwards."""
+    fields, text_days = list[FieldProfile](), list[str]()
+    for name, column in columns.items():
+        forms = {form: f"count(*) FILTER (regexp_full_match({column}, '{like}'))" for form, like in FORMS.items()}
+        of_text = types[name] == "string"
+        asked = [f"count({column})", f"count(DISTINCT {column})", *(forms.values() if of_text else ())]
+        days = f"count(*) FILTER ({parsed_sql(column, 'date')} IS NOT NULL)" if of_text else "0"
+        found = connection.execute(f"FROM {_TYPED} SELECT {', '.join([*asked, days])}").fetchone() or ()
+        few = connection.execute(
+            f"FROM {_TYPED} SELECT {column}::VARCHAR WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 "
+            f"LIMIT {_FEW + 1}"
+        ).fetchall()
+        shown = tuple(text for (text,) in few) if len(few) <= _FEW else ()
+        seen = dict(zip(forms, found[2:-1], strict=False))
+        fields.append(FieldProfile(name, found[0], found[1], forms=seen, few=shown, typed=types[name]))
+        if found[-1] and found[-1] == found[0]:
+            text_days.append(name)
+            read = parsed_sql(column, "date")
+            connection.execute(f"ALTER TABLE {_TYPED} ALTER {column} TYPE DATE USING {read}")
+    rows = connection.execute(f"FROM {_TYPED} SELECT count(*)").fetchone()
+    return SampleProfile(rows[0] if rows else 0, tuple(fields)), text_days
+
+
 def _value(column: str, kind: str) -> str:
     return column if kind == "string" or kind.startswith("array") else parsed_sql(column, kind)
 

@@ -42,7 +42,7 @@ _MEASURES = _words(
 )
 _NEWER = _words(
     "updated modified changed version revision rev sequence seq sent exported loaded ingested synced "
-    "extracted received written recorded upd"
+    "extracted received written recorded upd load ingest import export snapshot sync etl"
 )
 _HAPPENED = _words(
     "event occurred happened date day time timestamp ts datetime moment measured ordered booked started "

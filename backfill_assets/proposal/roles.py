@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 from backfill_assets.proposal.field_types import TypedField
 from backfill_assets.proposal.names import rank_as_day, rank_as_key, rank_as_version
@@ -38,13 +38,20 @@ class Roles:
 
 
 def proposed_roles(
-    dataset: str, fields: Sequence[TypedField], rows: SampledRows, days: Mapping[str, DaysSeen]
+    dataset: str,
+    fields: Sequence[TypedField],
+    rows: SampledRows,
+    days: Mapping[str, DaysSeen],
+    *,
+    landed: bool = True,
 ) -> Roles:
     """The roles of the ``fields`` of ``rows``; ``days`` has those that each of their dates and moments names.
 
-    Distinct rows of the proposed key differ in the proposed version on each day, as far as they were sampled.
+    Distinct rows of the proposed key differ in the proposed version on each day, as far as they were sampled. Rows that
+    are not ``landed`` have no version: all of one key differ.
     """
-    return _Proposal(dataset, fields, rows, days).roles()
+    proposal = _Proposal(dataset, fields, rows, days)
+    return proposal.roles() if landed else proposal.roles_of_table()
 
 
 class _Proposal:
@@ -65,6 +72,16 @@ class _Proposal:
         asked = {name: tuple(questions) for name, questions in self.asked.items()}
         return Roles(day, key, version, self._group(key), asked, self.seen)
 
+    def roles_of_table(self) -> Roles:
+        day = self._day()
+        ranked = self._key_candidates(day)
+        singles = ((name,) for name in ranked if not self.fields[name].is_time and self._differs((name,), day))
+        key = next(chain(singles, self._several(ranked, day)), ())
+        if key:
+            self._chosen(key, "", ranked, day)
+        asked = {name: tuple(questions) for name, questions in self.asked.items()}
+        return Roles(day, key, "", self._group(key), asked, self.seen)
+
     # ------------------------------------------------------------------ day
 
     def _day(self) -> str:
@@ -80,7 +97,7 @@ class _Proposal:
             self._ask(
                 "",
                 "which field says the day a row belongs to? None is a date, or a moment with Z or an offset, "
-                "in every row, no later than it arrived. Mark one with event_day=True.",
+                "in every row, no later than it arrived.",
             )
             return ""
         best, *others = found
@@ -108,7 +125,7 @@ class _Proposal:
         """The first key by which rows differ on each day, and the version by which those of one key do, if any."""
         ranked = self._key_candidates(day)
         best = [name for name in ranked if self._rank(name) < 3]
-        for key, newer in (*self._one(best, day), *self._corrected(best, day), *self._one(ranked, day)):
+        for key, newer in chain(self._one(best, day), self._corrected(best, day), self._one(ranked, day)):
             return self._chosen(key, newer, ranked, day)
         for key in self._several(ranked, day):
             return self._chosen(key, "", ranked, day)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from backfill_assets.model.catalog import Catalog
     from backfill_assets.model.dataset import Dataset
     from backfill_assets.proposal.of_files import Proposed
+    from backfill_assets.proposal.of_tables import ProposedTable
     from backfill_assets.proposal.questions import OpenQuestion
     from backfill_assets.rebuild.lake import Lake, Progress
 
@@ -46,8 +47,8 @@ def dataset() -> None:
 
 @dataset.command()
 @click.argument("name")
-@click.argument("sample", metavar="[FROM]", required=False, type=click.Path(path_type=Path))
-def new(name: str, sample: Path | None) -> None:
+@click.argument("sample", metavar="[FROM]", required=False)
+def new(name: str, sample: str | None) -> None:
     """Write the declaration of a dataset called NAME, to be changed.
 
     \b
@@ -55,13 +56,16 @@ def new(name: str, sample: Path | None) -> None:
       backfill dataset new sea_temperatures
       backfill dataset new sales exports/sales_20260105.csv
       backfill dataset new sales exports/
+      backfill dataset new sales /lake/orders
 
     It is a module of the package that BACKFILL_DATASETS or pyproject.toml names, and is registered by being there.
 
-    With FROM, a file of JSON lines or CSV, plain, .gz or .zst, or a folder of them, it is proposed from the first
-    100,000 rows of the newest ones: fields, types, the likely key, day and version, each with what was seen as a
-    comment. What cannot be known is a comment that begins with QUESTION; `backfill dataset check NAME` lists those that
-    are left.
+    With FROM, it is proposed from what is there, each field with what was seen as a comment. What cannot be known is a
+    comment that begins with QUESTION; `backfill dataset check NAME` lists those that are left.
+
+    A file of JSON lines or CSV, plain, .gz or .zst, or a folder of them: fields, types, and the likely key, day and
+    version, from the first 100,000 rows of the newest files. A Delta table, or a folder of Parquet that others write:
+    its columns, the likely key and day, to be read in place.
     """
     folder = _new_module_in(name)
     file, package = folder / f"{name}.py", current_settings().datasets.split(".")[0]
@@ -69,11 +73,22 @@ def new(name: str, sample: Path | None) -> None:
         file.write_text(template_text("dataset.txt", package=package, name=name), encoding="utf-8")
         say(f"Written: {file}", *_next_of_template(name))
         return
-    from backfill_assets.proposal.of_files import proposed
+    text, told = _proposed(name, package, sample)
+    file.write_text(text, encoding="utf-8")
+    say(f"Written: {file}", *told)
 
-    found = proposed(name, package, sample)
-    file.write_text(found.text, encoding="utf-8")
-    say(f"Written: {file}", *_next_of_proposal(name, found))
+
+def _proposed(name: str, package: str, sample: str) -> tuple[str, Iterator[str]]:
+    """The module for the files, or the table, at ``sample``, and what is said of it."""
+    from backfill_assets.proposal.of_files import proposed
+    from backfill_assets.proposal.of_tables import proposed_table
+    from backfill_assets.proposal.table_sample import is_table
+
+    if is_table(sample):
+        table = proposed_table(name, package, sample if "://" in sample else str(Path(sample).absolute()))
+        return table.text, _next_of_table(name, table)
+    files = proposed(name, package, Path(sample))
+    return files.text, _next_of_files(name, files)
 
 
 def _next_of_template(name: str) -> Iterator[str]:
@@ -83,7 +98,7 @@ def _next_of_template(name: str) -> Iterator[str]:
     yield f"  backfill run +report_{name} --days A..B"
 
 
-def _next_of_proposal(name: str, found: Proposed) -> Iterator[str]:
+def _next_of_files(name: str, found: Proposed) -> Iterator[str]:
     """As it is typed, up to published days, if nothing is missing in the declaration."""
     landed = current_settings().landing / name / found.landed_as
     yield f"It asks {format_count(found.questions, 'question')}: answer each, and delete its line."
@@ -96,6 +111,14 @@ def _next_of_proposal(name: str, found: Proposed) -> Iterator[str]:
     elif found.days:  # What arrived on one day is of others: all days of raw would wait for files of their own.
         yield f"  backfill run raw_{name} --days {found.arrived}"
         yield f"  backfill run bronze_{name}+ --days {found.days}"
+
+
+def _next_of_table(name: str, found: ProposedTable) -> Iterator[str]:
+    yield f"It asks {format_count(found.questions, 'question')}: answer each, and delete its line."
+    if found.days:
+        yield "What comes next:"
+        yield f"  backfill dataset check {name}"
+        yield f"  backfill run report_{name} --days {found.days}"
 
 
 def _new_module_in(name: str) -> Path:
