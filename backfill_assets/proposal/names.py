@@ -45,7 +45,7 @@ _NEWER = _words(
     "extracted received written recorded upd load ingest import export snapshot sync etl"
 )
 _HAPPENED = _words(
-    "event occurred happened date day time timestamp ts datetime moment measured ordered booked started "
+    "event occurred happened date dt day time timestamp ts datetime moment measured ordered booked started "
     "start placed sold pickup picked departed departure transaction observed posted when"
 )
 _OTHER_DAYS = _words(

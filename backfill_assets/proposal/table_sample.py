@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -75,9 +76,9 @@ class TableFound:
 def is_table(location: str) -> bool:
     """Whether it is a table to be read in place: Delta, or a folder with files of Parquet."""
     storage = Storage(location)
-    if not location.startswith("s3://") and not storage.exists(""):
+    if storage.is_folder and not Path(location).is_dir():
         return False
-    return bool(storage.files("_delta_log")) or any(map(_is_data, (each.path for each in _files(storage))))
+    return bool(storage.files("_delta_log")) or any(_is_data(each.path) for each in storage.files("", recursive=True))
 
 
 def find_table(location: str) -> TableFound:
@@ -91,10 +92,6 @@ def find_table(location: str) -> TableFound:
 
 def _is_data(path: str) -> bool:
     return path.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in path.split("/"))
-
-
-def _files(storage: Storage) -> Sequence[Any]:
-    return storage.files("", recursive=True) if storage.exists("") or not storage.is_folder else ()
 
 
 def _delta(storage: Storage) -> TableFound:
@@ -126,7 +123,7 @@ def _type_of_delta(kind: Any) -> str:
 
 
 def _parquet(storage: Storage) -> TableFound:
-    paths = [each for each in _files(storage) if _is_data(each.path) and each.size]
+    paths = [each for each in storage.files("", recursive=True) if _is_data(each.path) and each.size]
     newest = sorted(paths, key=lambda each: (each.modified_ms, each.path))
     files = [DataFile(each.path, _of_folders(each.path)) for each in newest]
     schema = storage.parquet_footer(files[-1].path).schema.to_arrow_schema() if files else pa.schema([])

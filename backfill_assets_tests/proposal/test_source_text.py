@@ -21,8 +21,9 @@ VALUES = st.recursive(st.text() | st.integers() | st.booleans(), lambda each: st
 
 def unformatted(text: str, columns: int) -> str:
     """What ``ruff format`` would change."""
-    typed = [Path(sys.executable).with_name("ruff"), "format", "--isolated", "--diff", f"--line-length={columns}", "-"]
-    return subprocess.run(typed, input=text, capture_output=True, text=True, check=False).stdout
+    ruff = str(Path(sys.executable).with_name("ruff"))
+    typed = [ruff, "format", "--isolated", "--diff", f"--line-length={columns}", "-"]
+    return str(subprocess.run(typed, input=text, capture_output=True, text=True, check=False).stdout)
 
 
 @given(VALUES)

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta.tables import DeltaTable
 
+from backfill_assets.proposal.of_tables import proposed_table
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.declared import declare
 from backfill_assets_tests.stories.conftest import TypeOn
@@ -131,3 +133,21 @@ def test_from_a_file_to_a_published_report(
     # Who answers a question deletes its line.
     declared.write_text("".join(each for each in text.splitlines(True) if "# QUESTION: " not in each))
     assert backfill.json(*check)["questions"] == []
+
+
+def test_a_table_that_spark_wrote_is_read_with_mapped_columns_and_deletion_vectors(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its log says what its columns are called and are; a few files say the rest."""
+    location = str(tmp_path / "orders")
+    spark.range(0, 200).selectExpr(
+        "id AS `Order No`", "date_add(DATE'2026-01-05', CAST(id DIV 50 AS INT)) AS ordered", "1.50 AS amount"
+    ).coalesce(1).write.format("delta").options(
+        **{"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+    ).save(location)
+    DeltaTable.forPath(spark, location).delete("`Order No` = 7")
+    assert "deletionVector" in "".join(each.read_text() for each in Path(location, "_delta_log").glob("*1.json"))
+    text = proposed_table("shop", "corner", location).text
+    assert 'order_no: int = Field(key=True, landed="Order No", description="Order no.")' in text
+    assert 'day="ordered"' in text and "first_day=date(2026, 1, 5)" in text
+    assert "amount: Annotated[T.DecimalType, 3, 2]" in text
