@@ -141,7 +141,7 @@ def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[s
     """
     protocol: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
-    for actions in _actions_up_to(storage, table, version, ["metaData"]):
+    for actions in actions_up_to(storage, table, version, ["metaData"]):
         for action in actions:
             protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
     return protocol, {**metadata, "configuration": dict(metadata.get("configuration") or {})}

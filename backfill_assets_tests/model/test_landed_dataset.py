@@ -17,8 +17,8 @@ from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, Field, declared_types
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Reads
-from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
 from backfill_assets.model.declared_tables import TableTransform
+from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
 from backfill_assets.model.landed_dataset import LandedDataset
 
 

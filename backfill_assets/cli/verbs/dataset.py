@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,11 @@ from backfill_assets.text import format_count
 if TYPE_CHECKING:
     from backfill_assets.landing.declaration_trial import CheckedFile, LogicSeen
     from backfill_assets.landing.version_trial import Find, RuleTried, VersionTried
+    from backfill_assets.model.catalog import Catalog
     from backfill_assets.model.dataset import Dataset
+    from backfill_assets.proposal.of_files import Proposed
+    from backfill_assets.proposal.of_tables import ProposedTable
+    from backfill_assets.proposal.questions import OpenQuestion
     from backfill_assets.rebuild.lake import Lake, Progress
 
 
@@ -35,6 +40,7 @@ def dataset() -> None:
     \b
     Examples:
       backfill dataset new sea_temperatures       a module to change, in the package of your datasets
+      backfill dataset new sales sales.csv        the same as that file has it: fields, types, key, day and version
       backfill dataset check sea_temperatures     tries it on the first landed file
       backfill dataset check sales --history      how often each threshold would have been broken
     """
@@ -42,25 +48,78 @@ def dataset() -> None:
 
 @dataset.command()
 @click.argument("name")
-def new(name: str) -> None:
+@click.argument("sample", metavar="[FROM]", required=False)
+def new(name: str, sample: str | None) -> None:
     """Write the declaration of a dataset called NAME, to be changed.
 
     \b
     Examples:
       backfill dataset new sea_temperatures
+      backfill dataset new sales exports/sales_20260105.csv
+      backfill dataset new sales exports/
+      backfill dataset new sales /lake/orders
 
     It is a module of the package that BACKFILL_DATASETS or pyproject.toml names, and is registered by being there.
+
+    With FROM, it is proposed from what is there, each field with what was seen as a comment. What cannot be known is a
+    comment that begins with QUESTION; `backfill dataset check NAME` lists those that are left.
+
+    A file of JSON lines or CSV, plain, .gz or .zst, or a folder of them: fields, types, and the likely key, day and
+    version, from the first 100,000 rows of the newest files. A Delta table, or a folder of Parquet that others write:
+    its columns, the likely key and day, to be read in place.
     """
     folder = _new_module_in(name)
-    file = folder / f"{name}.py"
-    file.write_text(template_text("dataset.txt", package=current_settings().datasets.split(".")[0], name=name))
-    say(
-        f"Written: {file}",
-        "What comes next:",
-        f"  change it, and land a file in {current_settings().landing / name}/<arrival day>/",
-        f"  backfill dataset check {name}     tries it on that file",
-        f"  backfill run +report_{name} --days A..B",
-    )
+    file, package = folder / f"{name}.py", current_settings().datasets.split(".")[0]
+    if sample is None:
+        file.write_text(template_text("dataset.txt", package=package, name=name), encoding="utf-8")
+        say(f"Written: {file}", *_next_of_template(name))
+        return
+    text, told = _proposed(name, package, sample)
+    file.write_text(text, encoding="utf-8")
+    say(f"Written: {file}", *told)
+
+
+def _proposed(name: str, package: str, sample: str) -> tuple[str, Iterator[str]]:
+    """The module for the files, or the table, at ``sample``, and what is said of it."""
+    from backfill_assets.proposal.of_files import proposed
+    from backfill_assets.proposal.of_tables import proposed_table
+    from backfill_assets.proposal.table_sample import is_table
+
+    if is_table(sample):
+        table = proposed_table(name, package, sample if "://" in sample else str(Path(sample).absolute()))
+        return table.text, _next_of_table(name, table)
+    files = proposed(name, package, Path(sample))
+    return files.text, _next_of_files(name, files)
+
+
+def _next_of_template(name: str) -> Iterator[str]:
+    yield "What comes next:"
+    yield f"  change it, and land a file in {current_settings().landing / name}/<arrival day>/"
+    yield f"  backfill dataset check {name}     tries it on that file"
+    yield f"  backfill run +report_{name} --days A..B"
+
+
+def _next_of_files(name: str, found: Proposed) -> Iterator[str]:
+    """As it is typed, up to published days, if nothing is missing in the declaration."""
+    landed = current_settings().landing / name / found.landed_as
+    yield f"It asks {format_count(found.questions, 'question')}: answer each, and delete its line."
+    yield "What comes next:"
+    yield f"  mkdir -p {shlex.quote(str(landed.parent))}"
+    yield f"  cp {shlex.quote(str(found.file))} {shlex.quote(str(landed))}"
+    yield f"  backfill dataset check {name}"
+    if found.days and found.days.first == found.days.last == found.arrived:
+        yield f"  backfill run +report_{name} --days {found.arrived}"
+    elif found.days:  # What arrived on one day is of others: all days of raw would wait for files of their own.
+        yield f"  backfill run raw_{name} --days {found.arrived}"
+        yield f"  backfill run bronze_{name}+ --days {found.days}"
+
+
+def _next_of_table(name: str, found: ProposedTable) -> Iterator[str]:
+    yield f"It asks {format_count(found.questions, 'question')}: answer each, and delete its line."
+    if found.days:
+        yield "What comes next:"
+        yield f"  backfill dataset check {name}"
+        yield f"  backfill run report_{name} --days {found.days}"
 
 
 def _new_module_in(name: str) -> Path:
@@ -100,12 +159,14 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
     edited since they published days. Of a long file, the first 10,000 lines are read. What other datasets give is read
     as it is published. Starts Spark, which takes most of the time. Writes nothing, and needs no lakehouse.
 
+    Questions that `backfill dataset new` left in the module are listed with file and line until they are deleted.
+
     The exit code is 1 if a row would be quarantined or is lost by a current version, if something is wrong, or if
-    nothing has landed. With --history it is 0: the answer is how often each threshold, declared or learned from the
-    past, would have been broken.
+    nothing has landed; open questions do not change it. With --history it is 0: the answer is how often each threshold,
+    declared or learned from the past, would have been broken.
     """
-    catalog = current_catalog()
-    declared = catalog.dataset(name)
+    questions = [] if history else _open_questions(name)
+    catalog, declared = _declared(name, questions)
     if history:
         from backfill_assets.answers.thresholds import thresholds_answer
 
@@ -115,9 +176,25 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
         logic = _look_at_logic(lake, declared)
         problems, files = _try(lake, declared, catalog.table, report_progress)
     problems = [*logic.problems, *problems]
-    say_answer(_trial_answer(declared, problems, files, logic.unread))
+    say_answer(_trial_answer(declared, problems, files, questions, logic.unread))
     if problems or not all(each.good for each in files):
         ctx.exit(1)
+
+
+def _open_questions(name: str) -> Sequence[OpenQuestion]:
+    from backfill_assets.proposal.questions import open_questions
+
+    return open_questions(name, current_settings().datasets)
+
+
+def _declared(name: str, questions: Sequence[OpenQuestion]) -> tuple[Catalog, Dataset]:
+    """The dataset among all others. What is wrong with it may be what its module asks, which is said then."""
+    try:
+        catalog = current_catalog()
+        return catalog, catalog.dataset(name)
+    except InvalidRequest as error:
+        asked = "".join(f"\n  {each.place}: {each.question}" for each in questions)
+        raise InvalidRequest(f"{error.message}{asked}", hint=error.hint) from error
 
 
 def _look_at_logic(lake: Lake, declared: Dataset) -> LogicSeen:
@@ -152,7 +229,11 @@ def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple
 
 
 def _trial_answer(
-    declared: Dataset, problems: Sequence[str], tried: Sequence[CheckedFile], unread: Sequence[str] = ()
+    declared: Dataset,
+    problems: Sequence[str],
+    tried: Sequence[CheckedFile],
+    questions: Sequence[OpenQuestion],
+    unread: Sequence[str] = (),
 ) -> Answer:
     """What is wrong with the declaration; or how many rows of each file would be quarantined, and why."""
     files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in tried]
@@ -181,6 +262,8 @@ def _trial_answer(
             Grid("gates", columns, gates, one_by_one=True),
             Grid("versions", _OF_VERSION, [_tried_version(each) for each in versions if not each.not_tried]),
             Grid("rules", _OF_RULE, [_tried_rule(of, each) for of in versions for each in of.rules], groups=_VERSION),
+            *([_asked(questions)] if questions else []),
+            Grid("questions", ("where", "question"), [(each.place, each.question) for each in questions]),
         )
     )
 
@@ -212,6 +295,11 @@ def _tried_rule(of: VersionTried, tried: RuleTried) -> Sequence[object]:
     verdict = "holds" if outcome.passed else "held back" if outcome.holds_back else "warning"
     days = f" on {format_count(tried.broken, 'day')}" if tried.broken > 1 else ""
     return tried.table, of.version, outcome.rule, f"{verdict}{days}", tried.day, outcome.observed, outcome.expected
+
+
+def _asked(questions: Sequence[OpenQuestion]) -> Line:
+    asks = "question is" if len(questions) == 1 else "questions are"
+    return Line(f"{len(questions):,} {asks} open.", Tone.WARN, do="Answer each in the module, and delete its line.")
 
 
 def _sound(declared: Dataset) -> Line:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
 import tomllib
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import write_deltalake
 
 from backfill_assets.cli import main
-from backfill_assets.model.catalog import discover
+from backfill_assets.model.catalog import discover, load
 
 PACKAGE = "corner_shop"
 
@@ -166,6 +170,35 @@ def test_a_new_dataset_is_declared_beside_the_others(datasets: Path) -> None:
     assert {"raw_ferries", "bronze_ferries", "report_ferries", "report_orders"} <= {*found.table_names}
 
 
+@pytest.mark.data
+def test_a_file_proposes_what_it_can_and_the_rest_is_asked(folder: Path, datasets: Path) -> None:
+    """Without a day it is no dataset yet: the check says what is missing, and what was asked, by line."""
+    (folder / "ferries.csv").write_text("ferry_id;pier\n1;north\n2;south\n")
+    told = run("dataset", "new", "ferries", "ferries.csv").output
+    declared = datasets / "ferries.py"
+    assert f"Written: {declared}" in told and "It asks 5 questions" in told and "backfill run" not in told
+    importlib.invalidate_caches()
+    load.cache_clear()
+    for module in [name for name in sys.modules if name.split(".")[0] == PACKAGE]:
+        del sys.modules[module]
+    refused = run("dataset", "check", "ferries", exit_code=1).stderr
+    load.cache_clear()
+    assert "0 fields of FerriesRow are its event_day" in refused and "Field(event_day=True, ...)" in refused
+    asked = [line for line in refused.splitlines() if f"  {PACKAGE}/datasets/ferries.py, line " in line]
+    assert len(asked) == 5 and any("which field says the day a row belongs to?" in line for line in asked)
+
+
+@pytest.mark.data
+def test_a_table_of_others_is_proposed_as_such(folder: Path, datasets: Path) -> None:
+    """It is read in place, by the path that holds in any folder; there is nothing to land."""
+    rows = pa.table({"order_id": list(range(30)), "order_date": [date(2026, 1, 5), date(2026, 1, 6)] * 15})
+    write_deltalake(folder / "lake" / "orders", rows)
+    told = run("dataset", "new", "shop", "lake/orders").output
+    text = (datasets / "shop.py").read_text()
+    assert f"location={str(folder / 'lake' / 'orders')!r}".replace("'", '"') in text and ast.parse(text)
+    assert "  backfill run report_shop --days 2026-01-05..2026-01-06\n" in told and "mkdir" not in told
+
+
 def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Path) -> None:
     """Datasets in a package with the name of another would not be found, or hide it."""
     before = _written(datasets.parent.parent)
@@ -177,6 +210,7 @@ def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Pa
         ("dataset new Sea-Level", "cannot be the name"),
         ("dataset new orders", "is there already"),
         ("dataset new raw_orders", "is there already"),
+        ("dataset new ferries no_such.csv", "no_such.csv is not there"),
     ):
         refused = run(*typed.split(), exit_code=1).stderr
         assert words in refused and "->" in refused

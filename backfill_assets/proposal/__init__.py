@@ -1,0 +1,1 @@
+"""What a sample of data says of how it can be declared."""

@@ -1,0 +1,173 @@
+"""Proposes the declaration of a dataset from files as they are landed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.compressed import COMPRESSIONS
+from backfill_assets.landing.csv_files import Csv
+from backfill_assets.landing.json_lines import JsonLines
+from backfill_assets.landing.records import lines_in
+from backfill_assets.model.landed_format import Format
+from backfill_assets.proposal.declaration_text import Proposal, declaration
+from backfill_assets.proposal.dialect import dialect_of
+from backfill_assets.proposal.field_types import null_word_of, typed_field
+from backfill_assets.proposal.measured import Sampled, fields_of_json, sampled
+from backfill_assets.proposal.profile import DaysSeen
+from backfill_assets.proposal.questions import questions_in
+from backfill_assets.proposal.roles import proposed_roles
+from backfill_assets.proposal.sample import Chosen, Copied, choose, copied
+from backfill_assets.text import format_count
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The text of a declaration, and how a sampled file is landed for it."""
+
+    text: str
+    file: Path
+    landed_as: str
+    """Below the folder of the source: ``2026-01-05/orders.csv``, or the name alone if it says the day."""
+    arrived: date
+    """The day that it is landed on: that of its folder or name, or else the last that it has."""
+    days: DayRange | None
+    """All days of the sample; None if the declaration lacks something."""
+    questions: int
+
+
+@dataclass(frozen=True)
+class _Read:
+    """How records are read, and what of that is declared."""
+
+    format: Format
+    given: Mapping[str, object] | None
+    fields: Mapping[str, Mapping[str, int]]
+    """With how many values JSON wrote in which way."""
+    questions: tuple[str, ...] = ()
+
+
+def proposed(name: str, package: str, path: Path) -> Proposed:
+    """The declaration of the dataset ``name`` for the files at ``path``, of which some are sampled.
+
+    Raises :class:`InvalidRequest` for files without a record, or of no format, and :class:`SourceUnreadable` for a
+    damaged one.
+    """
+    chosen = choose(path)
+    with TemporaryDirectory(prefix="backfill-sample-") as folder:
+        files = copied(chosen, Path(folder))
+        read = _json(files) if chosen.is_json else _delimited(files)
+        if not read.fields:
+            raise InvalidRequest(f"{path} has no record to read.", hint="Name a file with records, one a line.")
+        return _proposed(name, package, chosen, files, read)
+
+
+def _json(files: Copied) -> _Read:
+    lines = [text for file in files.files for _, text in _some(Path(file.path), file.most)]
+    if lines and lines[0].lstrip().startswith("["):
+        raise InvalidRequest(
+            "It is one array of JSON, not a record a line.", hint="Write an object a line: jq -c '.[]' FILE."
+        )
+    return _Read(JsonLines(), None, fields_of_json(lines))
+
+
+def _some(path: Path, most: int) -> list[tuple[int, str]]:
+    return [found for found, _ in zip(lines_in(path), range(most), strict=False)]
+
+
+def _delimited(files: Copied) -> _Read:
+    """The dialect of the newest file, with the word for a missing value that its fields have."""
+    found = dialect_of(Path(files.files[-1].path), files.encoding)
+    plain = replace(found.format, encoding="utf-8")
+    with sampled(plain, found.fields, files.files, whole=files.whole) as rows:
+        word = null_word_of(rows.profile({}).fields)
+    given = {**found.given, "null": word} if word else found.given
+    format_: Csv = replace(plain, null=word)
+    return _Read(format_, given, {name: {} for name in found.fields}, found.questions)
+
+
+def _proposed(name: str, package: str, chosen: Chosen, files: Copied, read: _Read) -> Proposed:
+    kept, alike = _without_alike(read.fields)
+    with sampled(read.format, kept, files.files, whole=files.whole, alike=alike) as rows:
+        proposal, days = _proposal(name, package, chosen, read, rows)
+    newest, roles = chosen.files[-1], proposal.roles
+    seen = days.get(roles.day)
+    arrived = newest.arrived or (seen.last if seen else datetime.now(UTC).date())
+    file_name = _as_landed(newest.path.name, chosen)
+    sound = bool(seen and roles.key and roles.version)
+    text = declaration(proposal)
+    return Proposed(
+        text,
+        newest.path,
+        file_name if chosen.pattern else f"{arrived}/{file_name}",
+        arrived,
+        DayRange(seen.first, seen.last) if seen and sound else None,
+        sum(1 for _ in questions_in(text)),
+    )
+
+
+def _proposal(
+    name: str, package: str, chosen: Chosen, read: _Read, rows: Sampled
+) -> tuple[Proposal, Mapping[str, DaysSeen]]:
+    profile = rows.profile(read.fields)
+    if not profile.rows:
+        raise InvalidRequest("No record of it can be read.", hint="Name a file with records, one a line.")
+    fields = tuple(typed_field(each, profile.rows) for each in profile.fields)
+    typed = rows.typed(fields)
+    days = {each.name: seen for each in fields if each.is_time and (seen := typed.days(each.name))}
+    roles = proposed_roles(name, fields, typed, days)
+    day = days.get(roles.day)
+    ordered = [each.name for each in fields if each.type in _ORDERED or each.type.startswith("decimal")]
+    questions = [*read.questions]
+    if profile.unread:
+        questions.append(
+            f"why can {format_count(profile.unread, 'record')} of the sample not be read? They would be quarantined."
+        )
+    if profile.alike:
+        questions.append(
+            f"are {', '.join(profile.alike)} the same as fields of that name but for case? They are kept in rescued."
+        )
+    said = ", ".join(each.path.name for each in chosen.files)
+    cut = "" if profile.whole else "the first "
+    proposal = Proposal(
+        name=name,
+        package=package,
+        said=f"{cut}{format_count(profile.rows, 'row')} of {said}",
+        rows=profile.rows,
+        fields=fields,
+        roles=roles,
+        first_day=day.first if day else None,
+        most_rows=day.most_rows if day else profile.rows,
+        ranges={each: typed.least_and_greatest(each) for each in ordered},
+        format=read.given,
+        files=_as_landed(chosen.pattern, chosen) if chosen.pattern else "",
+        repeated=typed.repeated,
+        questions=tuple(questions),
+    )
+    return proposal, days
+
+
+_ORDERED = ("bigint", "double", "date", "timestamp")
+
+
+def _without_alike(fields: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Fields of which no two are equal but for case, and the others."""
+    kept: dict[str, str] = {}
+    for name in fields:
+        kept.setdefault(name.lower(), name)
+    return tuple(kept.values()), tuple(name for name in fields if name not in kept.values())
+
+
+def _as_landed(name: str, chosen: Chosen) -> str:
+    """The name of a file, or of all, with an ending of its format."""
+    endings: Sequence[str] = JsonLines.endings if chosen.is_json else Csv.endings
+    if name.endswith(tuple(endings)):
+        return name
+    compression = next((each for each in COMPRESSIONS if name.endswith(each)), "")
+    stem = name.removesuffix(compression)
+    return f"{stem.rpartition('.')[0] or stem}{'.jsonl' if chosen.is_json else '.csv'}{compression}"

@@ -1,0 +1,66 @@
+"""Proposes the declaration of a table that others write: its types are there, its key and its day are looked for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from backfill_assets.days import DayRange
+from backfill_assets.proposal.declaration_text import Proposal
+from backfill_assets.proposal.external_text import TableOfOthers, external_declaration
+from backfill_assets.proposal.field_types import typed_field
+from backfill_assets.proposal.questions import questions_in
+from backfill_assets.proposal.roles import proposed_roles
+from backfill_assets.proposal.table_sample import find_table, sampled_table
+from backfill_assets.text import format_count
+
+_ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
+
+
+@dataclass(frozen=True)
+class ProposedTable:
+    """The text of a declaration, and the days of the sample; None if the declaration lacks its day."""
+
+    text: str
+    days: DayRange | None
+    questions: int
+
+
+def proposed_table(name: str, package: str, location: str) -> ProposedTable:
+    """The declaration of the dataset ``name`` for the table at ``location``, of which the newest files are sampled.
+
+    Raises :class:`InvalidRequest` for a table that has no rows, or cannot be opened.
+    """
+    table = find_table(location)
+    with sampled_table(table) as (profile, rows, text_days):
+        fields = tuple(typed_field(each, profile.rows) for each in profile.fields)
+        asked = [replace(each, type="date") if each.name in text_days else each for each in fields]
+        of_folders = table.files[-1].partition.keys()
+        asked.sort(key=lambda each: each.name not in of_folders)  # A day that is that of a folder is known best.
+        days = {each.name: seen for each in asked if each.is_time and (seen := rows.days(each.name))}
+        roles = proposed_roles(name, asked, rows, days, landed=False)
+        ordered = [each.name for each in asked if each.type in _ORDERED or each.type.startswith("decimal")]
+        ranges = {each: rows.least_and_greatest(each) for each in ordered}
+    day = days.get(roles.day)
+    proposal = Proposal(
+        name=name,
+        package=package,
+        said=f"{format_count(profile.rows, 'row')} of {location}",
+        rows=profile.rows,
+        fields=fields,
+        roles=roles,
+        first_day=(table.first_day(roles.day) or day.first) if day else None,
+        most_rows=day.most_rows if day else profile.rows,
+        ranges=ranges,
+    )
+    is_moment = table.types.get(roles.day) == "timestamp"
+    text = external_declaration(
+        proposal, TableOfOthers(_table_name(location, name), location, table.is_delta, table.left, is_moment)
+    )
+    return ProposedTable(text, DayRange(day.first, day.last) if day else None, sum(1 for _ in questions_in(text)))
+
+
+def _table_name(location: str, dataset: str) -> str:
+    """As its folder is called, if a table can be."""
+    folder = location.rstrip("/").rpartition("/")[2]
+    return folder if re.fullmatch("[a-z][a-z0-9_]*", folder) else dataset

@@ -1,0 +1,170 @@
+"""A few of the files that a person names, and of them the first records: which format they have, and how named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.compressed import COMPRESSIONS, content_of
+from backfill_assets.model.arrival_days import FileNames, folder_day
+from backfill_assets.proposal.measured import SampledFile
+
+MOST_ROWS, MOST_BYTES = 100_000, 20_000_000
+"""Of all files together."""
+_MOST_FILES = 3
+_JSON = (".jsonl", ".ndjson", ".json")
+_DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".psv")
+_FORMS = (("{day}", r"\d{4}-\d{2}-\d{2}"), ("{day:%Y%m%d}", r"\d{8}"), ("{day:%Y_%m_%d}", r"\d{4}_\d{2}_\d{2}"))
+
+
+@dataclass(frozen=True)
+class SampleFile:
+    """A file, and when it arrived if its folder or its name says so."""
+
+    path: Path
+    arrived: date | None
+    in_folder: bool = False
+    """The day is that of its folder."""
+
+    @property
+    def plain_name(self) -> str:
+        return self.path.name.removesuffix(self.path.suffix if self.path.suffix in COMPRESSIONS else "")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Files of one kind, the newest of those that are there."""
+
+    files: tuple[SampleFile, ...]
+    is_json: bool
+    pattern: str = ""
+    """How all of them are named, if their names say the day."""
+
+
+def choose(path: Path) -> Chosen:
+    """The files to be read at ``path``, which is one or a folder of them. Raises :class:`InvalidRequest` for none."""
+    if not path.exists():
+        raise InvalidRequest(f"{path} is not there.", hint="Name a file, or a folder with files, on this machine.")
+    there = sorted(_files(path), key=lambda found: (found.arrived or date.min, found.path.name))
+    if not there:
+        raise InvalidRequest(
+            f"{path} has no file to read.",
+            hint=f"Name files that end in {', '.join((*_JSON, *_DELIMITED))}, plain, .gz or .zst.",
+        )
+    is_json = there[-1].plain_name.endswith(_JSON)
+    alike = [found for found in there if found.plain_name.endswith(_JSON) == is_json]
+    in_folders = any(found.in_folder for found in alike)
+    pattern = "" if in_folders else pattern_of([found.path.name for found in alike])
+    named = FileNames(pattern) if pattern else None
+    dated = [SampleFile(each.path, named.day_of(each.path.name)) if named else each for each in alike]
+    newest = sorted(dated, key=lambda found: (found.arrived or date.min, found.path.name))[-_MOST_FILES:]
+    return Chosen(tuple(newest), is_json, pattern)
+
+
+def _files(path: Path) -> Iterator[SampleFile]:
+    if path.is_file():
+        day = folder_day(path.parent.name)
+        if not _is_readable(path):
+            raise InvalidRequest(f"{path.name} is no file that is read here.", hint=_hint_for(path))
+        yield SampleFile(path, day, day is not None)
+        return
+    for each in sorted(path.rglob("*")):
+        inside = each.relative_to(path).parts
+        if (
+            each.is_file()
+            and _is_readable(each)
+            and each.stat().st_size
+            and not any(part[0] in "._" for part in inside)
+        ):
+            day = folder_day(each.parent.name)
+            yield SampleFile(each, day, day is not None)
+
+
+def _is_readable(path: Path) -> bool:
+    return SampleFile(path, None).plain_name.endswith((*_JSON, *_DELIMITED))
+
+
+def _hint_for(path: Path) -> str:
+    if path.name.endswith(".parquet"):
+        return "Parquet is read in place, as the table of others: name its folder."
+    return f"Its name has to end in {', '.join((*_JSON, *_DELIMITED))}, plain, .gz or .zst."
+
+
+def pattern_of(names: Sequence[str]) -> str:
+    """How files are named whose names say their day: ``sales_{day:%Y%m%d}.csv``; empty if they do not, all alike."""
+    for mark, like in _FORMS:
+        parts = [re.fullmatch(rf"(.*?)(?<!\d){like}(?!\d)(.*)", name, re.DOTALL) for name in names]
+        if not all(parts):
+            continue
+        before, after = ([part[group] for part in parts if part] for group in (1, 2))
+        pattern = f"{_same(before)}{mark}{_same(after)}"
+        try:
+            if all(FileNames(pattern).day_of(name) for name in names):
+                return pattern
+        except InvalidRequest:
+            continue
+    return ""
+
+
+def _same(parts: Sequence[str]) -> str:
+    """What all of them begin and end with, and a ``*`` for what differs: words, and numbers that are counted."""
+    if len({*parts}) == 1:
+        return parts[0]
+    ending = _begin([part[::-1] for part in parts])[::-1]
+    return f"{re.sub('[0-9]+$', '', _begin(parts))}*{re.sub('^[A-Za-z0-9]+', '', ending)}"
+
+
+def _begin(texts: Sequence[str]) -> str:
+    """What all of them begin with."""
+    least, greatest = min(texts), max(texts)
+    return next((least[:at] for at, sign in enumerate(least) if sign != greatest[at]), least)
+
+
+# ------------------------------------------------------------------ plain copies
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Plain copies of the first records, in UTF-8."""
+
+    files: tuple[SampledFile, ...]
+    encoding: str
+    whole: bool
+
+
+def copied(chosen: Chosen, into: Path) -> Copied:
+    """The first records of each file, as much of all of them together as :data:`MOST_BYTES`."""
+    share = MOST_BYTES // len(chosen.files)
+    parts = [_first_bytes(each.path, share) for each in chosen.files]
+    encoding = "utf-8" if all(_is_utf8(text) for text, _ in parts) else "latin-1"
+    ending = ".jsonl" if chosen.is_json else ".csv"
+    files = []
+    for number, (each, (text, _)) in enumerate(zip(chosen.files, parts, strict=True)):
+        plain = into / f"{number}{ending}"
+        plain.write_bytes(text if chosen.is_json or encoding == "utf-8" else text.decode(encoding).encode())
+        files.append(SampledFile(str(plain), each.arrived, MOST_ROWS // len(chosen.files)))
+    return Copied(tuple(files), encoding, all(whole for _, whole in parts))
+
+
+def _first_bytes(path: Path, most: int) -> tuple[bytes, bool]:
+    """The first lines of a file; whether they are all."""
+    found, size = [], 0
+    for part in content_of(path):
+        found.append(part)
+        size += len(part)
+        if size > most:
+            text = b"".join(found)[:most]
+            return text[: text.rfind(b"\n") + 1], False
+    return b"".join(found), True
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
