@@ -26,7 +26,6 @@ from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.places import failing_places
 from backfill_assets.publish.senders import APPRISE_MISSING, INSTALL_APPRISE
-from backfill_assets.rebuild.raw_change import tables_of_tokens
 from backfill_assets.report.answer import Answer, Fact, Tone, Toned, Worded
 from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.class_archive import MAKE_IT, archive_file
@@ -248,7 +247,7 @@ def landed_files(root: Path, source: Source) -> MachineFinding:
 def token_key(settings: Settings, catalog: Catalog) -> MachineFinding:
     file, storage = settings.token_key_file, Storage(str(settings.lakehouse))
     if not file.is_file():
-        require_no_tokens(storage, file, tables_of_tokens(catalog))
+        require_no_tokens(storage, file, catalog.tables_of_tokens)
         hint = "The first run makes one. Other machines that use this lakehouse need a copy of it."
         return MachineFinding("warn", f"there is no {file}", hint)
     mode = file.stat().st_mode & 0o777

@@ -106,6 +106,11 @@ class Catalog:
     def _step_by_table(self) -> Mapping[str, Step]:
         return step_by_table(self.steps)
 
+    @cached_property
+    def tables_of_tokens(self) -> tuple[str, ...]:
+        """The raw tables of the sources that have personal fields."""
+        return tuple(step.name for step in self.steps if step.source and step.source.personal_fields)
+
     def refuse_left_out(self, name: str) -> None:
         """Raise why the dataset or table called ``name`` is left out, if it is."""
         if gone := self._left_out_for(name):

@@ -219,6 +219,7 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
         raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
     if started:
         return
+    _look_at_tables_of_others(settings, Storage(str(settings.lakehouse)), catalog, plan.asked.target)
     moved = _drift(settings, plan, observe_context_of(settings, catalog, plan))
     if moved:
         raise InvalidRequest(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse.kept_logic import SameRows
 from backfill_assets.lakehouse.records import content_in
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, gone_version, require_current, step_with_current
@@ -26,7 +23,6 @@ from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, RunInfo
-from backfill_assets.rebuild.raw_change import tables_of_tokens
 from backfill_assets.rebuild.refresh import RefreshBuild, RefreshResult
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.restore import RestoreBuild, Restored
@@ -92,7 +88,7 @@ class Builder:
         self.lake.require_ended(step, wanted)
         self.lake.publisher.recover(touched_tables(step))
         require_ours(self.lake.publisher.log.head().state.released, touched_tables(step))
-        self._look_at_tables_of_others(step)
+        self.lake.look_at_tables_of_others([step])
         with explain_lost_server(f"{step.name} was built"):
             if step.external is not None:
                 return self._as_observed(step, wanted)
@@ -104,13 +100,6 @@ class Builder:
                 self._refuse_new_days(step, wanted, wanted if version == AS_PUBLISHED else later, switches)
             asked = StepRequest(step_with_current(step, switches), wanted, version or "", frozenset(later), force)
             return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
-
-    def _look_at_tables_of_others(self, step: Step) -> None:
-        others = tables_of_others([step], self.lake.catalog.datasets)
-        observe_tables(self.lake.publisher, others)
-        if any(external.personal for external, _ in others):
-            key_file = Path(self.lake.token_key_file)
-            require_token_key(self.lake.storage, key_file, tables_of_tokens(self.lake.catalog))
 
     def _as_observed(self, step: Step, days: Sequence[date]) -> BuildResult:
         """The days of a table of others, as it was looked at just now. Raises :class:`InvalidRequest` for others."""

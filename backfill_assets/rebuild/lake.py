@@ -10,13 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse.records import DayState, Environment
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, with_current
@@ -72,6 +75,13 @@ class Lake:
         """A unique name for a publication or a timeline, of letters, digits and dashes; names sort by time."""
         name = what.replace("_", "-").replace(" ", "-")
         return f"{self.publisher.now():%Y%m%dt%H%M%S}-{name}-{secrets.token_hex(4)}"
+
+    def look_at_tables_of_others(self, steps: Iterable[Step]) -> None:
+        """Record what moved in the tables of others that ``steps`` read, or are; with what their tokens need."""
+        others = tables_of_others(steps, self.catalog.datasets)
+        observe_tables(self.publisher, others)
+        if any(external.personal for external, _ in others):
+            require_token_key(self.storage, Path(self.token_key_file), self.catalog.tables_of_tokens)
 
     def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:
         """A fresh timeline for each table of ``step``, marked as one whose days are still wanted.

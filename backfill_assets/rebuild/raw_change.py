@@ -39,7 +39,6 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.rows import nullable_schema, published_rows
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
 from backfill_assets.landing.token_key import require_token_key
-from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.drift import drifts
 from backfill_assets.model.landed import raw_schema
@@ -281,7 +280,7 @@ class RawWriter:
     def require_token_key(self) -> None:
         """Raise :class:`LakehouseUnusable` unless the key is here that the personal fields of the source need."""
         if self.source.personal_fields:
-            tables = {self.table.name, *tables_of_tokens(self.lake.catalog)}
+            tables = {self.table.name, *self.lake.catalog.tables_of_tokens}
             require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
 
     def measured(self, staged: StagedChange, around: InputRead | None) -> dict[date, Metrics]:
@@ -397,8 +396,3 @@ class RawWriter:
 def only(read: InputRead, days: Iterable[date], *, exact: bool = False) -> InputRead:
     """``read`` with no more than ``days`` of it."""
     return read.model_copy(update={"days": {day: read.days[day] for day in sorted(days)}, "exact": exact})
-
-
-def tables_of_tokens(catalog: Catalog) -> list[str]:
-    """The raw tables of the sources that have personal fields."""
-    return [step.name for step in catalog.steps if step.source and step.source.personal_fields]

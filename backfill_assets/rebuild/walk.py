@@ -242,6 +242,7 @@ def shadow(
     if not campaign.startswith(CAMPAIGN):
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
     lake.require_clean_tree()
+    lake.look_at_tables_of_others(each.step for each in steps)
     walk = Walk(lake, Place(campaign), run, progress, watch=watch)
     return [walk.take(each) for each in steps]
 
