@@ -115,8 +115,8 @@ _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _ADOPT = "backfill_assets_tests/stories/test_adopted_history.py::test_a_fact_is_taken_over_mended_and_put_back"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
 BY_ANOTHER_TEST: Mapping[str, str] = {
-    "backfill adopt fact_orders /data/orders --dry-run": _ADOPT,
-    "backfill adopt fact_orders /data/orders": _ADOPT,
+    "backfill adopt fact_sales_transactions /data/sales --dry-run": _ADOPT,
+    "backfill adopt fact_sales_transactions /data/sales": _ADOPT,
     "backfill init shop": "backfill_assets_tests/wheel/test_own_project.py::"
     "test_a_project_of_ones_own_is_built_published_planned_and_undone",
     'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,

@@ -91,8 +91,14 @@ def write_history(spark: SparkSession, folder: Path, days: DayRange = HISTORY, *
     ]
     frame = spark.createDataFrame(rows, "channel string, amount decimal(18,2), day date, order_id string")
     split = F.when((F.dayofweek("day") == 2) & F.col("order_id").endswith("-1"), 1).otherwise(0)
-    writer = frame.repartition(2, split).write.format("delta").partitionBy("day").options(**properties)
-    writer.save(str(folder))
+    strict = properties.pop("not null", "")
+    columns = [f"{name} {kind}{' NOT NULL' if name == strict else ''}" for name, kind in frame.dtypes]
+    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    spark.sql(
+        f"CREATE TABLE delta.`{folder}` ({', '.join(columns)}) USING delta PARTITIONED BY (day)"
+        + (f" TBLPROPERTIES ({told})" if told else "")
+    )
+    frame.repartition(2, split).write.format("delta").mode("append").save(str(folder))
 
 
 def land_days(landing: Path, days: DayRange, name: str = "orders", numbers: int = 2) -> None:

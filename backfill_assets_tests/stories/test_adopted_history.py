@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets_tests.cli.command import backfill, types, work_with
 from backfill_assets_tests.declared import declare
@@ -53,6 +56,10 @@ def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, spark: SparkSe
     shown = types("show", FACT, BROKEN)
     assert shown["code"] == "adopted" and shown["metrics"]["adopted_breaks"] == 1
     assert "Computed by: adopted." in backfill("show", FACT, BROKEN).output
+    (traced,) = types("trace", f"{BROKEN}-0", "--table", FACT)["rows"]
+    assert (traced["table"], traced["code"]) == (FACT, "adopted")
+    (made,) = types("history", FACT)["publications"]
+    assert (made["kind"], made["code"]) == ("adopt", "adopted") and str(theirs) in made["reason"]
     assert [(row["days"], row["what_they_break"]) for row in types("status", FACT)["adopted"]] == [
         (len(HISTORY) - 1, ""),
         (1, "contract_holds"),
@@ -96,6 +103,63 @@ def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, spark: SparkSe
     assert "was given back by" in backfill("run", FACT, "--days", LANDED.last, "--force", exit_code=1).output
     types("adopt", FACT, theirs, "--writers-stopped")
     assert _statuses() == {"fresh": len(HISTORY)} and files_of(lakehouse) == before
+
+
+FEW = DayRange(HISTORY.first, HISTORY.first + timedelta(days=2))
+IN_THE_WAY: Mapping[str, tuple[Mapping[str, str], Sequence[str], Sequence[str]]] = {
+    "deletion vectors": (
+        {"delta.enableDeletionVectors": "true"},
+        ["DELETE FROM {} WHERE order_id = '2025-01-02-1'"],
+        ["ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')", "REORG TABLE {} APPLY (PURGE)"],
+    ),
+    "row tracking": (
+        {"delta.enableRowTracking": "true"},
+        [],
+        [
+            "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableRowTracking' = 'false')",
+            "ALTER TABLE {} DROP FEATURE rowTracking",
+            "ALTER TABLE {} DROP FEATURE domainMetadata",
+        ],
+    ),
+    "a constraint": (
+        {},
+        ["ALTER TABLE {} ADD CONSTRAINT positive CHECK (amount > -9)"],
+        ["ALTER TABLE {} DROP CONSTRAINT positive"],
+    ),
+    "a column that must not be null": (
+        {"not null": "order_id"},
+        [],
+        ["ALTER TABLE {} ALTER COLUMN order_id DROP NOT NULL"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_what_is_in_the_way_goes_by_the_command_that_is_named(
+    workshop: Workshop, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Each as Spark carries it out; then the table is taken over, and a rebuilt day is published into it."""
+    declare(monkeypatch, ORDERS.dataset())
+    work_with(monkeypatch, workshop)
+    monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
+    properties, made_by, removed_by = IN_THE_WAY[what]
+    theirs = tmp_path / "orders"
+    write_history(spark, theirs, FEW, **properties)
+    for statement in made_by:
+        spark.sql(statement.format(f"delta.`{theirs}`"))
+    said = backfill("adopt", FACT, theirs, "--writers-stopped", exit_code=1).output
+    for statement in removed_by:
+        command = statement.format("...")
+        assert command.removeprefix("ALTER TABLE ... ") in said or "domainMetadata" in command, said
+        spark.sql(statement.format(f"delta.`{theirs}`"))
+    types("adopt", FACT, theirs, "--writers-stopped")
+    land_days(workshop.settings.landing, FEW)
+    for table in ("raw_orders", "bronze_orders"):
+        workshop.build(table, FEW)
+    workshop.build(FACT, [FEW.first], force=True)
+    assert _codes(workshop) == {"adopted", "v2"}
+    rows = spark.read.format("delta").load(str(workshop.settings.lakehouse / FACT)).count()
+    assert rows == 6 - bool(made_by and "DELETE" in made_by[0])
 
 
 def _statuses() -> dict[str, int]:
