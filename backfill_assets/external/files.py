@@ -75,20 +75,24 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """By day, from the first to the last of ``possible`` days that a file is known to touch; all of them without one.
+    """By day, from the first to the last of ``possible`` days that a file touches; all of them if that is not known.
 
     A day between them that no file touches is there, and has no rows.
     """
-    known = [each.touches for each in files if each.touches is not None and not each.without_days]
-    first = min((each.first for each in known if each.last >= possible.first), default=possible.first)
-    last = max((each.last for each in known if each.first <= possible.last), default=possible.last)
-    days = DayRange(max(first, possible.first), min(last, possible.last)) if first <= last else possible
-    of_day: dict[int, list[ExternalFile]] = {}
-    for file in (each for each in files if not each.without_days):
+    with_days = [each for each in files if not each.without_days]
+    days, of_day = _from_first_to_last(with_days, possible), dict[int, list[ExternalFile]]()
+    for file in with_days:
         span = file.touches or days
         for ordinal in range(max(span.first, days.first).toordinal(), min(span.last, days.last).toordinal() + 1):
             of_day.setdefault(ordinal, []).append(file)
     return {day: _together(of_day.get(day.toordinal(), ())) for day in days}
+
+
+def _from_first_to_last(files: Iterable[ExternalFile], possible: DayRange) -> DayRange:
+    spans = [each.touches or possible for each in files]
+    first = min((each.first for each in spans if each.last >= possible.first), default=possible.first)
+    last = max((each.last for each in spans if each.first <= possible.last), default=possible.last)
+    return DayRange(max(first, possible.first), min(last, possible.last)) if first <= last else possible
 
 
 def _together(files: Collection[ExternalFile]) -> DayMadeOf:
