@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -85,7 +85,8 @@ class DeltaTableOfOthers:
     def since(self, version: int, newest: int) -> tuple[TableVersion, list[ExternalFile] | None]:
         """The ``newest`` version, and the files that came or went with other rows after ``version``.
 
-        None of these where it is not known: a commit was cleaned up since, or the table was made anew.
+        None of these where it is not known: a commit was cleaned up since, or the table was made anew, or a column that
+        is read is another one in the same files.
         """
         try:
             replay = self._replay(version)
@@ -94,10 +95,10 @@ class DeltaTableOfOthers:
                 return self.at(newest), None
         except VersionGone:
             return self.at(newest), None
-        before, touched = replay.id, list[ExternalFile]()
+        before, touched = replay.read_from, list[ExternalFile]()
         for number in sorted(commits):
             touched += replay.apply(commits[number])
-        return replay.state(newest), touched if replay.id == before else None
+        return replay.state(newest), touched if replay.read_from == before else None
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
         """Whether a newer version is recorded that changes nothing: others clean old ones up, and each day is enough.
@@ -162,7 +163,22 @@ class _Replay:
     def state(self, version: int | None = None) -> TableVersion:
         types = {each["name"]: _type(each["type"]) for each in self.schema["fields"]}
         at = self.version if version is None else version
-        return TableVersion(self.id, at, tuple(self.active.values()), types)
+        _, mapped = self.read_from
+        files = self.active.values()
+        named = (replace(each, identity=f"{each.identity} {mapped}") for each in files) if mapped else files
+        return TableVersion(self.id, at, tuple(named), types)
+
+    @property
+    def read_from(self) -> tuple[str, str]:
+        """The id of the table, and what columns that are read are called in its files if they have other names there.
+
+        With mapped columns, one can be dropped and another one get its name: rows differ, and no file does.
+        """
+        wanted = {each.lower() for each in (*self.external.columns.values(), self.external.day)}
+        read = (each for each in self.schema.get("fields", ()) if each["name"].lower() in wanted)
+        names = {each["name"].lower(): (each.get("metadata") or {}).get(_PHYSICAL, each["name"]) for each in read}
+        mapped = sorted(f"{name}={there}" for name, there in names.items() if there.lower() != name)
+        return self.id, " ".join(mapped)
 
     @property
     def _day(self) -> Mapping[str, Any]:

@@ -49,11 +49,11 @@ class DayMadeOf:
     bytes: int = 0
     identity: int = 0
 
-    def content(self, version: int) -> DayContent:
-        """As the publication log keeps it, of the ``version`` that was looked at."""
+    def content(self, version: int, read_as: str = "") -> DayContent:
+        """As the publication log keeps it, of the ``version`` looked at; another one where it is ``read_as`` another."""
         return DayContent(
             rows=self.rows,
-            checksum=str(self.identity),
+            checksum=str(_number_of(f"{self.identity} {read_as}") if self.files else 0),
             code_version=OBSERVED,
             inputs=_NOTHING_READ,
             metrics=self._metrics(version),
@@ -75,28 +75,35 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """By day, from the first to the last of ``possible`` days that a file is known to touch; all of them without one.
+    """By day, from the first to the last of ``possible`` days that a file touches; all of them if that is not known.
 
     A day between them that no file touches is there, and has no rows.
     """
-    known = [each.touches for each in files if each.touches is not None and not each.without_days]
-    first = min((each.first for each in known if each.last >= possible.first), default=possible.first)
-    last = max((each.last for each in known if each.first <= possible.last), default=possible.last)
-    days = DayRange(max(first, possible.first), min(last, possible.last)) if first <= last else possible
-    of_day: dict[int, list[ExternalFile]] = {}
-    for file in (each for each in files if not each.without_days):
+    with_days = [each for each in files if not each.without_days]
+    days, of_day = _from_first_to_last(with_days, possible), dict[int, list[ExternalFile]]()
+    for file in with_days:
         span = file.touches or days
         for ordinal in range(max(span.first, days.first).toordinal(), min(span.last, days.last).toordinal() + 1):
             of_day.setdefault(ordinal, []).append(file)
     return {day: _together(of_day.get(day.toordinal(), ())) for day in days}
 
 
+def _from_first_to_last(files: Iterable[ExternalFile], possible: DayRange) -> DayRange:
+    spans = [each.touches or possible for each in files]
+    first = min((each.first for each in spans if each.last >= possible.first), default=possible.first)
+    last = max((each.last for each in spans if each.first <= possible.last), default=possible.last)
+    return DayRange(max(first, possible.first), min(last, possible.last)) if first <= last else possible
+
+
 def _together(files: Collection[ExternalFile]) -> DayMadeOf:
     if not files:
         return NO_FILES
-    names = "\n".join(sorted(each.identity for each in files))
-    identity = int(hashlib.sha256(names.encode()).hexdigest()[:_IDENTITY_DIGITS], 16)
+    identity = _number_of("\n".join(sorted(each.identity for each in files)))
     return DayMadeOf(len(files), sum(each.rows for each in files), sum(each.bytes for each in files), identity)
+
+
+def _number_of(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:_IDENTITY_DIGITS], 16)
 
 
 @dataclass(frozen=True)
@@ -120,13 +127,17 @@ def moved_days(
     now: Mapping[date, DayMadeOf],
     version: int,
     touched: Iterable[ExternalFile] | None,
+    read_as: str = "",
+    *,
+    is_another: bool = False,
 ) -> Moved:
     """The days that are not as they are ``known``, of which ``now`` has what they are made of in ``version``.
 
     ``touched`` are the files that came and went with other rows since then, None if that is not known: then each day
-    that is made of other files counts as changed. A day that is known and has no file any more has no rows.
+    that is made of other files counts as changed. Each day with files does if the table ``is_another``: it was made
+    anew, or is read otherwise. A day that is known and has no file any more has no rows.
     """
-    everywhere, spans = touched is None, list[DayRange]()
+    everywhere, spans = touched is None or is_another, list[DayRange]()
     for file in touched or ():
         if file.touches is None:
             everywhere = everywhere or not file.without_days
@@ -135,10 +146,10 @@ def moved_days(
     changed, renewed = dict[date, DayContent](), dict[date, DayContent]()
     for day in sorted({*known, *now}):
         made, before = now.get(day, NO_FILES), known.get(day)
-        if made.is_what(before):
+        if made.is_what(before) and not (is_another and made.files):
             continue
         if before is None or everywhere or any(day in span for span in spans):
-            changed[day] = made.content(version)
+            changed[day] = made.content(version, read_as)
         else:
             renewed[day] = made.renewed(before, version)
     return Moved(changed, renewed)

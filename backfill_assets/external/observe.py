@@ -51,6 +51,7 @@ class At:
     """The version of a table of others that a look was at."""
 
     id: str
+    """That of the table, and of what is read of it as it is declared."""
     version: int
 
 
@@ -130,18 +131,24 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
     newest = there.newest()
-    if known == At(there.id_at(newest), newest):
+    if known == At(_id_of(external, there.id_at(newest)), newest):
         return LookThere(external, known, known, is_recorded=True)
     now, touched = there.since(known.version, newest) if known else (there.at(newest), None)
-    is_another = known is not None and now.id != known.id
+    id = _id_of(external, now.id)
+    is_another = known is not None and id != known.id
     require_columns(external, now)
     states = log.day_states(head, {external.name})
     contents = {day: content for _, day in states if (content := content_in(states, TableDay(external.name, day)))}
     possible = possible_days(first_day, there.committed_on(newest) or today)
-    moved = moved_days(contents, days_made_of(now.files, possible), newest, None if is_another else touched)
+    made_of = days_made_of(now.files, possible)
+    moved = moved_days(contents, made_of, newest, touched, external.read_as, is_another=is_another)
     is_known = known is not None and not is_another and not moved
     is_recorded = is_known and not there.is_worth_a_record(known.version if known else newest, newest)
-    return LookThere(external, known, At(now.id, newest), moved, is_recorded)
+    return LookThere(external, known, At(id, newest), moved, is_recorded)
+
+
+def _id_of(external: ExternalTable, table: str) -> str:
+    return f"{table}:{external.read_as}"
 
 
 def _record(publisher: Publisher, look: LookThere) -> Observed | None:

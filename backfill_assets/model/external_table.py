@@ -6,6 +6,8 @@ publication of day records alone: from then on it is pinned, compared and named 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import date
@@ -58,7 +60,14 @@ class ExternalTable:
 
     def decides_rows(self) -> Mapping[str, object]:
         """What rows depend on, besides what others write."""
-        return {"day": self.day, "event_zone": self.event_zone, "columns": declared_types(self.contract)}
+        types, there = declared_types(self.contract), self.columns
+        columns = {name: (types[name], there[name], name in self.personal) for name in there}
+        return {"day": self.day, "event_zone": self.event_zone, "columns": columns}
+
+    @property
+    def read_as(self) -> str:
+        """Another one for each other declaration of what is read."""
+        return hashlib.sha256(json.dumps(self.decides_rows(), sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def columns(self) -> Mapping[str, str]:
