@@ -24,6 +24,7 @@ SHOWN = (
     "backfill_assets_tests/quality/few_zeros.py",
     "backfill_assets/init_project/test_datasets.txt",
     "backfill_assets_tests/defs/company_asset.py",
+    "backfill_assets_tests/stories/orders_of_others.py",
 )
 EXCERPTS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
