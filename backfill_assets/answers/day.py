@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from backfill_assets.answers.status import UNDO_IS, short_days, undone_days
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.external.files import VERSION
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.delta_log import AddedFile, newest_version, read_log
@@ -18,6 +19,7 @@ from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.external_table import OBSERVED
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.state.damage import gone_files, note_damage
@@ -183,7 +185,7 @@ def day_answer(found: FoundDay) -> Answer:
     rows = python_rows(found.sample) if found.sample is not None else []
     columns = tuple(found.sample.column_names) if found.sample is not None else ()
     sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
-    nothing = [] if rows or found.gone else [Line("No rows.")]
+    nothing = [] if rows or found.gone else [_without_rows(found)]
     made_of = (f"backfill history {found.table} --days {found.day}",) if found.publication and not found.on else ()
     told: tuple[Part, ...] = (*_absence(found), *_trouble(found), sample, *nothing)
     at, on = (f" --at {found.at}" if found.at else ""), (f" --on {found.on}" if found.on else "")
@@ -193,6 +195,12 @@ def day_answer(found: FoundDay) -> Answer:
     short = [part for part in _facts(found) if not isinstance(part, Fact) or part.name not in _DETAIL]
     brief = Answer(parts=(*short, *_totals(found), *told, *([more] if found.content else [])), next=made_of)
     return Answer(parts=(*_facts(found), *told), next=made_of, brief=brief)
+
+
+def _without_rows(found: FoundDay) -> Line:
+    if found.content is None or found.content.code_version != OBSERVED:
+        return Line("No rows.")
+    return Line(f"Others have its rows: it moved last in version {found.content.metrics.get(VERSION)} of their table.")
 
 
 def _totals(found: FoundDay) -> Iterator[Fact]:
