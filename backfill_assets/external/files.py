@@ -137,18 +137,17 @@ def moved_days(
     that is made of other files counts as changed. Each day with files does if the table ``is_another``: it was made
     anew, or is read otherwise. A day that is known and has no file any more has no rows.
     """
-    everywhere, spans = touched is None or is_another, list[DayRange]()
-    for file in touched or ():
-        if file.touches is None:
-            everywhere = everywhere or not file.without_days
-        else:
-            spans.append(file.touches)
+    with_days = [file for file in touched or () if not file.without_days]
+    everywhere = touched is None or is_another or any(file.touches is None for file in with_days)
+    reached = (
+        set[date]().union(*{file.touches for file in with_days if file.touches}) if not everywhere else set[date]()
+    )
     changed, renewed = dict[date, DayContent](), dict[date, DayContent]()
     for day in sorted({*known, *now}):
         made, before = now.get(day, NO_FILES), known.get(day)
         if made.is_what(before) and not (is_another and made.files):
             continue
-        if before is None or everywhere or any(day in span for span in spans):
+        if before is None or everywhere or day in reached:
             changed[day] = made.content(version, read_as)
         else:
             renewed[day] = made.renewed(before, version)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, localcontext
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -286,6 +287,11 @@ class TableChange(Record):
     days: tuple[DayChange, ...]
     positions: tuple[Position, ...] = ()
 
+    @cached_property
+    def by_day(self) -> Mapping[date, DayChange]:
+        """Its days: a publication may bring thousands."""
+        return {each.day: each for each in self.days}
+
 
 class InputRead(Record):
     """An input as it was read: the version, and the logical fingerprint of every day that was used."""
@@ -434,7 +440,7 @@ class Prepared(Record):
         None when that is not known: rows that were appended to a foreign write are only part of the day.
         """
         change, before = self.change(table), self.before[table][day]
-        staged = next(each.content for each in change.days if each.day == day)
+        staged = change.by_day[day].content
         if change.mode == "replace" or (not before.files and before.content is None):
             return staged
         return before.content.plus(staged) if before.content and staged else None

@@ -11,6 +11,7 @@ breaks when a rule is dropped, and a committed mutant per rule shows that a test
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -306,7 +307,7 @@ def check_request(publication: Publication) -> None:
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise PublicationRefused(f"{what} {twice[0]} is listed more than once in one publication.")
 
 
