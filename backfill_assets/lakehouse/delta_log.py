@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -117,8 +117,10 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     Raises :class:`VersionGone` where the log has a gap: half a history would be taken for the truth.
     """
     active: dict[str, AddedFile] = {}
+    vectors: set[str] = set()
     for actions in actions_up_to(storage, table, version, _ADD_COLUMNS):
-        apply_actions(active, {}, actions)
+        apply_actions(active, {}, actions, vectors)
+    _refuse_vectors(vectors)
     return LogState(version, active)
 
 
@@ -128,9 +130,11 @@ def read_log_and_transactions(
     """:func:`read_log` and :func:`read_transactions`, in one pass; from the checkpoint ``base``, if one is known."""
     active: dict[str, AddedFile] = {}
     transactions: dict[str, int] = {}
+    vectors: set[str] = set()
     for actions in actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base):
-        apply_actions(active, {}, actions)
+        apply_actions(active, {}, actions, vectors)
         transactions |= _transactions_in(actions)
+    _refuse_vectors(vectors)
     return LogState(version, active), transactions
 
 
@@ -163,7 +167,7 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
     """
     removed: dict[str, RemovedFile] = {}
     for actions in actions_up_to(storage, table, version, _REMOVE_COLUMNS):
-        apply_actions({}, removed, actions)
+        apply_actions({}, removed, actions, set())
     return removed
 
 
@@ -382,28 +386,43 @@ def actions_back(
 
 
 def apply_actions(
-    active: dict[str, AddedFile], removed: dict[str, RemovedFile], actions: Iterable[dict[str, Any]]
+    active: dict[str, AddedFile],
+    removed: dict[str, RemovedFile],
+    actions: Iterable[dict[str, Any]],
+    vectors: set[str] | None = None,
 ) -> None:
-    """Apply one commit: removes first, as a reader of the protocol sees them within a version."""
+    """Apply one commit: removes first, as a reader of the protocol sees them within a version.
+
+    ``vectors`` are the active files with a deletion vector, which a later commit may purge; without it, the first one
+    raises :class:`PublicationRefused`.
+    """
     listed = list(actions)
     for action in listed:
         if remove := action.get("remove"):
             path = unquote(remove["path"])
             active.pop(path, None)
+            (vectors or set()).discard(path)
             removed[path] = RemovedFile(path, int(remove.get("deletionTimestamp") or 0))
     for action in listed:
         if add := action.get("add"):
             file = _added_file(add)
             active[file.path] = file
             removed.pop(file.path, None)
+            if add.get("deletionVector") and vectors is None:
+                _refuse_vectors([file.path])
+            elif add.get("deletionVector") and vectors is not None:
+                vectors.add(file.path)
+
+
+def _refuse_vectors(paths: Collection[str]) -> None:
+    for path in sorted(paths)[:1]:
+        raise PublicationRefused(
+            f"The file {path} has a deletion vector, which no publication can carry.",
+            hint="Set delta.enableDeletionVectors to false on the table and rewrite the file (REORG TABLE).",
+        )
 
 
 def _added_file(add: dict[str, Any]) -> AddedFile:
-    if add.get("deletionVector"):
-        raise PublicationRefused(
-            f"The file {add['path']} has a deletion vector, which no publication can carry.",
-            hint="Set delta.enableDeletionVectors to false on the table and rewrite the file (REORG TABLE).",
-        )
     partition = dict(add["partitionValues"] or {})
     return AddedFile(
         path=unquote(add["path"]) if "%" in add["path"] else add["path"],

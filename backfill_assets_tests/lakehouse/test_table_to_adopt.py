@@ -127,6 +127,22 @@ def test_deletion_vectors_are_refused_with_the_commands_that_purge_them(theirs: 
         look(theirs).without_problems("fact_x")
 
 
+def test_a_deletion_vector_that_was_purged_is_the_past(theirs: Path) -> None:
+    """The log still has it: what counts is what is active."""
+    log = theirs / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    add = next(each["add"] for each in actions if "add" in each)
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
+    remove = {"remove": {"path": add["path"], "dataChange": True}}
+    deleted = [remove, {"add": {**add, "deletionVector": vector}}]
+    purged = [{"remove": {**remove["remove"], "deletionVector": vector}}, {"add": {**add, "path": f"{add['path']}.2"}}]
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, deleted)))
+    assert "has a deletion vector" in look(theirs).problems[0]
+    (log / f"{2:020d}.json").write_text("\n".join(map(json.dumps, purged)))
+    (theirs / add["path"]).rename(theirs / f"{add['path']}.2")
+    assert look(theirs).problems == ()
+
+
 FEATURES = {
     "rowTracking": "DROP FEATURE rowTracking",
     "typeWidening": "DROP FEATURE typeWidening",

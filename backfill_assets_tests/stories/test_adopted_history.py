@@ -56,8 +56,6 @@ def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, spark: SparkSe
     shown = types("show", FACT, BROKEN)
     assert shown["code"] == "adopted" and shown["metrics"]["adopted_breaks"] == 1
     assert "Computed by: adopted." in backfill("show", FACT, BROKEN).output
-    (traced,) = types("trace", f"{BROKEN}-0", "--table", FACT)["rows"]
-    assert (traced["table"], traced["code"]) == (FACT, "adopted")
     (made,) = types("history", FACT)["publications"]
     assert (made["kind"], made["code"]) == ("adopt", "adopted") and str(theirs) in made["reason"]
     assert [(row["days"], row["what_they_break"]) for row in types("status", FACT)["adopted"]] == [
@@ -116,7 +114,6 @@ IN_THE_WAY: Mapping[str, tuple[Mapping[str, str], Sequence[str], Sequence[str]]]
         {"delta.enableRowTracking": "true"},
         [],
         [
-            "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableRowTracking' = 'false')",
             "ALTER TABLE {} DROP FEATURE rowTracking",
             "ALTER TABLE {} DROP FEATURE domainMetadata",
         ],
