@@ -134,12 +134,12 @@ def moved_days(
     that is made of other files counts as changed. Each day with files does if the table ``is_another``: it was made
     anew, or is read otherwise. A day that is known and has no file any more has no rows.
     """
-    everywhere, spans = touched is None or is_another, list[DayRange]()
+    everywhere, spans = touched is None or is_another, set[DayRange]()
     for file in touched or ():
         if file.touches is None:
             everywhere = everywhere or not file.without_days
         else:
-            spans.append(file.touches)
+            spans.add(file.touches)
     changed, renewed = dict[date, DayContent](), dict[date, DayContent]()
     for day in sorted({*known, *now}):
         made, before = now.get(day, NO_FILES), known.get(day)
