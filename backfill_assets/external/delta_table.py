@@ -7,11 +7,15 @@ See https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from base64 import b85decode
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
@@ -37,6 +41,13 @@ _DAYS_ARE = ("date", "timestamp", "timestamp_ntz", "string")
 _STATISTICS_END = timedelta(milliseconds=1)
 """The greatest moment of a file is cut to milliseconds."""
 _MOST_VERSIONS_BEHIND = 100
+_ID_LENGTH = 20
+"""Of the id of a file of deletion vectors, in Z85."""
+_Z85 = str.maketrans(
+    f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#",
+    f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~",
+)
+"""From its characters to those that Python decodes."""
 _ANY_ZONE = timedelta(days=1)
 """Engines write the moment of a partition in zones of their own."""
 
@@ -124,6 +135,13 @@ class DeltaTableOfOthers:
                     return datetime.fromtimestamp(int(at) / 1000, UTC).date()
         return None
 
+    def cleaned_up(self, version: int, days: Collection[date]) -> str:
+        """A file that ``days`` are read from in an older ``version``, and that is gone; empty if all are there."""
+        if version >= self.newest():
+            return ""
+        wanted = self._replay(version).files_of(days)
+        return next(iter(self.storage.missing([f"{self.folder}/{path}" for path in wanted])), "")
+
     def _replay(self, version: int) -> _Replay:
         replay = _Replay(self.external, version)
         for actions in actions_up_to(self.storage, self.folder, version, _COLUMNS):
@@ -141,6 +159,8 @@ class _Replay:
     schema: Mapping[str, Any] = field(default_factory=dict)
     partitioned_by: tuple[str, ...] = ()
     active: dict[str, ExternalFile] = field(default_factory=dict)
+    vectors: dict[str, str] = field(default_factory=dict)
+    """The file that has the deletion vector of a file, by the path of that."""
 
     def apply(self, actions: Actions) -> list[ExternalFile]:
         """Apply one commit, or one part of a checkpoint; gives the files that came or went with other rows."""
@@ -180,6 +200,15 @@ class _Replay:
         mapped = sorted(f"{name}={there}" for name, there in names.items() if there.lower() != name)
         return self.id, " ".join(mapped)
 
+    def files_of(self, days: Collection[date]) -> list[str]:
+        """The files in the table's own folder that ``days`` are read from, vectors among them."""
+        found = list[str]()
+        for path, file in self.active.items():
+            touches = not file.without_days and (file.touches is None or any(day in file.touches for day in days))
+            is_elsewhere = path.startswith("/") or ":" in path
+            found += [*([] if is_elsewhere else [unquote(path)]), self.vectors[path]] if touches else []
+        return [path for path in found if path]
+
     @property
     def _day(self) -> Mapping[str, Any]:
         """The field of the schema that says the day of a row."""
@@ -195,6 +224,7 @@ class _Replay:
 
     def _file(self, add: Mapping[str, Any]) -> ExternalFile:
         vector = add.get("deletionVector") or {}
+        self.vectors[add["path"]] = _file_of(vector)
         identity = f"{add['path']} {vector['storageType']}{vector['pathOrInlineDv']}" if vector else add["path"]
         if vector.get("offset"):
             identity += f"@{vector['offset']}"
@@ -225,6 +255,15 @@ class _Replay:
         first = day_in(least, kind, self.external.event_zone, -beyond)
         last = day_in(greatest, kind, self.external.event_zone, beyond or _STATISTICS_END)
         return DayRange(first, last) if first and last and first <= last else None
+
+
+def _file_of(vector: Mapping[str, Any]) -> str:
+    """The file of a deletion vector, below the folder of its table; empty for one that is nowhere below it."""
+    if vector.get("storageType") != "u":
+        return ""
+    before, id = vector["pathOrInlineDv"][:-_ID_LENGTH], vector["pathOrInlineDv"][-_ID_LENGTH:]
+    name = f"deletion_vector_{UUID(bytes=b85decode(id.translate(_Z85)))}.bin"
+    return f"{before}/{name}" if before else name
 
 
 def _type(kind: Any) -> str:

@@ -50,7 +50,7 @@ class DayMadeOf:
     identity: int = 0
 
     def content(self, version: int, read_as: str = "") -> DayContent:
-        """As the publication log keeps it, of the ``version`` looked at; another one if it is ``read_as`` another."""
+        """As the publication log keeps it, of the ``version`` looked at; another one where ``read_as`` is."""
         return DayContent(
             rows=self.rows,
             checksum=str(_number_of(f"{self.identity} {read_as}") if self.files else 0),

@@ -51,7 +51,7 @@ def external_rows(
     """
     schema, there = struct_type(on_days(external.contract)), there_of(external)
     parts = [
-        _rows_of(_at_version(spark, there, version), external, of, schema)
+        _rows_of(_at_version(spark, there, version, of), external, of, schema)
         if isinstance(there, DeltaTableOfOthers)
         else _rows_of(_of_files(spark, there, of, schema), external, of, schema)
         for version, of in days.items()
@@ -133,20 +133,25 @@ _DAY = "the day of the row"
 """No column has spaces and is called so."""
 
 
-def _at_version(spark: SparkSession, there: DeltaTableOfOthers, version: int) -> DataFrame:
+def _at_version(spark: SparkSession, there: DeltaTableOfOthers, version: int, days: Collection[date]) -> DataFrame:
     from pyspark.errors import PySparkException
 
+    if gone := there.cleaned_up(version, days):
+        raise _cleaned_up(there, version, f"its file {gone} is gone")
     try:
         rows = spark.read.format("delta").option("versionAsOf", version).load(there.spark_uri)
         rows.schema  # noqa: B018 - through Connect, what cannot be read is found out when it is asked for
     except PySparkException as error:
-        first = str(error).strip().splitlines()[0]
-        raise LakehouseUnusable(
-            f"Version {version} of {there.external.name} cannot be read any more: {first}",
-            hint="Others have cleaned it up. Run on main again, which looks at the newest version; what was published "
-            "of it stays as it is, and cannot be computed again from just these rows.",
-        ) from error
+        raise _cleaned_up(there, version, str(error).strip().splitlines()[0]) from error
     return rows
+
+
+def _cleaned_up(there: DeltaTableOfOthers, version: int, why: str) -> LakehouseUnusable:
+    return LakehouseUnusable(
+        f"Version {version} of {there.external.name} cannot be read any more: {why}",
+        hint="Others have cleaned it up. Run on main again, which looks at the newest version; what was published "
+        "of it stays as it is, and cannot be computed again from just these rows.",
+    )
 
 
 def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:

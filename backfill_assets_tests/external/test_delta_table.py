@@ -17,6 +17,8 @@ from backfill_assets_tests.external.hand_written import HandWritten, add, column
 
 D1, D2, D3 = DayRange(date(2025, 1, 1), date(2025, 1, 3))
 BERLIN = "Europe/Berlin"
+V = "ab^-aqEH.-t@S}K{vb[*k^"
+"""The name of a file of deletion vectors."""
 
 
 class Order(Contract):
@@ -109,16 +111,34 @@ def test_a_file_is_another_one_with_another_deletion_vector(tmp_path: Path) -> N
     """Also one that lies in the same file of vectors, at another place; both its looks are of its days."""
     table = others(tmp_path)
     table.commit(add("a", "2025-01-01", rows=9))
-    table.commit(remove("a"), add("a", "2025-01-01", rows=9, **vector("v")))
-    table.commit(remove("a"), add("a", "2025-01-01", rows=9, **vector("v", offset=40, cardinality=2)))
+    table.commit(remove("a"), add("a", "2025-01-01", rows=9, **vector(V)))
+    table.commit(remove("a"), add("a", "2025-01-01", rows=9, **vector(V, offset=40, cardinality=2)))
     found = [read(table).at(version).files for version in range(3)]
     assert [[(each.identity, each.rows) for each in files] for files in found] == [
         [("a", 9)],
-        [("a uv@1", 8)],
-        [("a uv@40", 7)],
+        [(f"a u{V}@1", 8)],
+        [(f"a u{V}@40", 7)],
     ]
     _, touched = read(table).since(1, 2)
-    assert [each.identity for each in touched or ()] == ["a uv@1", "a uv@40"]
+    assert [each.identity for each in touched or ()] == [f"a u{V}@1", f"a u{V}@40"]
+
+
+def test_a_version_whose_files_others_have_cleaned_up_says_which_one_is_gone(tmp_path: Path) -> None:
+    """Of the days that are asked for alone; a vector is gone once another one has taken its place."""
+    table = others(tmp_path)
+    stored = vector(V)
+    name = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    table.commit(add("x=%20a", "2025-01-01"), add("b", "2025-01-02", **stored), add("/elsewhere/c", "2025-01-02"))
+    (table.location / "ab").mkdir()
+    for there in ("x= a", "b", name):
+        (table.location / there).touch()
+    table.commit(table.metadata())
+    assert read(table).cleaned_up(0, DayRange(D1, D3)) == ""
+    (table.location / name).unlink()
+    assert read(table).cleaned_up(0, [D2]) == f"orders/{name}"
+    (table.location / "x= a").unlink()
+    assert (read(table).cleaned_up(0, [D1]), read(table).cleaned_up(0, [D3])) == ("orders/x= a", "")
+    assert read(table).cleaned_up(1, [D1]) == "", "of the newest version nothing is cleaned up"
 
 
 def test_mapped_columns_are_found_by_the_names_in_the_files(tmp_path: Path) -> None:
@@ -171,7 +191,7 @@ def test_since_a_version_files_came_and_went_with_other_rows_or_with_the_same(tm
 
 def test_where_commits_are_gone_it_is_not_known_what_came_and_went(tmp_path: Path) -> None:
     table = others(tmp_path)
-    kept = [add("a", "2025-01-01", **vector("v", offset=None)), add("b", "2025-01-02")]
+    kept = [add("a", "2025-01-01", **vector(V, offset=None)), add("b", "2025-01-02")]
     table.commit(*kept)
     table.commit(add("x"))
     table.commit(remove("x"))
@@ -180,7 +200,7 @@ def test_where_commits_are_gone_it_is_not_known_what_came_and_went(tmp_path: Pat
     there = read(table)
     now, touched = there.since(0, 3)
     assert (now.version, now.id, touched) == (3, "one", None)
-    assert spans(now.files) == {"a uv": DayRange(D1, D1), "b": DayRange(D2, D2), "c": DayRange(D3, D3)}
+    assert spans(now.files) == {f"a u{V}": DayRange(D1, D1), "b": DayRange(D2, D2), "c": DayRange(D3, D3)}
     assert there.since(2, 3)[1] == [now.files[-1]]
     assert (there.committed_on(1), there.id_at(3)) == (None, "one")
     with pytest.raises(VersionGone):
