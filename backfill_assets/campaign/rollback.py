@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.external.observe import is_look
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.main_table import MainTable
@@ -180,6 +181,13 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
     require_done(publisher, publication)
     prepared, at = entry
     _refuse_handed_over(prepared.publication)
+    if is_look(prepared.publication):
+        raise InvalidRequest(
+            f"{publication} is a look at {', '.join(prepared.publication.writes)}, a table of others: the next one would "
+            "find the same again.",
+            hint="Undo what was published of it since, or have it put back where it is written: then it is looked at "
+            "again.",
+        )
     age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
     if age > timedelta(days=window):
         raise PublicationRefused(

@@ -189,6 +189,11 @@ def require_columns(external: ExternalTable, now: TableVersion) -> None:
         )
 
 
+def is_look(publication: Publication) -> bool:
+    """Is it the record of a look at a table of others?"""
+    return any(each.id.startswith(_POSITION) for change in publication.tables for each in change.positions)
+
+
 def require_observed(storage: Storage, external: ExternalTable, version: int | None) -> At:
     """The version of the table that a pinned version of main stands for; raises where it was never looked at."""
     at = observed_at(storage, external, version)

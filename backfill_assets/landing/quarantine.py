@@ -78,10 +78,16 @@ def rejects_named(catalog: Catalog, name: str | None) -> tuple[Rejects, ...]:
     if name is None:
         return all_rejects(catalog)
     step = catalog.step(name)
+    if step.external is not None:
+        step.external.refuse(
+            "it has no quarantine, and days that are made of broken rows of it are held back",
+            "Have the rows corrected where they are written. Then run again, which looks at it first.",
+        )
     matching = tuple(rejects for rejects in all_rejects(catalog) if rejects.step.name == step.name)
     if not matching:
         known = ", ".join(rejects.table for rejects in all_rejects(catalog))
-        raise InvalidRequest(f"{name} has no quarantine.", hint=f"Quarantine tables: {known}.")
+        hint = f"Quarantine tables: {known}." if known else "Nothing lands here: only landed rows are set aside."
+        raise InvalidRequest(f"{name} has no quarantine.", hint=hint)
     return matching
 
 

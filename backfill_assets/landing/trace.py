@@ -140,6 +140,11 @@ def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day
     tracing = Tracing(view, catalog)
     origins = tracing.origins(table)
     trails_found = [trail for origin in origins if (trail := tracing.trail(origin, key, day)) is not None]
+    if not origins:
+        raise InvalidRequest(
+            "Nothing lands here: tables of others are read where they lie, and no row is followed from there.",
+            hint="backfill show TABLE DAY lists the rows of a day.",
+        )
     if not trails_found:
         keys = ", ".join(f"{'/'.join(each.key)} of {each.typed}" for each in origins)
         raise InvalidRequest(
@@ -161,13 +166,20 @@ class Tracing:
         """The landed data that the rows of ``table`` come from; without ``table``, all landed data."""
         if table is None:
             return all_rejects(self.catalog)
-        asked = self.catalog.table(table)
+        asked, step = self.catalog.table(table), self.catalog.step(table)
         above = self.upstream(table)
+        if step.external is not None:
+            step.external.refuse("no row of it is here to follow", f"Look it up where it is: {step.external.location}")
         origins = tuple(
             each
             for each in all_rejects(self.catalog)
             if table in (each.raw, each.table) or (each.typed in above and each.key == asked.key)
         )
+        if not origins and (others := [name for name in sorted(above) if self.catalog.step(name).external]):
+            raise InvalidRequest(
+                f"A row of {table} is followed no further: it is made of {', '.join(others)}, which others write.",
+                hint=f"backfill show {table} DAY has the rows of a day, and backfill history what they were made of.",
+            )
         if not origins:
             raise InvalidRequest(
                 f"A row of {table} is made of many rows: it has no trail of its own.",

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, Field, columns_with, declared_types, once
@@ -56,7 +56,7 @@ class ExternalTable:
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
         """What would compute its rows, if anybody here did."""
-        raise InvalidRequest(f"{self.name} is a table of others: its days are looked at, and never built.")
+        self.refuse("its days are looked at, and never built", f"backfill run {self.name} --days A..B looks at them.")
 
     def decides_rows(self) -> Mapping[str, object]:
         """What rows depend on, besides what others write."""
@@ -104,6 +104,12 @@ class ExternalTable:
             self._refuse(f"it is written as {self.written!r}.", f"One of {', '.join(get_args(Written))}.")
         if hint := zone_meant(self.event_zone):
             self._refuse(f"there is no time zone {self.event_zone!r}.", hint)
+
+    def refuse(self, what: str, instead: str) -> NoReturn:
+        """Raise :class:`InvalidRequest` for what is done to tables of one's own: that it is not done to this one, and
+        what to do instead.
+        """
+        raise InvalidRequest(f"{self.name} is a table of others: {what}.", hint=instead)
 
     def _refuse(self, what: str, hint: str) -> None:
         raise InvalidRequest(f"The table of others {self.name} is declared wrong: {what}", hint=hint)

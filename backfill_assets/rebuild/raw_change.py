@@ -143,6 +143,10 @@ class RawWriter:
 
     @property
     def source(self) -> Source:
+        if self.step.external is not None:
+            self.step.external.refuse(
+                "nothing of it lands here", f"backfill run {self.step.name} --days A..B looks at it again."
+            )
         if self.step.source is None:
             raise InvalidRequest(
                 f"{self.step.name} is not read from a source.",

@@ -105,6 +105,8 @@ def _require_possible(request: StreamRequest) -> None:
 
 def _streamed_step(catalog: Catalog, table: str) -> Step:
     step = catalog.step(table)
+    if step.external is not None:
+        step.external.refuse("no events are read into it", f"Let events come into {step.external.location}.")
     if step.source is None:
         raws = [each.name for each in catalog.steps if each.source]
         raise InvalidRequest(f"{table} is no raw table.", hint=f"Events are read into: {', '.join(raws)}.")

@@ -107,7 +107,12 @@ def run_on(
 
 
 def refuse_raw(step: Step, timeline: str) -> None:
-    """Raise :class:`InvalidRequest` for a raw step on the timeline of this name."""
+    """Raise :class:`InvalidRequest` for a raw step, or a table of others, on the timeline of this name."""
+    if step.external is not None:
+        step.external.refuse(
+            f"it is not built on the timeline {timeline}",
+            f"backfill run {step.name} --days A..B looks at it, and then what is made of it can be built there.",
+        )
     if step.source is not None:
         raise InvalidRequest(
             f"{step.name} is not built on the timeline {timeline}: raw is only ever appended to, and is shared.",

@@ -55,6 +55,10 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 
     Raises :class:`InvalidRequest` for the current version, for one that is not declared, and if there is one already.
     """
+    if step.external is not None:
+        step.external.refuse(
+            "it has no versions here", "Keep the versions of what is computed from it beside each other."
+        )
     if step.source is not None:
         raise InvalidRequest(f"{step.name} is raw: it has no versions to keep beside each other.")
     if step.version(asked.version).name == current_version(lake, step):

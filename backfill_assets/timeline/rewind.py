@@ -177,6 +177,10 @@ def _asked_days(
 
 def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
     for step in steps_of(steps, tables):
+        if step.external is not None:
+            step.external.refuse(
+                "it is not rewound", "Rewind what is computed from it, or rewind it where it is written."
+            )
         if step.source is not None:
             raise InvalidRequest(
                 f"{step.name} is not rewound: raw is only ever appended to.",
