@@ -183,8 +183,8 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
     _refuse_handed_over(prepared.publication)
     if is_look(prepared.publication):
         raise InvalidRequest(
-            f"{publication} is a look at {', '.join(prepared.publication.writes)}, a table of others: the next one would "
-            "find the same again.",
+            f"{publication} is a look at {', '.join(prepared.publication.writes)}, a table of others: the next one "
+            "would find the same again.",
             hint="Undo what was published of it since, or have it put back where it is written: then it is looked at "
             "again.",
         )
