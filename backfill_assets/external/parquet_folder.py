@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -30,6 +30,7 @@ _ENDING = ".parquet"
 _HIDDEN = ("_", ".")
 _DIGITS = 13
 """Hexadecimal ones of the digest: it is a number that every reader of JSON takes for a whole one."""
+_FOOTERS_KEPT = 20_000
 _KINDS = ("date", "timestamp", "timestamp_ntz", "string")
 
 
@@ -130,7 +131,7 @@ class ParquetFolderOfOthers:
     # ------------------------------------------------------------------ the days of a file
 
     def _footer(self, stored: StoredFile) -> pq.FileMetaData:
-        return self.storage.parquet_footer(stored.path)
+        return _footer_of(self.storage.root, stored)
 
     def _file(self, stored: StoredFile, footer: pq.FileMetaData) -> ExternalFile:
         touches, without = self._days(stored, footer)
@@ -165,6 +166,12 @@ class ParquetFolderOfOthers:
                 return None, False
             ends += [day for day in days if day is not None]
         return (DayRange(min(ends), max(ends)), False) if ends else (None, True)
+
+
+@lru_cache(maxsize=_FOOTERS_KEPT)
+def _footer_of(root: str, stored: StoredFile) -> pq.FileMetaData:
+    """Read once: each chunk of a build looks whether its files are still those that it began with."""
+    return Storage(root).parquet_footer(stored.path)
 
 
 def _touches(file: ExternalFile, days: Collection[date]) -> bool:
