@@ -44,8 +44,9 @@ NOT_RUN, HELD = "not_run", "held_back_in_it"
 
 
 def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
-    """The checks that show the gates of each table."""
-    return {table.name: checks_of(table, step) for step in steps for table in step.tables}
+    """The checks that show the gates of each table that is built here."""
+    built = (step for step in steps if not step.external)
+    return {table.name: checks_of(table, step) for step in built for table in step.tables}
 
 
 def check_key(table: str, check: str) -> dg.AssetCheckKey:

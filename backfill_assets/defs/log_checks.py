@@ -257,7 +257,8 @@ class LogChecks:
 
     @cached_property
     def _tables(self) -> Mapping[str, tuple[Table, Step]]:
-        return {table.name: (table, step) for step in self.tables.catalog.steps for table in step.tables}
+        built = (step for step in self.tables.catalog.steps if not step.external)
+        return {table.name: (table, step) for step in built for table in step.tables}
 
     @cached_property
     def _shown(self) -> Mapping[tuple[str, str, str], ShownCheck]:

@@ -79,8 +79,8 @@ class PartitionedTables:
         }
 
     def has(self, table: str, day: date) -> bool:
-        """Whether a day of a table has a partition."""
-        return self.by_table[table].has_partition_key(day.isoformat())
+        """Whether a day of a table that is built here has a partition."""
+        return table in self.by_table and self.by_table[table].has_partition_key(day.isoformat())
 
     def builds(self, table: str, day: date) -> bool:
         """Whether runs build a day of a table: it has a partition, or one of the first partitions looks back to it."""

@@ -127,8 +127,9 @@ def lakehouse_state(
     """
     ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log, wrong = backfill.publications(), [*map(_left_out, tables.catalog.left_out)]
+    lands = any(each.lands for each in tables.catalog.datasets)
     if log is None:
-        return StartPage(state_sentence(built_datasets(ends, {})), wrong, location=location)
+        return StartPage(state_sentence(built_datasets(ends, {}), lands=lands), wrong, location=location)
     head = log.head()
     states = log.day_states(head, tables.by_table)
     incidents, pads = IncidentBook(backfill.storage).open(), Launchpads(location)
@@ -149,6 +150,7 @@ def lakehouse_state(
         is_waiting=bool(decision.waiting),
         people=people,
         is_any_rejected=bool(quarantine),
+        lands=lands,
     )
     return StartPage(
         state, people, list(_landed_and_waiting(instance, backfill, tables)), quarantine, _newest(log, states), location
@@ -163,14 +165,16 @@ def state_sentence(
     is_waiting: bool = False,
     people: Sequence[ToDo] = (),
     is_any_rejected: bool = False,
+    lands: bool = True,
 ) -> str:
     """How the lakehouse is, in a sentence. Pure.
 
     ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs are launched, ``is_waiting`` while
-    some wait, as for a plan that rebuilds their days; ``off`` is what is said where nothing is launched by itself.
+    some wait, as for a plan that rebuilds their days; ``off`` is what is said where nothing is launched by itself, and ``lands`` whether any of
+    the data lands.
     """
     if not built:
-        return "Nothing is published yet. Land data, then launch a range."
+        return f"Nothing is published yet. {'Land data, then launch' if lands else 'Launch'} a range."
     health = "Every published day is made of what is published now: nothing to repair."
     if is_at_work:
         health = "The sensor repairs is at work."
@@ -189,12 +193,13 @@ def state_sentence(
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
-    """Those with data, with the published days of their last step that has a day a partition. Pure."""
+    """Those with data, with the published days of their last step that has a day a partition, if any has. Pure."""
     days = published_days(states)
     found = []
     for dataset in datasets:
-        last_daily = [step for step in dataset.steps if step.cadence is Cadence.DAILY][-1]
-        if built := days.get(last_daily.name):
+        own = [step for step in dataset.steps if not step.external]
+        last = ([step for step in own if step.cadence is Cadence.DAILY] or own)[-1:]
+        if built := days.get(last[0].name) if last else None:
             tables = format_count(sum(table.name in days for table in dataset.tables), "table")
             ranges = format_ranges(sorted(built), _MOST_RANGES)
             found.append(f"{dataset.name}: {format_count(len(built), 'day')} in {tables}, {ranges}")

@@ -139,9 +139,12 @@ def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Defini
     """A job for one day through all daily steps of ``chain``, in one process on one Spark session, and its schedule.
 
     Yesterday, every day at two o'clock UTC, once its arrivals are complete. It is on from the start, and takes up a
-    dataset once something of it is published: cloning this repository starts no work before a person has.
+    dataset once something of it is published: cloning this repository starts no work before a person has. A chain
+    without a daily table of its own has none.
     """
     name, tables = chain[-1].name, [table for dataset in chain for table in daily_tables(dataset)]
+    if not tables:
+        return dg.Definitions()
     job = dg.define_asset_job(
         f"daily_{name}",
         selection=dg.AssetSelection.assets(*tables),

@@ -210,14 +210,14 @@ class Presence:
 def days_with_data(
     steps: Sequence[Step], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """Those of ``days`` that each step can be built for, or was; raw from days that have ``landed``.
+    """Those of ``days`` that each step can be built for, or was; what others send from days that have ``landed``.
 
     ``steps`` are in build order; days of a week or month stand for their period.
     """
     there, found = Presence(published), dict[str, set[date]]()
     for step in steps:
         asked = set(step.cadence.starts(days))
-        own = asked.intersection(landed.get(step.name, ())) if step.source else there.obtainable(step, asked)
+        own = asked.intersection(landed.get(step.name, ())) if step.is_origin else there.obtainable(step, asked)
         there.add(step, own)
         found |= dict.fromkeys(step.table_names, own)
     return found

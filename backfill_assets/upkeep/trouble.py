@@ -393,6 +393,15 @@ class RepairContext:
             return False
         return step.source is not None or self.version(table, day) is not None
 
+    def is_not_begun(self, step: Step, day: date) -> bool:
+        """Is the day before all that was built of what reads tables of others alone? They have years of history: how much
+        of it is computed here, a person says, by building its first day.
+        """
+        reads = step.version().reads
+        if not reads or not all(self.step_of[read.table].external for read in reads):
+            return False
+        return day < min(self.published.get(step.name, ()), default=date.max)
+
     def _is_fresh(self, step: Step, day: date) -> bool:
         """Is a built day made of what is published of its inputs?"""
         contents = [self.observed.content(TableDay(table, day)) for table in step.table_names]
@@ -437,7 +446,7 @@ def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: St
         version = seen.version(table, day) or step.version()
         from_raw = {read.table for read in version.reads} & sources
         return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
-    if status is DayStatus.MISSING and not step.is_origin:
+    if status is DayStatus.MISSING and not step.is_origin and not seen.is_not_begun(step, day):
         there = {**seen.published, **seen.filled}
         return None if missing_inputs(step, step.version(), [day], there) else StaleReason.MISSING
     return None

@@ -160,7 +160,8 @@ _UNDOES = (
 def example_target(catalog: Catalog) -> str:
     """The daily table with the most versions of its logic."""
     built = (step for step in catalog.steps if not step.is_origin)
-    return max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions))).name
+    best = max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions)), default=None)
+    return best.name if best else ""
 
 
 def days_asked(text: str, storage: Storage, table: str) -> str:

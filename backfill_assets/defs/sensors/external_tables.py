@@ -3,7 +3,9 @@
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import date
+from itertools import islice
 
 import dagster as dg
 
@@ -18,6 +20,7 @@ from backfill_assets.external.files import VERSION
 from backfill_assets.external.observe import observe_tables, tables_of_others
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.external_table import ExternalTable
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.text import format_count
 
@@ -26,6 +29,39 @@ _MOST_DAYS = 300
 """In one tick: an event takes ten milliseconds."""
 Place = tuple[int, str]
 """The entry of the log and the day that was observed last."""
+
+
+@dataclass
+class Observed:
+    """How far tables were observed. A log that was made again at the same place is another one."""
+
+    log: str
+    places: dict[str, Place] = field(default_factory=dict)
+    ahead: dict[str, set[str]] = field(default_factory=dict)
+    """Days that have moved and have no partition, as one that has not ended: they are observed once they have."""
+
+    @classmethod
+    def of(cls, cursor: str | None, log: str) -> "Observed":
+        known, places, ahead = json.loads(cursor) if cursor else (log, {}, {})
+        if known != log:
+            return cls(log)
+        tuples = {table: (sequence, day) for table, (sequence, day) in places.items()}
+        return cls(log, tuples, {table: set(days) for table, days in ahead.items()})
+
+    def is_new(self, state: DayState) -> bool:
+        day = str(state.day)
+        place = self.places.get(state.table, (-1, ""))
+        return (state.sequence, day) > place or day in self.ahead.get(state.table, ())
+
+    def pass_over(self, state: DayState) -> None:
+        self.ahead.setdefault(state.table, set()).add(str(state.day))
+
+    def go_to(self, state: DayState) -> None:
+        self.ahead.get(state.table, set()).discard(str(state.day))
+        self.places[state.table] = max((state.sequence, str(state.day)), self.places.get(state.table, (-1, "")))
+
+    def cursor(self) -> str:
+        return json.dumps([self.log, self.places, {table: sorted(days) for table, days in self.ahead.items() if days}])
 
 
 def external_specs(tables: PartitionedTables) -> list[dg.AssetSpec]:
@@ -47,14 +83,13 @@ def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         publisher = Publisher(backfill.storage, retention_days=backfill.settings.rollback_window_days)
         for each in tables_of_others(tables.catalog.steps, tables.catalog.datasets):
             _look(context, publisher, each)
-        seen: dict[str, Place] = {name: tuple(place) for name, place in json.loads(context.cursor or "{}").items()}
-        found = list(_not_observed(publisher, tables, seen))[:_MOST_DAYS]
-        for state in found:
-            seen[state.table] = (state.sequence, str(state.day))
+        log = publisher.log
+        seen = Observed.of(context.cursor, log.identity)
+        found = list(islice(_not_observed(log, tables, seen), _MOST_DAYS))
         said = f"Observed {format_count(len(found), 'day')}." if found else "No table of others has moved."
         return dg.SensorResult(
             skip_reason=said,
-            cursor=json.dumps(seen),
+            cursor=seen.cursor(),
             asset_events=[_observation(state, keys) for state in found],
         )
 
@@ -75,17 +110,21 @@ def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tupl
         context.log.warning(str(error))
 
 
-def _not_observed(publisher: Publisher, tables: PartitionedTables, seen: Mapping[str, Place]) -> Iterator[DayState]:
-    """The days that were looked at after those that were observed, in the order of the log."""
+def _not_observed(log: PublicationLog, tables: PartitionedTables, seen: Observed) -> Iterator[DayState]:
+    """The days that moved since they were observed, in the order of the log; each of them is observed from then on."""
     chains, catalog = tables.chain_of, tables.catalog
     partitions = {
         step.name: chains[catalog.dataset_of(step.name).name].of(step) for step in catalog.steps if step.external
     }
-    states = publisher.log.day_states(publisher.log.head(), set(partitions)).values()
+    states = log.day_states(log.head(), set(partitions)).values()
     for state in sorted(states, key=lambda each: (each.sequence, each.day, each.table)):
-        place = state.sequence, str(state.day)
-        if place > seen.get(state.table, (-1, "")) and partitions[state.table].has_partition_key(str(state.day)):
+        if not seen.is_new(state):
+            continue
+        if partitions[state.table].has_partition_key(str(state.day)):
+            seen.go_to(state)
             yield state
+        else:
+            seen.pass_over(state)
 
 
 def _observation(state: DayState, keys: Mapping[str, dg.AssetKey]) -> dg.AssetObservation:

@@ -220,7 +220,7 @@ def look(
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
-    observed = observe_each(storage, names)
+    observed = observe_each(storage, tables.catalog.table_names)
     forced = {
         TableDay(table, day)
         for incident in known

@@ -288,7 +288,7 @@ def put_freshness_right(shown: ShownDays) -> int:
     A day is compared with the version that it was published with. Returns how many were reported.
     """
     tables = shown.tables.by_table
-    observed = observe_each(shown.log.storage, tables)
+    observed = observe_each(shown.log.storage, shown.tables.catalog.table_names)
     steps = observed.with_current(shown.tables.catalog.steps)
     statuses, undecided = day_statuses(steps, observed, as_published=True), observed.undecided(steps)
     edited = edited_logic(shown.log.storage, shown.tables.catalog.steps, contents_of(observed.states))
@@ -396,9 +396,11 @@ def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[T
     """Of the days of ``planned`` checks, those that nothing has landed for, and those that are made of such days."""
     asked = by_table({TableDay(each.table, parse_day(each.day)) for each in planned})
     days = set().union(*asked.values())
-    published = published_days(shown.states())
-    landed = {step.name: _landed_days(shown, step, days) for step in shown.tables.catalog.steps if step.source}
-    possible = days_with_data(shown.tables.catalog.steps, days, published, landed)
+    steps = shown.tables.catalog.steps
+    published = published_days(shown.log.day_states(shown.log.head(), shown.tables.catalog.table_names))
+    there = {step.name: published.get(step.name, ()) for step in steps if step.external}
+    landed = {step.name: _landed_days(shown, step, days) for step in steps if step.source}
+    possible = days_with_data(steps, days, published, {**landed, **there})
     return {
         TableDay(table, day)
         for table, of_table in asked.items()
