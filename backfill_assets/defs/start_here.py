@@ -170,8 +170,8 @@ def state_sentence(
     """How the lakehouse is, in a sentence. Pure.
 
     ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs are launched, ``is_waiting`` while
-    some wait, as for a plan that rebuilds their days; ``off`` is what is said where nothing is launched by itself, and ``lands`` whether any of
-    the data lands.
+    some wait, as for a plan that rebuilds their days; ``off`` is what is said where nothing is launched by itself, and
+    ``lands`` whether any of the data lands.
     """
     if not built:
         return f"Nothing is published yet. {'Land data, then launch' if lands else 'Launch'} a range."

@@ -394,8 +394,9 @@ class RepairContext:
         return step.source is not None or self.version(table, day) is not None
 
     def is_not_begun(self, step: Step, day: date) -> bool:
-        """Is the day before all that was built of what reads tables of others alone? They have years of history: how much
-        of it is computed here, a person says, by building its first day.
+        """Is the day before all that was built of what reads tables of others alone?
+
+        They have years of history: how much of it is computed here, a person says, by building its first day.
         """
         reads = step.version().reads
         if not reads or not all(self.step_of[read.table].external for read in reads):

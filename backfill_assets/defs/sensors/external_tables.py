@@ -32,7 +32,7 @@ Place = tuple[int, str]
 
 
 @dataclass
-class Observed:
+class ObservedUpTo:
     """How far tables were observed. A log that was made again at the same place is another one."""
 
     log: str
@@ -41,7 +41,7 @@ class Observed:
     """Days that have moved and have no partition, as one that has not ended: they are observed once they have."""
 
     @classmethod
-    def of(cls, cursor: str | None, log: str) -> "Observed":
+    def of(cls, cursor: str | None, log: str) -> "ObservedUpTo":
         known, places, ahead = json.loads(cursor) if cursor else (log, {}, {})
         if known != log:
             return cls(log)
@@ -84,7 +84,7 @@ def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         for each in tables_of_others(tables.catalog.steps, tables.catalog.datasets):
             _look(context, publisher, each)
         log = publisher.log
-        seen = Observed.of(context.cursor, log.identity)
+        seen = ObservedUpTo.of(context.cursor, log.identity)
         found = list(islice(_not_observed(log, tables, seen), _MOST_DAYS))
         said = f"Observed {format_count(len(found), 'day')}." if found else "No table of others has moved."
         return dg.SensorResult(
@@ -110,7 +110,7 @@ def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tupl
         context.log.warning(str(error))
 
 
-def _not_observed(log: PublicationLog, tables: PartitionedTables, seen: Observed) -> Iterator[DayState]:
+def _not_observed(log: PublicationLog, tables: PartitionedTables, seen: ObservedUpTo) -> Iterator[DayState]:
     """The days that moved since they were observed, in the order of the log; each of them is observed from then on."""
     chains, catalog = tables.chain_of, tables.catalog
     partitions = {
