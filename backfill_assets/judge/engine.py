@@ -26,6 +26,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.lost_file import file_lost
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
+from backfill_assets.model.landed_structures import register_structures
 from backfill_assets.model.xxh64 import register
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
             # A process without a main file, such as Dagster's, is an interactive one to DuckDB.
             connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
             register(connection)
+            register_structures(connection)
             try:
                 yield connection
             except duckdb.Error as error:

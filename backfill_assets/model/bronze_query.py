@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 
 from backfill_assets.model.checks import asked_of
 from backfill_assets.model.contract import BINARY, declared_types
-from backfill_assets.model.declaration import OCCURRENCE, Source, a_type, item_of
+from backfill_assets.model.declaration import OCCURRENCE, Source, a_type
 from backfill_assets.model.landed import quarantine_contract
+from backfill_assets.model.landed_structures import structure_of
 from backfill_assets.model.landed_values import (
     canonical,
     content_hash_of_read,
@@ -195,7 +196,7 @@ def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
 
 def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
     """The text of a value as Spark has it; moments without zeros at their end, doubles as DuckDB writes them."""
-    if spark_type in BINARY or item_of(spark_type):
+    if spark_type in BINARY or structure_of(spark_type):
         return cast("ir.StringValue", value.cast("string"))
     if spark_type == "timestamp":
         written = value.cast("timestamp").strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -16,6 +16,14 @@ from pyspark.sql import functions as F
 from backfill_assets.model.contract import BINARY
 from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, item_of, landed_pattern
 from backfill_assets.model.landed_lists import AROUND, ITEM_OF_JAVA, OPEN_END, SKELETONS
+from backfill_assets.model.landed_structures import (
+    KEY,
+    VALUE,
+    has_structure,
+    plain_structure,
+    structure_of,
+    with_entries,
+)
 
 _BETWEEN = "\u001f"
 """Separates fields; no typed value has it."""
@@ -31,6 +39,8 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
     allowed = text.rlike(pattern) if well_written is None else well_written | text.rlike(pattern)
+    if has_structure(spark_type):
+        return _parsed_structure(text, spark_type, allowed)
     if item := item_of(spark_type):
         return _parsed_list(text, item, allowed)
     value = text.try_cast(spark_type)
@@ -54,6 +64,50 @@ def _parsed_list(text: Column, item: str, allowed: Column) -> Column:
     return F.when(is_list & ~wrong, values)
 
 
+def _parsed_structure(text: Column, spark_type: str, allowed: Column) -> Column:
+    """Python reads the JSON, as for DuckDB: what differs between engines are the values, and hashes of them."""
+    plain = F.udf(plain_structure, useArrow=False)(F.when(allowed, text), F.lit(spark_type))
+    shape = f"parts {_type_of_texts(with_entries(spark_type))}"
+    texts = F.from_json(F.concat(F.lit('{"parts":'), plain, F.lit("}")), shape)["parts"]
+    return F.when(plain.isNotNull() & ~_any_is_wrong(texts, spark_type), _value_of_parts(texts, spark_type))
+
+
+def _type_of_texts(spark_type: str) -> str:
+    found = structure_of(spark_type)
+    if found is None:
+        return "string"
+    parts = {name: _type_of_texts(part) for name, part in found.parts.items()}
+    inner = ",".join(f"{name}:{part}" for name, part in parts.items())
+    return f"struct<{inner}>" if found.kind == "struct" else f"array<{parts['item']}>"
+
+
+def _value_of_parts(texts: Column, spark_type: str) -> Column:
+    found = structure_of(spark_type)
+    if found is None:
+        return parsed(texts, spark_type)
+    if found.kind == "array":
+        return F.transform(texts, lambda item: _value_of_parts(item, found.parts["item"]))
+    if found.kind == "map":
+        part = found.parts[VALUE]
+        entries = F.transform(
+            texts, lambda each: F.struct(each[KEY].alias(KEY), _value_of_parts(each[VALUE], part).alias(VALUE))
+        )
+        return F.map_from_entries(entries)
+    fields = [_value_of_parts(texts[name], part).alias(name) for name, part in found.parts.items()]
+    return F.when(texts.isNotNull(), F.struct(*fields))
+
+
+def _any_is_wrong(texts: Column, spark_type: str) -> Column:
+    found = structure_of(spark_type)
+    if found is None:
+        return texts.isNotNull() & parsed(texts, spark_type).isNull()
+    if found.kind == "struct":
+        return reduce(or_, (_any_is_wrong(texts[name], part) for name, part in found.parts.items()))
+    (part,) = found.parts.values()
+    wrong = F.exists(texts, lambda each: _any_is_wrong(each[VALUE] if found.kind == "map" else each, part))
+    return F.coalesce(wrong, F.lit(False))
+
+
 def all_well_written(source: Source) -> Column:
     """Whether every field of a landed row that is to be typed is absent, empty or written as its type asks for.
 
@@ -69,6 +123,18 @@ def canonical(value: Column, spark_type: str) -> Column:
 
     A double counts as the XXH64 of its bytes.
     """
+    found = structure_of(spark_type)
+    if found and found.kind == "struct":
+        named = (F.concat(F.lit(f'"{name}":'), _item_text(value[name], part)) for name, part in found.parts.items())
+        return F.when(value.isNotNull(), F.concat(F.lit("{"), F.concat_ws(",", *named), F.lit("}")))
+    if found and found.kind == "map":
+
+        def entry(each: Column) -> Column:
+            return F.concat(_item_text(each[KEY], "string"), F.lit(":"), _item_text(each[VALUE], found.parts[VALUE]))
+
+        # Not by the value of each key: within a lambda Spark takes no function of Python.
+        entries = F.transform(F.array_sort(F.map_entries(value), _by_key), entry)
+        return F.concat(F.lit("{"), F.array_join(entries, ","), F.lit("}"))
     if item := item_of(spark_type):
         return F.concat(
             F.lit("["), F.array_join(F.transform(value, lambda each: _item_text(each, item)), ","), F.lit("]")
@@ -76,6 +142,10 @@ def canonical(value: Column, spark_type: str) -> Column:
     if spark_type in BINARY:
         return F.when(value.isNotNull(), F.xxhash64(value).cast("string"))
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
+
+
+def _by_key(one: Column, other: Column) -> Column:
+    return F.when(one[KEY] < other[KEY], -1).when(one[KEY] > other[KEY], 1).otherwise(0)
 
 
 def _item_text(value: Column, spark_type: str) -> Column:

@@ -178,12 +178,14 @@ def is_nested(kind: Any) -> bool:
 
 
 def _spark_type(annotation: Any) -> Any:
-    """Annotations are Spark's types, and Python's where no more is to be said: ``str``, ``Decimal``, ``list[int]``."""
+    """Annotations are Spark's types, and Python's where no more is to be said: ``str``, ``Decimal``, ``list[int]``,
+    ``dict[str, int]``."""
     if annotation in _OF_PYTHON:
         name, *arguments = _OF_PYTHON[annotation]
         return _of_spark(name)(*arguments)
-    if get_origin(annotation) is list:
-        return _of_spark("ArrayType")(*map(_spark_type, get_args(annotation)))
+    if get_origin(annotation) in (list, dict):
+        kind = "ArrayType" if get_origin(annotation) is list else "MapType"
+        return _of_spark(kind)(*map(_spark_type, get_args(annotation)))
     if get_origin(annotation) is Annotated:
         native, *arguments = get_args(annotation)
         return native(*arguments)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest, UnknownVersion
+from backfill_assets.model.landed_structures import has_structure, leaves_of, structure_problem
 from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import IN_UTC, Placement
 from backfill_assets.text import format_count
@@ -492,7 +493,7 @@ MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
 ENDLESS = "Inf"
 """What is in the text of a number without end."""
 _BINARY = f"[+-]?([0-9]+([.][0-9]+)?([eE][+-]?[0-9]{{1,4}})?|{ENDLESS}inity)|NaN"
-_LIST = r"\[[^\x1f]*\]"
+_LIST, _OBJECT = r"\[[^\x1f]*\]", r"\{[^\x1f]*\}"
 """Without the sign that stands between fields where several are looked at together; JSON has it in no text."""
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
@@ -530,6 +531,8 @@ def item_of(spark_type: str) -> str:
 def landed_pattern(spark_type: str) -> str:
     """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
     decimal = _DECIMAL.fullmatch(spark_type)
+    if has_structure(spark_type):
+        return _structure_pattern(spark_type)
     if item := item_of(spark_type):
         if item_of(item):
             raise InvalidRequest("A landed list has no lists in it.", hint="Land their items as one list, or as text.")
@@ -539,9 +542,17 @@ def landed_pattern(spark_type: str) -> str:
         if spark_type not in _PATTERNS:
             raise InvalidRequest(
                 f"Landed text cannot be typed as {spark_type}.",
-                hint=f"Use one of {', '.join(_PATTERNS)}, decimal(p,s), or an array of one of them or of string.",
+                hint=f"Use one of {', '.join(_PATTERNS)}, decimal(p,s), string, or an array, struct or map of such.",
             )
         return _PATTERNS[spark_type]
     precision, scale = int(decimal[1]), int(decimal[2])
     fraction = rf"([.][0-9]{{1,{scale}}}0*)?" if scale else ""
     return rf"[+-]?[0-9]{{1,{precision - scale}}}{fraction}"
+
+
+def _structure_pattern(spark_type: str) -> str:
+    if problem := structure_problem(spark_type):
+        raise InvalidRequest(f"A landed {spark_type} is declared wrong: {problem}.", hint="Land it as text.")
+    for leaf in leaves_of(spark_type):
+        require_landed_type(leaf)
+    return _LIST if item_of(spark_type) else _OBJECT

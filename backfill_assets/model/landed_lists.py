@@ -54,9 +54,15 @@ def list_text(items: ir.ArrayValue, text: Callable[[ir.Value], ir.StringValue], 
 
     def own(item: ir.Value) -> ir.Value:
         written = text(item)
-        if quoted:
-            written = ibis.literal('"') + written.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        return ibis.coalesce(written, "null")
+        return ibis.coalesce(quoted_text(written) if quoted else written, "null")
 
     joined = ibis.coalesce(of_duckdb("array_to_string", "string", items.map(own), ","), "")
     return cast("ir.StringValue", items.notnull().ifelse(ibis.literal("[") + joined + "]", None))
+
+
+def quoted_text(text: ir.StringValue) -> ir.StringValue:
+    """A text within the one text of a value that has parts."""
+    import ibis
+
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return cast("ir.StringValue", ibis.literal('"') + escaped + '"')

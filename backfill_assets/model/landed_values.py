@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, cast
 from backfill_assets.model.contract import BINARY
 from backfill_assets.model.declaration import ENDLESS, MOMENT_IN_UTC, Source, item_of, landed_pattern
 from backfill_assets.model.landed_lists import is_list, list_text, texts_of
+from backfill_assets.model.landed_structures import has_structure
 from backfill_assets.model.of_duckdb import of_duckdb
 from backfill_assets.model.placement import IN_UTC
+from backfill_assets.model.structure_values import (
+    any_is_wrong,
+    text_of_parts,
+    texts_of_parts,
+    type_of_parts,
+    value_of_parts,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -66,6 +74,8 @@ def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
     kind = ibis_type(spark_type)
     if spark_type == "boolean":
         return allowed.ifelse(text.startswith("t"), ibis.null(kind))
+    if has_structure(spark_type):
+        return _parsed_structure(text, spark_type, allowed)
     if item := item_of(spark_type):
         return _parsed_list(text, item, allowed & is_list(text))
     value = text.try_cast(kind)
@@ -84,6 +94,15 @@ def _parsed_list(text: ir.StringValue, item: str, allowed: ir.BooleanValue) -> i
     values = texts.map(lambda each: parsed(each, item))
     wrong = texts.filter(lambda each: each.notnull() & parsed(each, item).isnull()).length() > 0
     return cast("ir.Value", (~wrong).ifelse(values, ibis.null(kind)))
+
+
+def _parsed_structure(text: ir.StringValue, spark_type: str, allowed: ir.BooleanValue) -> ir.Value:
+    """A structure of the values of all parts, or null if one of them is none."""
+    import ibis
+
+    texts = texts_of_parts(allowed.ifelse(text, None), spark_type)
+    sound = texts.notnull() & ~any_is_wrong(texts, spark_type, parsed)
+    return sound.ifelse(value_of_parts(texts, spark_type, parsed), ibis.null(ibis_type(spark_type)))
 
 
 def parsed_sql(text: str, spark_type: str) -> str:
@@ -109,9 +128,7 @@ def parsed_sql(text: str, spark_type: str) -> str:
 
 def ibis_type(spark_type: str) -> str:
     """The type of a landed value, as Ibis calls it."""
-    if item := item_of(spark_type):
-        return f"array<{ibis_type(item)}>"
-    return _IBIS_TYPES.get(spark_type, spark_type)
+    return type_of_parts(spark_type, lambda leaf: _IBIS_TYPES.get(leaf, leaf))
 
 
 def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
@@ -120,6 +137,8 @@ def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
     No two engines write a double alike. It counts as the XXH64 of its bytes, which is another one for each number: -0.0
     is 0.0, and all that is not a number is the same.
     """
+    if has_structure(spark_type):
+        return text_of_parts(value, spark_type, canonical)
     if item := item_of(spark_type):
         return list_text(cast("ir.ArrayValue", value), lambda each: canonical(each, item), quoted=item == "string")
     if spark_type in BINARY:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model import landed_values
 from backfill_assets.model.canonical import (
+    canonical,
     content_hash_as_before,
     content_hash_of_values,
     in_newer_form,
@@ -35,6 +36,8 @@ from backfill_assets.model.declaration import EXAMPLE, Aggregates, Source, Table
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.doubles import decimal_of, in_units, units_of
 from backfill_assets.model.drift import DriftKind
+from backfill_assets.model.landed import BronzeColumns
+from backfill_assets.model.landed_structures import has_structure
 from backfill_assets.model.maps import in_key_order
 from backfill_assets.model.of_duckdb import of_duckdb
 
@@ -237,7 +240,7 @@ class RowHash(WrittenHash):
     XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
     those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
     long each is and whether it has nulls. The only list, if it has none, adds nothing. What is nested deeper is hashed
-    as JSON, too. Maps are lists of their entries, by key.
+    as JSON, too. Maps are lists of their entries, by key. What is nested in a landed row is hashed as its one text.
     """
 
     contract: type[Contract]
@@ -247,6 +250,11 @@ class RowHash(WrittenHash):
         """With a fingerprint of the columns: rows that were written with others have another hash."""
         return f"{_ROW_HASH}_{_fingerprint(self.contract)}"
 
+    @property
+    def _landed_structures(self) -> Mapping[str, str]:
+        """The columns whose values have one text in both engines, with their types."""
+        return _landed_structures(self.contract)
+
     def column(self) -> Column:
         fields = {name: each for name, each in self.contract.fields().items() if name != "day"}
         nullable = [F.col(name).isNull() for name, each in fields.items() if each.nullable]
@@ -255,21 +263,28 @@ class RowHash(WrittenHash):
         # Of one list alone it is known from all values together where it ends, and whose nulls there are.
         several = lists if len(lists) > 1 else []
         shapes = [*map(_nulls_of_list, lists), *map(F.array_size, several), *map(_has_null, several)]
-        columns = {name: in_key_order(F.col(name), kind) for name, kind in types.items()}
-        nested = [F.to_json(columns[name], {"ignoreNullFields": "false"}) for name in types if is_nested(types[name])]
+        landed = self._landed_structures
+        columns = {
+            name: canonical(F.col(name), landed[name]) if name in landed else in_key_order(F.col(name), kind)
+            for name, kind in types.items()
+        }
+        by_json = [name for name in types if is_nested(types[name]) and name not in landed]
+        nested = [F.to_json(columns[name], {"ignoreNullFields": "false"}) for name in by_json]
         values = [_counted(columns[name], each.digits, in_units) for name, each in fields.items()]
         return F.xxhash64(*values, *nullable, *shapes, *nested)
 
     def value(self, rows: ir.Table) -> ir.IntegerValue:
         """Raises :class:`InvalidRequest` for what is nested deeper than a list: its JSON is Spark's."""
         types = {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
-        if nested := [name for name, kind in types.items() if is_nested(kind)]:
+        landed = self._landed_structures
+        if nested := [name for name, kind in types.items() if is_nested(kind) and name not in landed]:
             raise InvalidRequest(f"DuckDB has no hash of rows with what is nested in {', '.join(nested)}.")
         fields = self.contract.fields()
-        read = {name: rows[name].cast(_as_read(kind)) for name, kind in types.items()}
+        read: dict[str, Any] = {name: rows[name].cast(_as_read(kind)) for name, kind in types.items()}
+        read |= {name: landed_values.canonical(rows[name], kind) for name, kind in landed.items()}
         values = {name: _counted(value, fields[name].digits, units_of) for name, value in read.items()}
         nullable = [values[name].isnull() for name in types if fields[name].nullable]
-        lists = [values[name] for name, kind in types.items() if is_list(kind)]
+        lists = [values[name] for name, kind in types.items() if is_list(kind) and name not in landed]
         several = lists if len(lists) > 1 else []
         lengths = (each.length().cast("int32") for each in several)
         return landed_values.hashed(
@@ -392,7 +407,14 @@ def _fingerprint(contract: type[Contract]) -> str:
     types = declared_types(contract)
     fields = {name: each for name, each in contract.fields().items() if name != "day"}
     digits = [f"{name} in {each.digits} digits" for name, each in fields.items() if each.digits is not None]
-    return _digest([*(f"{name} {types[name]} {each.nullable}" for name, each in fields.items()), *digits])
+    landed = [f"{name} as landed" for name in _landed_structures(contract)]
+    return _digest([*(f"{name} {types[name]} {each.nullable}" for name, each in fields.items()), *digits, *landed])
+
+
+@once
+def _landed_structures(contract: type[Contract]) -> Mapping[str, str]:
+    types = declared_types(contract) if issubclass(contract, BronzeColumns) else {}
+    return {name: kind for name, kind in types.items() if has_structure(kind)}
 
 
 def _digest(parts: Iterable[str]) -> str:

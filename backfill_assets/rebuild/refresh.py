@@ -31,6 +31,7 @@ from backfill_assets.landing.landed_rows import landed_rows, placed_anew
 from backfill_assets.landing.landing_files import files_in
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.deletion import DELETED, DELETION, REFRESH
+from backfill_assets.model.landed_structures import has_structure
 from backfill_assets.publish.publisher import Pin
 from backfill_assets.rebuild.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
 from backfill_assets.rebuild.lake import waiting
@@ -163,7 +164,8 @@ class RefreshBuild(RawWriter):
         if found.anew:
             source = source.unionByName(placed_anew(standing.where(~landed), self.source))
         made_of = [only(read, files), only(read, found.anew, exact=True)]
-        return row_difference(source, standing), [each for each in made_of if each.days]
+        structures = [name for name in self.source.columns if has_structure(self.source.type_of(name))]
+        return row_difference(source, standing, structures), [each for each in made_of if each.days]
 
     def landed_on(self, arrival_days: Collection[date]) -> Column:
         """Whether a row is of a file that landed on ``arrival_days``; no event of a topic is."""
@@ -236,17 +238,19 @@ _CONTENT = ["arrival_day", "day", "day_is_arrival", "content_hash", _KEPT]
 _PLACE = ["source_file", "source_line"]
 
 
-def row_difference(source: DataFrame, standing: DataFrame) -> DataFrame:
+def row_difference(source: DataFrame, standing: DataFrame, structures: Collection[str] = ()) -> DataFrame:
     """``source`` are the rows of all files of some arrival days as they are now, ``standing`` what raw has of these.
 
     Rows are compared as multisets of arrival day, event day and whether that is the arrival day for want of a possible
-    one, content hash and unknown fields. A row that moved to another line or file of its arrival day is the same row,
-    and stays in raw as it is. Of equal rows those stay that are where the source has them, then those that come first
-    by file and line.
+    one, content hash and unknown fields, also those within ``structures``. A row that moved to another line or file of
+    its arrival day is the same row, and stays in raw as it is. Of equal rows those stay that are where the source has
+    them, then those that come first by file and line.
     """
     names = source.columns
     both = source.withColumn(_SIDE, F.lit(True)).unionByName(standing.withColumn(_SIDE, F.lit(False)))
-    both = both.withColumn(_KEPT, F.coalesce("rescued", F.lit("")))
+    both = both.withColumn(
+        _KEPT, F.concat_ws("\u001f", *(F.coalesce(each, F.lit("")) for each in ("rescued", *structures)))
+    )
     uneven = both.groupBy(*_CONTENT).agg(F.sum(_sign()).alias("more")).where(F.col("more") != 0)
     # Hardly any content differs: what is numbered is little, and all else is only counted.
     few = both.join(F.broadcast(uneven.drop("more")), _CONTENT, "left_semi")

@@ -91,7 +91,7 @@ TYPED = Source(
     event_day_field="seen_at",
     key_fields=("id",),
     version_field="seen_at",
-    fields=("id", "seen_at", "amount", "about", "single", "sound", "born", "numbers", "words", "any"),
+    fields=("id", "seen_at", "amount", "about", "single", "sound", "born", "numbers", "words", "any", "till", "tags"),
     types={
         "id": "bigint",
         "seen_at": "timestamp",
@@ -102,6 +102,8 @@ TYPED = Source(
         "born": "date",
         "numbers": "array<double>",
         "words": "array<string>",
+        "till": "struct<name:string,about:double,seen:array<bigint>>",
+        "tags": "map<string,bigint>",
     },
 )
 TYPES = {
@@ -115,6 +117,10 @@ TYPES = {
     "numbers": pa.list_(pa.float64()),
     "words": pa.list_(pa.string()),
     "any": pa.int16(),
+    "till": pa.struct(
+        [("about", pa.float64()), ("name", pa.string()), ("gone", pa.int8()), ("seen", pa.list_(pa.int64()))]
+    ),
+    "tags": pa.map_(pa.string(), pa.int64()),
 }
 _finite = st.floats(allow_nan=False, allow_infinity=False)
 _FIRST, _LAST = (datetime(year, 3, 4) for year in (1969, 2017))  # noqa: DTZ001 - as hypothesis wants bounds
@@ -131,6 +137,16 @@ _values = st.fixed_dictionaries(
         "numbers": st.none() | st.lists(st.none() | _finite, max_size=3),
         "words": st.none() | st.lists(st.none() | _words, max_size=3),
         "any": st.none() | st.integers(-9, 9),
+        "till": st.none()
+        | st.fixed_dictionaries(
+            {
+                "about": st.none() | _finite,
+                "name": st.none() | _words,
+                "gone": st.none() | st.integers(-9, 9),
+                "seen": st.none() | st.lists(st.integers(-9, 9), max_size=2),
+            }
+        ),
+        "tags": st.none() | st.dictionaries(_words, st.none() | st.integers(-9, 9), max_size=3),
     }
 )
 
@@ -146,7 +162,7 @@ def test_a_value_counts_the_same_in_json_and_in_parquet(
     columns = {name: pa.array([each[name] for each in some], kind) for name, kind in TYPES.items()}
     pq.write_table(pa.table(columns), folder / "a.parquet")
     lines, rows = raw(TYPED, folder / "a.jsonl", ""), raw(in_format(TYPED, Parquet()), folder / "a.parquet", "")
-    otherwise_written = ("source_file", "amount", "seen_at", "words")
+    otherwise_written = ("source_file", "amount", "seen_at", "words", "till", "tags")
     found, expected = ([without(row, *otherwise_written) for row in each] for each in (rows, lines))
     assert found == expected
     amounts = [each["amount"] for each in some]

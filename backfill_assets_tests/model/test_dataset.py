@@ -233,8 +233,8 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "types: 'celsius': A landed list has no lists in it.*one list, or as text",
     ),
     "a list of what is no text": (
-        lambda: source(types={**SOURCE.types, "celsius": "array<struct<a:int>>"}),
-        "types: 'celsius': Landed text cannot be typed as struct<a:int>.*an array of one of them",
+        lambda: source(types={**SOURCE.types, "celsius": "array<struct<a:binary>>"}),
+        "types: 'celsius': Landed text cannot be typed as binary.*an array, struct or map",
     ),
     "a list as a version": (
         lambda: source(types={**SOURCE.types, "sent_at": "array<bigint>"}),
