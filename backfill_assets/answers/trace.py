@@ -22,6 +22,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.deletion import DELETION
+from backfill_assets.model.landed_format import record_word
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
@@ -184,7 +185,7 @@ def _landed(found: FoundTrail) -> Iterator[Sequence[object]]:
         at = Worded(place_values(fate.file, fate.line), format_place(fate.file, fate.line))
         text = found.lines[fate.file, fate.line]
         as_in_raw = " (as raw has it)" if event_place(fate.file, fate.line) else ""
-        words = f"{text or 'the line is no longer in the landing zone'}{as_in_raw}"
+        words = f"{text or f'the {record_word(fate.file)} is no longer in the landing zone'}{as_in_raw}"
         yield found.trail.origin.source.name, at, fate.day, fate.outcome, fate.why, Worded(text, words)
 
 

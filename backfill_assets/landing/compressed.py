@@ -54,7 +54,8 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _unreadable(path: Path, problem: str) -> SourceUnreadable:
+def unreadable(path: Path, problem: str) -> SourceUnreadable:
+    """The error for a file of which nothing is to be read."""
     return SourceUnreadable(
         f"{path}: {problem}.", hint="Land the whole file again, or move it out of the landing zone."
     )
@@ -78,14 +79,14 @@ def _of_gzip(stream: BinaryIO, path: Path) -> Iterator[bytes]:
             # All of the input may be read while there is more to come of it.
             more = within and len(part) == AT_ONCE
     if within:
-        raise _unreadable(path, "truncated gzip, it ends before the end of its data")
+        raise unreadable(path, "truncated gzip, it ends before the end of its data")
 
 
 def _inflated(member: Any, compressed: bytes, path: Path) -> bytes:
     try:
         return bytes(member.decompress(compressed, AT_ONCE))
     except zlib.error as error:
-        raise _unreadable(path, f"undecodable gzip ({error})") from error
+        raise unreadable(path, f"undecodable gzip ({error})") from error
 
 
 def _first_gzip_problem(stream: BinaryIO) -> str | None:
@@ -122,7 +123,7 @@ def _of_zstd(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     try:
         yield from _inflated_zstd(stream)
     except _ZstdError as error:
-        raise _unreadable(path, str(error)) from error
+        raise unreadable(path, str(error)) from error
 
 
 def _first_zstd_problem(stream: BinaryIO) -> str | None:

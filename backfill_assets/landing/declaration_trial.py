@@ -33,6 +33,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Source, Step
 from backfill_assets.model.landed import raw_schema
+from backfill_assets.model.landed_format import record_word
 from backfill_assets.model.logic import logic_of
 from backfill_assets.model.rules import FewRejected
 from backfill_assets.publish.log import PublicationLog, anything_published
@@ -144,7 +145,7 @@ def first_file(landing: LandingZone, source: Source) -> tuple[date, str]:
         if any(map(len, records_of(source, landing.locate(path)))):
             return day, path
     raise SourceUnreadable(
-        f"No line has landed for {source.name} in {landing.root}.",
+        f"No {record_word(landing.example(source))} has landed for {source.name} in {landing.root}.",
         hint=f"Land {landing.example(source)}, then check again.",
     )
 

@@ -12,6 +12,7 @@ from backfill_assets.errors import SourceUnreadable
 from backfill_assets.landing.records import fields_of
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed_format import record_word
 
 _EVENTS = "kafka:"
 
@@ -37,15 +38,19 @@ def event_place(file: str | None, line: int | None) -> EventPlace | None:
 
 
 def format_place(file: str, line: int) -> str:
-    """``sales/2017-03-01/a.jsonl.gz:7``, or ``topic orders, partition 0, offset 7``."""
-    return str(event_place(file, line) or f"{file}:{line}")
+    """``sales/2017-03-01/a.jsonl.gz:7``, ``sales/2017-03-01/a.parquet, row 7``, or ``topic orders, partition 0, offset
+    7``."""
+    if event := event_place(file, line):
+        return str(event)
+    return f"{file}:{line}" if record_word(file) == "line" else f"{file}, {record_word(file)} {line}"
 
 
 def place_values(file: str, line: int) -> dict[str, Any]:
-    """The place as values for programs: file and line, and of an event its topic, partition and offset too."""
+    """The place as values for programs: file and line; of Parquet its row too, of an event its topic, partition and
+    offset."""
     event = event_place(file, line)
     named = {"topic": event.topic, "partition": event.partition, "offset": event.offset} if event else {}
-    return {"file": file, "line": line, **named}
+    return {"file": file, "line": line, record_word(file): line, **named}
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:

@@ -19,7 +19,7 @@ from backfill_assets.judge.engine import database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_query import PLACE, raw_rows, register
+from backfill_assets.landing.raw_query import MAY_NEST, PLACE, raw_rows, register
 from backfill_assets.landing.records import format_of
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source, Table
@@ -102,11 +102,19 @@ class LinesQuery:
             pa.repeat(pa.scalar(of_file[each.name], each.type), len(batch)) if each.name in of_file else batch["number"]
             for each in PLACE
         ]
-        return pa.record_batch([*batch.columns[1:], *place], schema=self._columns)
+        may_nest = [] if self.format.of_json else [pa.repeat(_may_nest(batch["fields"]), len(batch))]
+        return pa.record_batch([*batch.columns[1:], *place, *may_nest], schema=self._columns)
 
 
 def _columns_read(format_: Format, fields: Sequence[str]) -> pa.Schema:
-    return pa.schema([*list(record_columns(format_, fields))[1:], *PLACE])
+    may_nest = [] if format_.of_json else [(MAY_NEST, pa.bool_())]
+    return pa.schema([*list(record_columns(format_, fields))[1:], *PLACE, *may_nest])
+
+
+def _may_nest(fields: pa.StructArray) -> bool:
+    """Whether a structure can be in one of the texts: in nearly all records there is none, which is found at once."""
+    texts = (bytes(each.buffers()[2] or b"") for each in fields.flatten())
+    return any(sign in text for text in texts for sign in (b"{", b"["))
 
 
 def _first(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:

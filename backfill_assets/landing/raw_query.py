@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 RECEIVED = "received"
 PLACE = pa.schema([("source_file", pa.string()), ("source_line", pa.int64()), ("arrival_day", pa.date32())])
 """Where a record was."""
+MAY_NEST = "may have structures"
+"""The column of records with fields that says whether a structure can be in one of them."""
 TODAY = "day of reading"
 """The column of lines that may have arrived on a day which is not known."""
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
@@ -71,8 +73,8 @@ def raw_rows(records: ir.Table, source: Source) -> ir.Table:
 
     They have a ``value``, which is the text of a JSON object, and those of :data:`PLACE`. With :data:`TODAY`, an
     arrival day may be null: it is the day of the event if that is possible today, or else today. Records of other
-    formats have their ``fields`` and ``others``, and a ``value`` only if they could not be read: see
-    ``model/landed_format.py``.
+    formats have their ``fields`` and ``others``, a ``value`` only if they could not be read (see
+    ``model/landed_format.py``), and :data:`MAY_NEST`.
 
     Values of JSON that the source did not write as text are kept as the JSON that stands for them, numbers by their
     digits.
@@ -180,10 +182,8 @@ def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
 
     kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
     fields = {name: kept.get(name, parts[_OBJECT][name]) for name in source.fields}
-    hidden = ibis.struct(fields)
-    if _FIELDS not in parts.columns:
-        hidden = _may_nest(parts.value).ifelse(hidden, parts[_OBJECT])
-    return parts.mutate(**{_OBJECT: hidden})
+    may_nest = parts[MAY_NEST] if MAY_NEST in parts.columns else _may_nest(parts.value)
+    return parts.mutate(**{_OBJECT: may_nest.ifelse(ibis.struct(fields), parts[_OBJECT])})
 
 
 def _hidden(value: ir.StringValue, source: Source) -> ir.Value:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.landing.landed_lines import format_place
 from backfill_assets.model.deletion import DELETION
+from backfill_assets.model.landed_format import record_word
 
 Row = Mapping[str, Any]
 Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "deleted", "not built yet"]
@@ -96,7 +97,7 @@ def _outcome(raw: Row, rejected: Row | None, winner: Row | None) -> tuple[Outcom
     if rejected is not None:
         return "quarantined", "; ".join(rejected["reasons"])
     if winner is None:
-        return "not built yet", f"{raw['day']} was not built since this line arrived"
+        return "not built yet", f"{raw['day']} was not built since this {record_word(raw['source_file'])} arrived"
     if place_of(winner) != place_of(raw):
         return "deduplicated", f"{format_place(winner['source_file'], winner['source_line'])} stands for it"
     if winner["superseded_by_day"] is not None:

@@ -39,11 +39,17 @@ def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
     zone, field = source.event_zone, source.event_day_field
     if zone == IN_UTC:
         return
-    if zone not in _zones():
-        hint = suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")
+    if hint := zone_meant(zone):
         yield f"there is no time zone {zone!r}.", hint
     if source.type_of(field) == "date":
         yield f"{field!r} is a date, which is the same day in every zone.", "Leave out event_zone."
+
+
+def zone_meant(zone: str) -> str:
+    """What to write instead of ``zone``, which is no time zone; empty if it is one."""
+    if zone == IN_UTC or zone in _zones():
+        return ""
+    return suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")
 
 
 def _clock(zone: str) -> tzinfo:

@@ -15,6 +15,8 @@ from backfill_assets.model.declaration import Source
 
 OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 """The fields of a record that are not declared, in its order."""
+FILES_OF_ROWS = (".parquet", ".pq")
+"""How the names of files end whose records are no lines."""
 
 
 class Format(Protocol):
@@ -57,6 +59,11 @@ def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
     if not format_.of_json:
         columns += [("fields", pa.struct([(name, pa.string()) for name in fields])), ("others", OTHERS)]
     return pa.schema(columns)
+
+
+def record_word(file: str) -> str:
+    """What a record of ``file`` is called: a ``row``, or a ``line``."""
+    return "row" if file.endswith(FILES_OF_ROWS) else "line"
 
 
 @dataclass(frozen=True)

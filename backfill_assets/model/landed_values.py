@@ -44,7 +44,7 @@ _IBIS_TYPES: Mapping[str, str] = MappingProxyType(
 )
 _DUCKDB_TYPES: Mapping[str, str] = MappingProxyType({"float": "REAL", "timestamp": "TIMESTAMPTZ"})
 _LONGEST_BEFORE = len("2017-03-01T10:00:00.000000Z")
-_MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
+MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 # ------------------------------------------------------------------ values
@@ -137,7 +137,7 @@ def canonical_text(text: ir.StringValue, spark_type: str) -> ir.StringValue:
 def landed_text(value: ir.Value, spark_type: str) -> ir.StringValue:
     """A text that ``value`` is parsed from, the same for equal values: moments in microseconds."""
     if spark_type == "timestamp":
-        return cast("ir.StringValue", value.cast("timestamp").strftime(_MICROSECONDS))
+        return cast("ir.StringValue", value.cast("timestamp").strftime(MICROSECONDS))
     return canonical(value, spark_type)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +22,7 @@ from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.landing.csv_files import Csv
 from backfill_assets.landing.landed_lines import landed_line
 from backfill_assets.landing.landing_files import LandingFile, lines_query
+from backfill_assets.landing.parquet_files import Parquet
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed_format import Format, SourceOfFiles
@@ -58,10 +63,11 @@ sales = st.builds(
 )
 
 
+@pytest.mark.parametrize("format_", [Csv(), Parquet()], ids=["csv", "parquet"])
 @settings(max_examples=drawn(10), deadline=None)
-@given(st.lists(sales, min_size=5, max_size=20))
-def test_a_record_gives_the_same_row_in_json_and_in_csv(
-    tmp_path_factory: pytest.TempPathFactory, some: Sequence[Sale]
+@given(some=st.lists(sales, min_size=5, max_size=20))
+def test_a_record_gives_the_same_row_in_json_and_in_another_format(
+    tmp_path_factory: pytest.TempPathFactory, format_: Format, some: Sequence[Sale]
 ) -> None:
     """With its tokens, its unknown fields, its day and its content hash."""
     folder = tmp_path_factory.mktemp("landed")
@@ -69,11 +75,92 @@ def test_a_record_gives_the_same_row_in_json_and_in_csv(
     names = [*SALE, *UNKNOWN]
     lines_of_json = (json.dumps({name: each[name] for name in names}) for each in some)
     (folder / "a.jsonl").write_text("".join(f"{line}\n" for line in lines_of_json), newline="")
-    (folder / "a.csv").write_text(as_csv(names, some), newline="")
-    lines = raw(JSON_SALES, folder / "a.jsonl", key_file)
-    records = raw(in_format(JSON_SALES, Csv()), folder / "a.csv", key_file)
+    lines, records = raw(JSON_SALES, folder / "a.jsonl", key_file), folder / f"a{format_.endings[0]}"
+    if format_ == Csv():
+        records.write_text(as_csv(names, some), newline="")
+    else:
+        texts = {name: pa.array([each[name] for each in some], pa.string()) for name in names}
+        pq.write_table(pa.table(texts), records, row_group_size=7)
     place = ("source_file", "source_line")
-    assert [without(row, *place) for row in records] == [without(row, *place) for row in lines]
+    found = raw(in_format(JSON_SALES, format_), records, key_file)
+    assert [without(row, *place) for row in found] == [without(row, *place) for row in lines]
+
+
+TYPED = Source(
+    name="readings",
+    event_day_field="seen_at",
+    key_fields=("id",),
+    version_field="seen_at",
+    fields=("id", "seen_at", "amount", "about", "single", "sound", "born", "numbers", "words", "any"),
+    types={
+        "id": "bigint",
+        "seen_at": "timestamp",
+        "amount": "decimal(18,3)",
+        "about": "double",
+        "single": "float",
+        "sound": "boolean",
+        "born": "date",
+        "numbers": "array<double>",
+        "words": "array<string>",
+    },
+)
+TYPES = {
+    "id": pa.int64(),
+    "seen_at": pa.timestamp("us", "UTC"),
+    "amount": pa.decimal128(20, 4),
+    "about": pa.float64(),
+    "single": pa.float32(),
+    "sound": pa.bool_(),
+    "born": pa.date32(),
+    "numbers": pa.list_(pa.float64()),
+    "words": pa.list_(pa.string()),
+    "any": pa.int16(),
+}
+_finite = st.floats(allow_nan=False, allow_infinity=False)
+_FIRST, _LAST = (datetime(year, 3, 4) for year in (1969, 2017))  # noqa: DTZ001 - as hypothesis wants bounds
+_words = st.text(st.characters(codec="utf-8"), max_size=4)
+_values = st.fixed_dictionaries(
+    {
+        "id": st.none() | st.integers(-(10**18) + 1, 10**18 - 1),
+        "seen_at": st.none() | st.datetimes(_FIRST, _LAST, timezones=st.just(UTC)),
+        "amount": st.none() | st.decimals(-(10**12), 10**12, places=4),
+        "about": st.none() | _finite,
+        "single": st.none() | st.floats(width=32, allow_nan=False, allow_infinity=False),
+        "sound": st.none() | st.booleans(),
+        "born": st.none() | st.dates(),
+        "numbers": st.none() | st.lists(st.none() | _finite, max_size=3),
+        "words": st.none() | st.lists(st.none() | _words, max_size=3),
+        "any": st.none() | st.integers(-9, 9),
+    }
+)
+
+
+@settings(max_examples=drawn(20), deadline=None)
+@given(some=st.lists(_values, min_size=5, max_size=20))
+def test_a_value_counts_the_same_in_json_and_in_parquet(
+    tmp_path_factory: pytest.TempPathFactory, some: Sequence[Mapping[str, Any]]
+) -> None:
+    """A number is its digits in both, those of a decimal too many for its type included: the content hash is equal."""
+    folder = tmp_path_factory.mktemp("landed")
+    (folder / "a.jsonl").write_text("".join(f"{as_json(each)}\n" for each in some))
+    columns = {name: pa.array([each[name] for each in some], kind) for name, kind in TYPES.items()}
+    pq.write_table(pa.table(columns), folder / "a.parquet")
+    lines, rows = raw(TYPED, folder / "a.jsonl", ""), raw(in_format(TYPED, Parquet()), folder / "a.parquet", "")
+    otherwise_written = ("source_file", "amount", "seen_at", "words")
+    found, expected = ([without(row, *otherwise_written) for row in each] for each in (rows, lines))
+    assert found == expected
+    amounts = [each["amount"] for each in some]
+    assert [row.amount for row in rows] == [None if amount is None else f"{amount:.4f}" for amount in amounts]
+
+
+def as_json(values: Mapping[str, Any]) -> str:
+    """Numbers by their digits."""
+    shown = {name: value for name, value in values.items() if name != "amount"}
+    shown["single"] = None if values["single"] is None else float(str(np.float32(values["single"])))
+    for name in ("seen_at", "born"):
+        shown[name] = None if values[name] is None else values[name].isoformat()
+    text = json.dumps(shown)
+    return text if values["amount"] is None else f'{text[:-1]}, "amount": {values["amount"]:.4f}}}'
 
 
 def without(row: SimpleNamespace, *names: str) -> dict[str, object]:

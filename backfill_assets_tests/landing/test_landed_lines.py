@@ -90,6 +90,8 @@ def test_a_place_in_words_and_for_programs() -> None:
         words,
         "topic orders, partition 0, offset 0",
     )
+    assert format_place("sales/day=2017-03-01/a.parquet", 7) == "sales/day=2017-03-01/a.parquet, row 7"
+    assert place_values("a.parquet", 7) == {"file": "a.parquet", "line": 7, "row": 7}
     assert place_values(FILE, 7) == {"file": FILE, "line": 7}
     assert place_values(of_event, 1_234_567) == {"file": of_event, "line": 1_234_567, **event}
     assert event_place("kafka:orders/3", 0) == EventPlace("orders", 3, 0)

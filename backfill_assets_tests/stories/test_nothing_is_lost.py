@@ -17,15 +17,16 @@ from unittest import mock
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
 from backfill_assets.landing.csv_files import Csv
-from backfill_assets.model.dataset import Dataset
+from backfill_assets.landing.parquet_files import Parquet
 from backfill_assets.model.declaration import GateFinding
-from backfill_assets.model.landed_format import SourceOfFiles
+from backfill_assets.model.landed_format import Format, SourceOfFiles
 from backfill_assets.model.rules import FewRejected
 from backfill_assets_tests.declared import declare, declared
 from backfill_assets_tests.stories.landed_lines import land_lines
@@ -171,13 +172,26 @@ _csv_lines = st.lists(st.one_of(_records, _records, _cut, _anything.map(without_
 _csv_files = st.dictionaries(_names, st.tuples(_csv_lines, st.booleans()), min_size=4, max_size=4)
 
 
-def as_csv(dataset: Dataset) -> Dataset:
-    """``dataset`` with files of CSV."""
+def build_in(format_: Format, workshop: Workshop) -> None:
+    """The raw and the bronze sales, of files in another format."""
+    sales = next(each for each in declared().datasets if each.name == "sales")
     steps = (
-        replace(step, source=SourceOfFiles(**vars(step.source), format=Csv())) if step.source else step
-        for step in dataset.steps
+        replace(step, source=SourceOfFiles(**vars(step.source), format=format_)) if step.source else step
+        for step in sales.steps
     )
-    return replace(dataset, steps=tuple(steps))
+    with pytest.MonkeyPatch.context() as patched:
+        declare(patched, replace(sales, steps=tuple(steps)))
+        workshop.build("raw_sales", ARRIVALS)
+        workshop.build("bronze_sales", sorted(workshop.states("raw_sales")))
+
+
+def sound_sales(landing: Path, day: date) -> list[dict[str, Any]]:
+    """What lines of JSON of a sound day would have been."""
+    land_lines(landing, day, "shop", SOUND_LINES)
+    shop = landing / "sales" / str(day) / "shop.jsonl.gz"
+    found = [json.loads(line) for line in gzip.decompress(shop.read_bytes()).splitlines()]
+    shop.unlink()
+    return found
 
 
 @settings(max_examples=drawn(3), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
@@ -189,19 +203,65 @@ def test_every_record_of_csv_is_accounted_for(
     workshop, expected = Workshop(tmp_path_factory.mktemp("fuzz"), lambda: spark), set[tuple[str, int]]()
     header = ",".join(HEADER).encode()
     for day, of_day in zip(ARRIVALS, files, strict=True):
-        land_lines(workshop.settings.landing, day, "shop", SOUND_LINES)
-        shop = workshop.settings.landing / "sales" / str(day) / "shop.jsonl.gz"
-        sound = [as_record(json.loads(line)) for line in gzip.decompress(shop.read_bytes()).splitlines()]
-        shop.unlink()
+        sound = [as_record(each) for each in sound_sales(workshop.settings.landing, day)]
         for name, path in paths(day, ["shop", *of_day], "csv"):
             lines, ended = of_day.get(name, (sound, True))
             land_bytes(workshop.settings.landing, path, [header, *lines], ended=ended)
             expected |= places([header, *lines], path) - {(path, 1)}
-    with pytest.MonkeyPatch.context() as patched:
-        declare(patched, as_csv(next(each for each in declared().datasets if each.name == "sales")))
-        workshop.build("raw_sales", ARRIVALS)
-        workshop.build("bronze_sales", sorted(workshop.states("raw_sales")))
-        check(workshop, expected)
+    build_in(Csv(), workshop)
+    check(workshop, expected)
+
+
+# ------------------------------------------------------------------ Parquet
+
+_rows = st.tuples(st.lists(st.one_of(_sales, _sales, _changed, _without), max_size=30), st.booleans())
+_parquet_files = st.dictionaries(_names, _rows, min_size=4, max_size=4)
+"""Of a day, by their names: their rows, and whether their columns have types."""
+TYPES = {
+    "quantity": pa.int32(),
+    "basket_id": pa.int64(),
+    "sales_value": pa.decimal128(12, 4),
+    "transaction_timestamp": pa.timestamp("ns", "UTC"),
+    "updated_at": pa.timestamp("ms", "UTC"),
+    "retail_disc": pa.float64(),
+}
+
+
+def as_columns(rows: Sequence[Mapping[str, Any]], *, typed: bool) -> pa.Table:
+    """Columns of all fields that a row has; one that is to have a type is of text where a value does not fit it."""
+    names = dict.fromkeys([*SALE, *(name for row in rows for name in row)])
+    values = {name: [row.get(name) for row in rows] for name in names}
+    texts = {
+        name: pa.array([each if each is None else str(each).encode(errors="replace").decode() for each in column])
+        for name, column in values.items()
+    }
+    return pa.table({name: _typed(column, TYPES.get(name)) if typed else column for name, column in texts.items()})
+
+
+def _typed(texts: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    try:
+        return texts.cast(kind) if kind else texts
+    except pa.ArrowInvalid:
+        return texts
+
+
+@settings(max_examples=drawn(3), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(files=st.tuples(_parquet_files, _parquet_files))
+def test_every_row_of_parquet_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    files: tuple[Mapping[str, tuple[Sequence[Mapping[str, Any]], bool]], ...],
+) -> None:
+    """By file and row, as lines of JSON are, whatever types its columns have in each file."""
+    workshop, expected = Workshop(tmp_path_factory.mktemp("fuzz"), lambda: spark), set[tuple[str, int]]()
+    for day, of_day in zip(ARRIVALS, files, strict=True):
+        sound = sound_sales(workshop.settings.landing, day)
+        for name, (rows, typed) in {"shop": (sound, True), **of_day}.items():
+            path = f"sales/{day}/{name}.parquet"
+            pq.write_table(as_columns(rows, typed=typed), workshop.settings.landing / path, row_group_size=7)
+            expected |= {(path, number + 1) for number in range(len(rows))}
+    build_in(Parquet(), workshop)
+    check(workshop, expected)
 
 
 def check(workshop: Workshop, expected: set[tuple[str, int]]) -> None:

@@ -18,7 +18,8 @@ from backfill_assets.cli.output import say, say_answer
 from backfill_assets.cli.verbs.init import template_text
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.report.answer import Answer, Fact, Grid, Line, Tone
+from backfill_assets.model.landed_format import record_word
+from backfill_assets.report.answer import Answer, Fact, Grid, Line, Tone, Worded
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -231,7 +232,11 @@ def _trial_answer(
 ) -> Answer:
     """What is wrong with the declaration; or how many rows of each file would be quarantined, and why."""
     files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in tried]
-    reasons = [(each.file, each.reason, each.rows, each.line, each.example) for file in tried for each in file.reasons]
+    reasons = [
+        (each.file, each.reason, each.rows, Worded(each.line, f"{record_word(each.file)} {each.line}"), each.example)
+        for file in tried
+        for each in file.reasons
+    ]
     gates = [
         (each.table, each.day, rule.rule, rule.observed, rule.expected, rule.next_step)
         for file in tried

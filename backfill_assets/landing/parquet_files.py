@@ -1,0 +1,91 @@
+"""Parquet: a record is a row. Its values become the texts of ``landing/parquet_texts.py``, and go on as all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.landing.compressed import unreadable
+from backfill_assets.landing.parquet_texts import literal, text_of
+from backfill_assets.model.event_day import zone_meant
+from backfill_assets.model.landed_format import FILES_OF_ROWS, record_columns
+
+if TYPE_CHECKING:
+    from backfill_assets.landing.parquet_rows import Rows
+
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parquet:
+    """Files of Parquet. A column is a field if it has its very name; the name of a folder is no column.
+
+    A value counts by its canonical text: one that is not of the declared type is quarantined, and nothing is rounded. A
+    declared field that a file lacks is missing in all of it; a column that is not declared is kept as an unknown field
+    is. A file of which anything cannot be read is refused.
+    """
+
+    zone: str = ""
+    """Of moments that name none, as pandas writes them: ``UTC``. Without it they are no moments. Those of 96 bits, as
+    Spark and Impala write them, are in UTC."""
+
+    endings: ClassVar[Sequence[str]] = FILES_OF_ROWS
+    of_json: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if hint := zone_meant(self.zone or "UTC"):
+            raise InvalidRequest(f"Parquet is declared wrong: there is no time zone {self.zone!r}.", hint=hint)
+
+    def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:
+        from backfill_assets.landing.parquet_rows import rows_of
+
+        try:
+            with rows_of(path) as rows:
+                if problem := _problem_of(rows, fields):
+                    return problem
+                rows.read_all()
+        except SourceUnreadable as error:
+            return error.message.removeprefix(f"{path}: ").removesuffix(".")
+        return None
+
+    def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        from backfill_assets.landing.parquet_rows import rows_of
+
+        schema, read = record_columns(self, fields), 0
+        with rows_of(path) as rows:
+            if problem := _problem_of(rows, fields):
+                raise unreadable(path, problem)
+            for batch in rows.batches(self._asked(rows, fields)):
+                numbers = pa.array(np.arange(read + 1, read + 1 + len(batch)))
+                *known, others = batch.columns
+                of_row = pa.StructArray.from_arrays(known, list(fields))
+                no_text = pa.nulls(len(batch), pa.string())
+                yield pa.record_batch([numbers, no_text, of_row, others.cast(schema.field("others").type)], schema)
+                read += len(batch)
+            if read != rows.count:
+                raise unreadable(path, f"it has {read:,} rows, and says that it has {rows.count:,}")
+
+    def _asked(self, rows: Rows, fields: Sequence[str]) -> Sequence[str]:
+        """The texts of ``fields``, in DuckDB's SQL, then the pairs of name and text of all other columns."""
+        zone = self.zone or ("UTC" if rows.has_moments_of_96_bits else "")
+        texts = {name: text_of(value, kind, zone) for name, value, kind in rows.columns()}
+        others = [f"{{'key': {literal(name)}, 'value': {text}}}" for name, text in texts.items() if name not in fields]
+        pairs = f"[{', '.join(others)}]" if others else "CAST(NULL AS STRUCT(key VARCHAR, value VARCHAR)[])"
+        return [*(texts.get(name, "CAST(NULL AS VARCHAR)") for name in fields), pairs]
+
+
+def _problem_of(rows: Rows, fields: Sequence[str]) -> str | None:
+    names = rows.names
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        return f"it has two columns {twice[0]!r}"
+    if not set(names) & set(fields):
+        return f"it has no column {' or '.join(fields)}: its columns are {', '.join(names) or 'none'}"
+    if rows.longest_decimal > _MOST_DIGITS:
+        return f"it has decimals of {rows.longest_decimal} digits, and {_MOST_DIGITS} can be read"
+    return None
