@@ -207,8 +207,13 @@ class DeclarationText:
         contract, by = f"{_camel(of.name)}OfADay", ["day", *([self.columns[of.roles.group]] if of.roles.group else [])]
         yield from call(f"@{self.variable}.version", {}, plain=[contract, '"v1"', '"Counted by day."', self.read])
         yield f"def {of.name}_of_a_day(rows: DataFrame) -> DataFrame:"
-        grouped = f"rows.groupBy({', '.join(map(literal, by))})"
-        yield from _returned(grouped, f'F.count("*").alias({literal(self._counted)})')
+        grouped, counted = f"rows.groupBy({', '.join(map(literal, by))})", literal(self._counted)
+        whole = f'    return {grouped}.agg(F.count("*").alias({counted}))'
+        if len(whole) <= WIDTH:
+            yield whole
+            return
+        yield from call("grouped = rows.groupBy", {}, plain=list(map(literal, by)), indent=1)
+        yield f'    return grouped.agg(F.count("*").alias({counted}))'
 
     @property
     def read(self) -> str:
@@ -272,18 +277,10 @@ def _imports(body: str) -> Iterator[str]:
             )
 
 
-def _returned(grouped: str, counted: str) -> Iterator[str]:
-    whole = f"    return {grouped}.agg({counted})"
-    if len(whole) <= WIDTH:
-        yield whole
-    else:
-        yield f"    grouped = {grouped}"
-        yield f"    return grouped.agg({counted})"
-
-
 def _columns(fields: Sequence[TypedField]) -> Mapping[str, str]:
     """By landed field; a personal one has a token in its column."""
-    columns = dict(columns_of_fields(each.name for each in fields))
+    of_long_type = {each.name for each in fields if each.type.startswith(("decimal(", "array<"))}
+    columns = dict(columns_of_fields((each.name for each in fields), of_long_type))
     for name in (each.name for each in fields if each.personal):
         column = f"{columns[name]}_token"
         while column.lower() in {each.lower() for each in columns.values()}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
 from backfill_assets.model.contract import Contract
@@ -20,6 +20,7 @@ _TAKEN = frozenset(
     (*ADDED_BY_INGESTION, "day", "occurrence", "str", "int", "float", "bool", "list", "T", "F", "Field", "Annotated")
 )
 """Columns of ours, and names that a declaration uses: a column would hide them."""
+_SHORT = 32
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PERSONAL = _words(
     "email mail phone mobile telephone fax ssn passport iban birthday birthdate dob surname firstname "
@@ -59,14 +60,18 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(unicodedata.normalize("NFKD", name)))
 
 
-def columns_of_fields(names: Iterable[str]) -> Mapping[str, str]:
-    """The column of each landed field, by its own name where that can be one; no two are equal but for case."""
+def columns_of_fields(names: Iterable[str], cut: Collection[str] = ()) -> Mapping[str, str]:
+    """The column of each landed field, by its own name where that can be one; no two are equal but for case.
+
+    The names of those that are ``cut`` leave room for a long type in their line.
+    """
     found: dict[str, str] = {}
     for name in names:
         taken = {each.lower() for each in found.values()}
-        column, number = _column(name), 2
+        begun = _column(name)[:_SHORT].rstrip("_") if name in cut else _column(name)
+        column, number = begun, 2
         while column.lower() in taken:
-            column, number = f"{_column(name)}_{number}", number + 1
+            column, number = f"{begun}_{number}", number + 1
         found[name] = column
     return found
 

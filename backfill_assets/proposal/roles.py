@@ -18,7 +18,6 @@ _MOST_PARTS, _MOST_CANDIDATES = 3, 8
 _FEW_ROWS = 20
 """Of so few rows nearly everything is different."""
 _GROUPS = range(2, 51)
-_LONGEST_GROUP = 40
 _NO_NAMES = ("double", "float", "boolean", "array", "struct", "map", "binary")
 _GREATER = ("timestamp", "date", "bigint", "int")
 
@@ -246,7 +245,6 @@ class _Proposal:
             if each.type in ("string", "boolean")
             and not each.nullable
             and not each.personal
-            and len(name) <= _LONGEST_GROUP
             and name not in key
             and each.profile.different in _GROUPS
             and each.profile.different * 2 <= each.profile.present
