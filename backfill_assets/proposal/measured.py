@@ -102,7 +102,7 @@ class Sampled:
         self._alike = alike
 
     def profile(self, kinds: Mapping[str, Mapping[str, int]], types: Mapping[str, str] | None = None) -> SampleProfile:
-        """What its values look like; ``kinds`` says how JSON wrote those of a field, ``types`` what they are said to be."""
+        """What its values look like; by field, ``kinds`` says how JSON wrote them, ``types`` what the files say."""
         [rows, unread] = self._row(f"FROM {_LANDED} SELECT count(*) FILTER (unread IS NULL), count(unread)")
         self._connection.execute(f"CREATE OR REPLACE TABLE {_LANDED} AS FROM {_LANDED} WHERE unread IS NULL")
         said = types or {}
