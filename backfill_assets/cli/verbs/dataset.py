@@ -193,6 +193,8 @@ def _declared(name: str, questions: Sequence[OpenQuestion]) -> tuple[Catalog, Da
         catalog = current_catalog()
         return catalog, catalog.dataset(name)
     except InvalidRequest as error:
+        if not questions:
+            raise
         asked = "".join(f"\n  {each.place}: {each.question}" for each in questions)
         raise InvalidRequest(f"{error.message}{asked}", hint=error.hint) from error
 
