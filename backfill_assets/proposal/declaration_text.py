@@ -26,7 +26,7 @@ _LEAST_ROWS = 100_000
 """A day may have so many, or ten times as many as were seen."""
 _TIMES = 10
 _LONGEST_NAME = 30
-"""Of the dataset, in lines that are not cut."""
+"""Of the dataset, in lines that are not cut; of one letter it may be that of an import."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class DeclarationText:
 
     def __init__(self, proposal: Proposal) -> None:
         self.of = proposal
-        self.variable = proposal.name.upper() if len(proposal.name) <= _LONGEST_NAME else "DATASET"
+        self.variable = proposal.name.upper() if 1 < len(proposal.name) <= _LONGEST_NAME else "DATASET"
         self.row = f"{_camel(proposal.name)}Row"
         self.columns = _columns(proposal.fields)
         self.taken = {*self.columns.values()}

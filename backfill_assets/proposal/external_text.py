@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.proposal.declaration_text import DeclarationText, Proposal, date_text, safe, sentence
@@ -35,17 +35,15 @@ class _ExternalText(DeclarationText):
     counted_rows = False
 
     def __init__(self, proposal: Proposal, table: TableOfOthers) -> None:
-        super().__init__(proposal)
+        # A day that is called as ours is that of every row, and is not declared.
+        self.own_day = proposal.roles.day if proposal.roles.day.lower() == "day" else ""
+        fields = tuple(each for each in proposal.fields if each.name != self.own_day)
+        super().__init__(replace(proposal, fields=fields))
         self.table = table
 
     @property
     def read(self) -> str:
         return literal(self.table.name)
-
-    @property
-    def _own_day(self) -> str:
-        """The day, where it is called as ours: every row has it, and none declares it."""
-        return self.of.roles.day if self.of.roles.day.lower() == "day" else ""
 
     def _marks(self) -> Mapping[str, Sequence[str]]:
         return {"key": self.of.roles.key}
@@ -56,7 +54,7 @@ class _ExternalText(DeclarationText):
         yield f"class {self.row}(Contract):"
         yield f'    """A row of {safe(" ".join(words_of(self.table.name)))}, {self.how}."""'
         yield ""
-        for each in (each for each in self.of.fields if each.name != self._own_day):
+        for each in self.of.fields:
             yield from self._field(each)
 
     def _dataset(self) -> Iterator[str]:
@@ -91,7 +89,7 @@ class _ExternalText(DeclarationText):
             yield "which is the first day that is to be read?"
         else:
             yield f"is {of.first_day} the first day that is to be read?"
-        for name in dict.fromkeys(("", self._own_day)):
+        for name in dict.fromkeys(("", self.own_day)):
             yield from of.roles.questions.get(name, ())
         if self.table.is_moment:
             yield f'is the day of {of.roles.day} that of UTC? Else, say event_zone="Europe/Berlin".'
