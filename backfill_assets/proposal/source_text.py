@@ -51,7 +51,7 @@ def call(
     space = _INDENT * indent
     given = [*plain, *(f"{name}={literal(value)}" for name, value in named.items())]
     whole = f"{space}{before}({', '.join(given)}){after}"
-    if len(whole) <= WIDTH:
+    if _width(whole) <= WIDTH:
         yield whole
         return
     yield f"{space}{before}("
@@ -64,12 +64,17 @@ def call(
 def argument(name: str, value: object, indent: int) -> Iterator[str]:
     """The lines of ``name=value,`` within a call; of a tuple that is too long for one, one for each of its values."""
     space, whole = _INDENT * indent, f"{name}={literal(value)},"
-    if isinstance(value, tuple) and len(space + whole) > WIDTH:
+    if isinstance(value, tuple) and _width(space + whole) > WIDTH:
         yield f"{space}{name}=("
         yield from (f"{space}{_INDENT}{literal(each)}," for each in value)
         yield f"{space}),"
     else:
         yield f"{space}{whole}"
+
+
+def _width(text: str) -> int:
+    """At most so many columns wide: signs of some scripts take two. A line that is cut too early stays cut."""
+    return len(text) + sum(not sign.isascii() for sign in text)
 
 
 def comment(text: str, indent: int = 0) -> str:

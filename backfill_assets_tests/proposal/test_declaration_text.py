@@ -46,7 +46,7 @@ def imported(text: str) -> Iterator[LandedDataset]:
     st.lists(
         st.tuples(NAMES | st.text(min_size=1), st.sampled_from(KINDS), st.booleans()),
         max_size=6,
-        unique_by=lambda f: f[0],
+        unique_by=lambda f: f[0].lower(),
     ),
     st.sampled_from([0, 3]),
 )
@@ -57,7 +57,7 @@ def test_any_fields_make_a_sound_module(fields: list[tuple[str, str, bool]], rep
         TypedField(
             FieldProfile(name, 5, 2, few=("x\n", "'\"")), kind, nullable, ("why\nnot?",), kind == "string" and nullable
         )
-        for name, kind, nullable in {each[0]: each for each in declared}.values()
+        for name, kind, nullable in {each[0].lower(): each for each in declared}.values()
     ]
     group = next((each.name for each in typed if each.type == "string" and not each.nullable), "")
     roles = Roles("at", ("the_id",), "at", group, {"": ("what?",)}, {"at": "the day"})
