@@ -50,7 +50,7 @@ class _ExternalText(DeclarationText):
 
     def _row(self) -> Iterator[str]:
         if self.table.left:
-            yield question(f"are {', '.join(sorted(self.table.left))} to be read? They have parts, and are left out.")
+            yield question(f"is any of {', '.join(sorted(self.table.left))} to be read? What has parts is left out.")
         yield f"class {self.row}(Contract):"
         yield f'    """A row of {safe(" ".join(words_of(self.table.name)))}, {self.how}."""'
         yield ""

@@ -53,7 +53,7 @@ def test_a_delta_table(tmp_path: Path) -> None:
         'amount: Annotated[T.DecimalType, 12, 2] = Field(description="Amount.")',
         'state: str = Field(description="State.")',
         "tags: list[str] = Field(",
-        "# QUESTION: are parts to be read?",
+        "# QUESTION: is any of parts to be read?",
         "# QUESTION: is email personal?",
     ):
         assert declared in found.text, declared
