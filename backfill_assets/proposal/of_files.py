@@ -155,7 +155,7 @@ def _proposal(
         )
     if profile.alike:
         questions.append(
-            f"what is {', '.join(profile.alike)}? A field of that name but for case is there too; it is kept in rescued."
+            f"what is {', '.join(profile.alike)}? There is a field of that name but for case; it is kept in rescued."
         )
     said = ", ".join(each.path.name for each in chosen.files)
     cut = "" if profile.whole else "the first "

@@ -97,7 +97,7 @@ def test_json_lines_by_their_digits(tmp_path: Path) -> None:
 
 def test_fields_that_are_one_but_for_case(tmp_path: Path) -> None:
     found = of(tmp_path, "a.jsonl", '{"id": 1, "ID": 2, "at": "2026-01-05"}')
-    assert "# QUESTION: what is ID? A field of that name but for case is there too" in found.text
+    assert "# QUESTION: what is ID? There is a field of that name but for case" in found.text
     assert "\n    ID" not in found.text
 
 
