@@ -195,7 +195,7 @@ def test_a_table_of_others_is_proposed_as_such(folder: Path, datasets: Path) -> 
     write_deltalake(folder / "lake" / "orders", rows)
     told = run("dataset", "new", "shop", "lake/orders").output
     text = (datasets / "shop.py").read_text()
-    assert f"location={str(folder / 'lake' / 'orders')!r}".replace("'", '"') in text and ast.parse(text)
+    assert f"location={str(folder / 'lake' / 'orders')!r}".replace("'", '"') in text and ast.parse(text).body
     assert "  backfill run report_shop --days 2026-01-05..2026-01-06\n" in told and "mkdir" not in told
 
 
