@@ -45,8 +45,8 @@ class Proposal:
     """Of one day of the sample."""
     ranges: Mapping[str, tuple[str, str]]
     """The least and the greatest value of fields that have an order."""
-    format: Mapping[str, object] | None = None
-    """The arguments of ``Csv(...)``; None for JSON lines."""
+    format: tuple[str, Mapping[str, object]] | None = None
+    """Its class, such as ``Csv``, and the arguments that are not as usual; None for JSON lines."""
     files: str = ""
     repeated: int = 0
     """Rows that are equal to another one."""
@@ -114,7 +114,8 @@ class DeclarationText:
         for name, value in arguments.items():
             yield from argument(name, value, 1)
         if of.format is not None:
-            yield from call("format=Csv", of.format, after=",", indent=1)
+            name, given = of.format
+            yield from call(f"format={name}", given, after=",", indent=1)
         if of.files:
             yield from argument("files", of.files, 1)
         yield ")"
@@ -252,6 +253,7 @@ _STANDARD = (("datetime", ("date", "datetime")), ("decimal", ("Decimal",)), ("ty
 _ENGINE = (("pyspark.sql", ("DataFrame", "functions as F", "types as T")),)
 _OURS = (
     ("backfill_assets.landing.csv_files", ("Csv",)),
+    ("backfill_assets.landing.parquet_files", ("Parquet",)),
     ("backfill_assets.model.contract", ("Contract", "Field")),
     ("backfill_assets.model.derived_dataset", ("DerivedDataset",)),
     ("backfill_assets.model.external_table", ("ExternalTable",)),

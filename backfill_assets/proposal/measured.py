@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -101,11 +101,15 @@ class Sampled:
         self._whole = whole
         self._alike = alike
 
-    def profile(self, kinds: Mapping[str, Mapping[str, int]]) -> SampleProfile:
-        """What its values look like; ``kinds`` says how JSON wrote them, by field."""
+    def profile(self, kinds: Mapping[str, Mapping[str, int]], types: Mapping[str, str] | None = None) -> SampleProfile:
+        """What its values look like; by field, ``kinds`` says how JSON wrote them, ``types`` what the files say."""
         [rows, unread] = self._row(f"FROM {_LANDED} SELECT count(*) FILTER (unread IS NULL), count(unread)")
         self._connection.execute(f"CREATE OR REPLACE TABLE {_LANDED} AS FROM {_LANDED} WHERE unread IS NULL")
-        found = [self._field(name, column, kinds.get(name, {})) for name, column in self._columns.items()]
+        said = types or {}
+        found = [
+            replace(self._field(name, column, kinds.get(name, {})), typed=said.get(name, ""))
+            for name, column in self._columns.items()
+        ]
         return SampleProfile(rows, tuple(found), unread, self._whole, self._alike)
 
     def _field(self, name: str, column: str, kinds: Mapping[str, int]) -> FieldProfile:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.compressed import COMPRESSIONS
 from backfill_assets.landing.csv_files import Csv
 from backfill_assets.landing.json_lines import JsonLines
+from backfill_assets.landing.parquet_files import Parquet
 from backfill_assets.landing.records import lines_in
 from backfill_assets.model.landed_format import Format
 from backfill_assets.proposal.declaration_text import Proposal, declaration
@@ -22,7 +27,8 @@ from backfill_assets.proposal.measured import Sampled, fields_of_json, sampled
 from backfill_assets.proposal.profile import DaysSeen
 from backfill_assets.proposal.questions import questions_in
 from backfill_assets.proposal.roles import proposed_roles
-from backfill_assets.proposal.sample import Chosen, Copied, choose, copied
+from backfill_assets.proposal.sample import Chosen, Copied, Kind, choose, copied
+from backfill_assets.proposal.table_sample import type_of_arrow
 from backfill_assets.text import format_count
 
 
@@ -46,10 +52,12 @@ class _Read:
     """How records are read, and what of that is declared."""
 
     format: Format
-    given: Mapping[str, object] | None
+    given: Mapping[str, object]
     fields: Mapping[str, Mapping[str, int]]
     """With how many values JSON wrote in which way."""
     questions: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Those that the files themselves say, as Spark calls them."""
 
 
 def proposed(name: str, package: str, path: Path) -> Proposed:
@@ -61,7 +69,7 @@ def proposed(name: str, package: str, path: Path) -> Proposed:
     chosen = choose(path)
     with TemporaryDirectory(prefix="backfill-sample-") as folder:
         files = copied(chosen, Path(folder))
-        read = _json(files) if chosen.is_json else _delimited(files)
+        read = _READ[chosen.kind](files)
         if not read.fields:
             raise InvalidRequest(f"{path} has no record to read.", hint="Name a file with records, one a line.")
         return _proposed(name, package, chosen, files, read)
@@ -73,7 +81,7 @@ def _json(files: Copied) -> _Read:
         raise InvalidRequest(
             "It is one array of JSON, not a record a line.", hint="Write an object a line: jq -c '.[]' FILE."
         )
-    return _Read(JsonLines(), None, fields_of_json(lines))
+    return _Read(JsonLines(), {}, fields_of_json(lines))
 
 
 def _some(path: Path, most: int) -> list[tuple[int, str]]:
@@ -91,6 +99,23 @@ def _delimited(files: Copied) -> _Read:
     return _Read(format_, given, {name: {} for name in found.fields}, found.questions)
 
 
+def _rows(files: Copied) -> _Read:
+    """The columns of the newest file. Numbers, days and truths have types there; the rest is what its texts say."""
+    schema = pq.read_schema(files.files[-1].path)
+    types = {each.name: kind for each in schema if (kind := type_of_arrow(each.type)).startswith(_SAID)}
+    kinds = {each.name: {"text": 1} if type_of_arrow(each.type) == "string" else {} for each in schema}
+    if not any(pa.types.is_timestamp(each.type) and each.type.tz is None for each in schema):
+        return _Read(Parquet(), {}, kinds, types=types)
+    asked = "in which zone are moments that name none, as pandas writes them? They are read as those of UTC."
+    return _Read(Parquet(zone="UTC"), {"zone": "UTC"}, kinds, (asked,), types)
+
+
+_SAID = ("bigint", "int", "smallint", "tinyint", "double", "float", "decimal(", "boolean", "date")
+_READ: Mapping[Kind, Callable[[Copied], _Read]] = MappingProxyType(
+    {"json": _json, "delimited": _delimited, "parquet": _rows}
+)
+
+
 def _proposed(name: str, package: str, chosen: Chosen, files: Copied, read: _Read) -> Proposed:
     kept, alike = _without_alike(read.fields)
     with sampled(read.format, kept, files.files, whole=files.whole, alike=alike) as rows:
@@ -98,7 +123,7 @@ def _proposed(name: str, package: str, chosen: Chosen, files: Copied, read: _Rea
     newest, roles = chosen.files[-1], proposal.roles
     seen = days.get(roles.day)
     arrived = newest.arrived or (seen.last if seen else datetime.now(UTC).date())
-    file_name = _as_landed(newest.path.name, chosen)
+    file_name = _as_landed(newest.path.name, read.format)
     sound = bool(seen and roles.key and roles.version)
     text = declaration(proposal)
     return Proposed(
@@ -114,7 +139,7 @@ def _proposed(name: str, package: str, chosen: Chosen, files: Copied, read: _Rea
 def _proposal(
     name: str, package: str, chosen: Chosen, read: _Read, rows: Sampled
 ) -> tuple[Proposal, Mapping[str, DaysSeen]]:
-    profile = rows.profile(read.fields)
+    profile = rows.profile(read.fields, read.types)
     if not profile.rows:
         raise InvalidRequest("No record of it can be read.", hint="Name a file with records, one a line.")
     fields = tuple(typed_field(each, profile.rows) for each in profile.fields)
@@ -144,8 +169,8 @@ def _proposal(
         first_day=day.first if day else None,
         most_rows=day.most_rows if day else profile.rows,
         ranges={each: typed.least_and_greatest(each) for each in ordered},
-        format=read.given,
-        files=_as_landed(chosen.pattern, chosen) if chosen.pattern else "",
+        format=None if chosen.kind == "json" else (type(read.format).__name__, read.given),
+        files=_as_landed(chosen.pattern, read.format) if chosen.pattern else "",
         repeated=typed.repeated,
         questions=tuple(questions),
     )
@@ -163,11 +188,10 @@ def _without_alike(fields: Mapping[str, object]) -> tuple[tuple[str, ...], tuple
     return tuple(kept.values()), tuple(name for name in fields if name not in kept.values())
 
 
-def _as_landed(name: str, chosen: Chosen) -> str:
+def _as_landed(name: str, format_: Format) -> str:
     """The name of a file, or of all, with an ending of its format."""
-    endings: Sequence[str] = JsonLines.endings if chosen.is_json else Csv.endings
-    if name.endswith(tuple(endings)):
+    if name.endswith(tuple(format_.endings)):
         return name
     compression = next((each for each in COMPRESSIONS if name.endswith(each)), "")
     stem = name.removesuffix(compression)
-    return f"{stem.rpartition('.')[0] or stem}{'.jsonl' if chosen.is_json else '.csv'}{compression}"
+    return f"{stem.rpartition('.')[0] or stem}{'.jsonl' if format_.of_json else '.csv'}{compression}"

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.compressed import COMPRESSIONS, content_of
 from backfill_assets.model.arrival_days import FileNames, folder_day
+from backfill_assets.model.landed_format import FILES_OF_ROWS
 from backfill_assets.proposal.measured import SampledFile
 
 MOST_ROWS, MOST_BYTES = 100_000, 20_000_000
@@ -18,6 +23,8 @@ MOST_ROWS, MOST_BYTES = 100_000, 20_000_000
 _MOST_FILES = 3
 _JSON = (".jsonl", ".ndjson", ".json")
 _DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".psv")
+_ENDINGS = f"Names end in {', '.join((*_JSON, *_DELIMITED))}, plain, .gz or .zst, or in {' or '.join(FILES_OF_ROWS)}."
+Kind = Literal["json", "delimited", "parquet"]
 _FORMS = (("{day}", r"\d{4}-\d{2}-\d{2}"), ("{day:%Y%m%d}", r"\d{8}"), ("{day:%Y_%m_%d}", r"\d{4}_\d{2}_\d{2}"))
 
 
@@ -34,13 +41,19 @@ class SampleFile:
     def plain_name(self) -> str:
         return self.path.name.removesuffix(self.path.suffix if self.path.suffix in COMPRESSIONS else "")
 
+    @property
+    def kind(self) -> Kind:
+        if self.path.name.endswith(FILES_OF_ROWS):
+            return "parquet"
+        return "json" if self.plain_name.endswith(_JSON) else "delimited"
+
 
 @dataclass(frozen=True)
 class Chosen:
     """Files of one kind, the newest of those that are there."""
 
     files: tuple[SampleFile, ...]
-    is_json: bool
+    kind: Kind
     pattern: str = ""
     """How all of them are named, if their names say the day."""
 
@@ -53,23 +66,23 @@ def choose(path: Path) -> Chosen:
     if not there:
         raise InvalidRequest(
             f"{path} has no file to read.",
-            hint=f"Name files that end in {', '.join((*_JSON, *_DELIMITED))}, plain, .gz or .zst.",
+            hint=_ENDINGS,
         )
-    is_json = there[-1].plain_name.endswith(_JSON)
-    alike = [found for found in there if found.plain_name.endswith(_JSON) == is_json]
+    kind = there[-1].kind
+    alike = [found for found in there if found.kind == kind]
     in_folders = any(found.in_folder for found in alike)
     pattern = "" if in_folders else pattern_of([found.path.name for found in alike])
     named = FileNames(pattern) if pattern else None
     dated = [SampleFile(each.path, named.day_of(each.path.name)) if named else each for each in alike]
     newest = sorted(dated, key=lambda found: (found.arrived or date.min, found.path.name))[-_MOST_FILES:]
-    return Chosen(tuple(newest), is_json, pattern)
+    return Chosen(tuple(newest), kind, pattern)
 
 
 def _files(path: Path) -> Iterator[SampleFile]:
     if path.is_file():
         day = folder_day(path.parent.name)
         if not _is_readable(path):
-            raise InvalidRequest(f"{path.name} is no file that is read here.", hint=_hint_for(path))
+            raise InvalidRequest(f"{path.name} is no file that is read here.", hint=_ENDINGS)
         yield SampleFile(path, day, day is not None)
         return
     for each in sorted(path.rglob("*")):
@@ -85,13 +98,7 @@ def _files(path: Path) -> Iterator[SampleFile]:
 
 
 def _is_readable(path: Path) -> bool:
-    return SampleFile(path, None).plain_name.endswith((*_JSON, *_DELIMITED))
-
-
-def _hint_for(path: Path) -> str:
-    if path.name.endswith(".parquet"):
-        return "Parquet is read in place, as the table of others: name its folder."
-    return f"Its name has to end in {', '.join((*_JSON, *_DELIMITED))}, plain, .gz or .zst."
+    return SampleFile(path, None).plain_name.endswith((*_JSON, *_DELIMITED, *FILES_OF_ROWS))
 
 
 def pattern_of(names: Sequence[str]) -> str:
@@ -129,7 +136,7 @@ def _begin(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Copied:
-    """Plain copies of the first records, in UTF-8."""
+    """Plain copies of the first records, in UTF-8; of files of rows, themselves."""
 
     files: tuple[SampledFile, ...]
     encoding: str
@@ -137,17 +144,31 @@ class Copied:
 
 
 def copied(chosen: Chosen, into: Path) -> Copied:
-    """The first records of each file, as much of all of them together as :data:`MOST_BYTES`."""
+    """The first records of each file, as much of all of them together as :data:`MOST_BYTES`.
+
+    A file of rows is read where it is.
+    """
+    most = MOST_ROWS // len(chosen.files)
+    if chosen.kind == "parquet":
+        there = tuple(SampledFile(str(each.path), each.arrived, most) for each in chosen.files)
+        return Copied(there, "", all(_rows_in(each.path) <= most for each in chosen.files))
     share = MOST_BYTES // len(chosen.files)
     parts = [_first_bytes(each.path, share) for each in chosen.files]
     encoding = "utf-8" if all(_is_utf8(text) for text, _ in parts) else "latin-1"
-    ending = ".jsonl" if chosen.is_json else ".csv"
+    ending = ".jsonl" if chosen.kind == "json" else ".csv"
     files = []
     for number, (each, (text, _)) in enumerate(zip(chosen.files, parts, strict=True)):
         plain = into / f"{number}{ending}"
-        plain.write_bytes(text if chosen.is_json or encoding == "utf-8" else text.decode(encoding).encode())
-        files.append(SampledFile(str(plain), each.arrived, MOST_ROWS // len(chosen.files)))
+        plain.write_bytes(text if chosen.kind == "json" or encoding == "utf-8" else text.decode(encoding).encode())
+        files.append(SampledFile(str(plain), each.arrived, most))
     return Copied(tuple(files), encoding, all(whole for _, whole in parts))
+
+
+def _rows_in(path: Path) -> int:
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except pa.ArrowException as error:
+        raise InvalidRequest(f"{path} is no file of Parquet: {error}", hint="Name another one.") from error
 
 
 def _first_bytes(path: Path, most: int) -> tuple[bytes, bool]:

@@ -127,7 +127,7 @@ def _parquet(storage: Storage) -> TableFound:
     newest = sorted(paths, key=lambda each: (each.modified_ms, each.path))
     files = [DataFile(each.path, _of_folders(each.path)) for each in newest]
     schema = storage.parquet_footer(files[-1].path).schema.to_arrow_schema() if files else pa.schema([])
-    types = {each.name: _type_of_arrow(each.type) for each in schema}
+    types = {each.name: type_of_arrow(each.type) for each in schema}
     of_folders = dict.fromkeys(files[-1].partition if files else (), "string")
     return _found(storage, False, files, {**types, **of_folders}, {})
 
@@ -137,7 +137,8 @@ def _of_folders(path: str) -> Mapping[str, str]:
     return {name: unquote(value) for name, _, value in pairs}
 
 
-def _type_of_arrow(kind: pa.DataType) -> str:
+def type_of_arrow(kind: pa.DataType) -> str:
+    """As Spark calls it; ``struct`` for all that has parts of its own, or is nothing that it has."""
     names = {
         "bool": "boolean",
         "int8": "tinyint",
@@ -156,7 +157,7 @@ def _type_of_arrow(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_dictionary(kind):
-        return _type_of_arrow(kind.value_type)
+        return type_of_arrow(kind.value_type)
     if pa.types.is_list(kind) and (item := names.get(str(kind.value_type))):
         return f"array<{item}>"
     return names.get(str(kind), "struct")

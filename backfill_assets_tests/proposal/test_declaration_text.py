@@ -62,7 +62,7 @@ def test_any_fields_make_a_sound_module(fields: list[tuple[str, str, bool]], rep
     group = next((each.name for each in typed if each.type == "string" and not each.nullable), "")
     roles = Roles("at", ("the_id",), "at", group, {"": ("what?",)}, {"at": "the day"})
     text = declaration(
-        proposal(typed, roles, repeated=repeated, format={"delimiter": ";", "columns": ("c" * 40, "d" * 40)})
+        proposal(typed, roles, repeated=repeated, format=("Csv", {"delimiter": ";", "columns": ("c" * 40, "d" * 40)}))
     )
     assert unformatted(text, 88) == "" == unformatted(text, 120)
     with imported(text) as dataset:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.days import DayRange
@@ -116,7 +118,41 @@ def test_what_is_no_sample_is_refused_in_words(tmp_path: Path, name: str, text: 
     assert refused.value.hint
 
 
-def test_parquet_by_itself_is_refused(tmp_path: Path) -> None:
+def test_parquet_by_its_own_types(tmp_path: Path) -> None:
+    """Texts are read for more than they are; numbers are what the file says, whatever they look like."""
+    rows = pa.table(
+        {
+            "order_id": pa.array(range(40), pa.int32()),
+            "ordered_at": pa.array([datetime(2026, 1, 5, 10, tzinfo=UTC)] * 40, pa.timestamp("us")),
+            "price": pa.array([Decimal("1.50")] * 40, pa.decimal128(9, 4)),
+            "weight": [1.0, 2.0] * 20,
+            "zip": ["1067", "8033"] * 20,
+            "due": ["2026-01-09"] * 40,
+            "tags": [["a"], []] * 20,
+            "part": [{"x": 1}, None] * 20,
+        }
+    )
+    pq.write_table(rows, tmp_path / "orders_20260106.parquet")
+    found = proposed("orders", "shop", tmp_path / "orders_20260106.parquet")
+    assert 'format=Parquet(zone="UTC"),' in found.text and "# QUESTION: in which zone are moments" in found.text
+    for declared in (
+        "order_id: T.IntegerType = Field(key=True",
+        "ordered_at: datetime = Field(event_day=True",
+        "price: Annotated[T.DecimalType, 9, 4] = Field(",
+        "weight: float = Field(",
+        "zip: str = Field(",
+        "due: date = Field(",
+        "tags: list[str] = Field(",
+        "part: str = Field(nullable=True",
+    ):
+        assert declared in found.text, declared
+    assert 'files="orders_{day:%Y%m%d}.parquet"' in found.text and found.landed_as == "orders_20260106.parquet"
+    aware = rows.set_column(1, "ordered_at", rows["ordered_at"].cast(pa.timestamp("us", "UTC")))
+    pq.write_table(aware, tmp_path / "a.parquet")
+    assert "format=Parquet()," in proposed("orders", "shop", tmp_path / "a.parquet").text
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InvalidRequest, match="no file that is read here"):
+    with pytest.raises(InvalidRequest, match="no file of Parquet"):
         proposed("orders", "shop", tmp_path / "a.parquet")

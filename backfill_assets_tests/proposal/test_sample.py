@@ -44,7 +44,7 @@ def test_of_folders_by_day_the_newest_files_are_read(tmp_path: Path, prefix: str
     touched(tmp_path, *(f"{prefix}{day}/part_20250101.csv" for day in days), "_tmp/a.csv", ".b.csv", "notes.md")
     found = choose(tmp_path)
     assert [each.arrived for each in found.files] == [date(2026, 1, day) for day in (9, 10, 11)]
-    assert not found.pattern and not found.is_json, "a folder says more than a name"
+    assert not found.pattern and found.kind == "delimited", "a folder says more than a name"
 
 
 def test_a_file_in_the_folder_of_a_day(tmp_path: Path) -> None:

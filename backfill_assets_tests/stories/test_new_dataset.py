@@ -12,9 +12,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
@@ -85,7 +88,15 @@ def written_json(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         out.writelines(f"{json.dumps(each)}\n" for each in own)
 
 
-FILES = {"sales.csv": written_csv, "sales.jsonl.gz": written_json}
+def written_parquet(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """With decimals and moments as Parquet has them."""
+    prices = pa.array([Decimal(each["price"]) for each in rows], pa.decimal128(18, 2))
+    columns = {name: [each[name] for each in rows] for name in rows[0]}
+    moments = {name: pa.array(map(datetime.fromisoformat, columns[name])) for name in ("sold_at", "updated_at")}
+    pq.write_table(pa.table({**columns, **moments, "price": prices}), file)
+
+
+FILES = {"sales.csv": written_csv, "sales.jsonl.gz": written_json, "sales.parquet": written_parquet}
 
 
 @pytest.mark.parametrize("name", FILES)

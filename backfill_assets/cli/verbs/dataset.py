@@ -64,9 +64,9 @@ def new(name: str, sample: str | None) -> None:
     With FROM, it is proposed from what is there, each field with what was seen as a comment. What cannot be known is a
     comment that begins with QUESTION; `backfill dataset check NAME` lists those that are left.
 
-    A file of JSON lines or CSV, plain, .gz or .zst, or a folder of them: fields, types, and the likely key, day and
-    version, from the first 100,000 rows of the newest files. A Delta table, or a folder of Parquet that others write:
-    its columns, the likely key and day, to be read in place.
+    A file of JSON lines or CSV, plain, .gz or .zst, or a folder of them, or a file of Parquet: fields, types, and the
+    likely key, day and version, from the first 100,000 rows of the newest files. A Delta table, or a folder of Parquet
+    that others write: its columns, the likely key and day, to be read in place.
     """
     folder = _new_module_in(name)
     file, package = folder / f"{name}.py", current_settings().datasets.split(".")[0]
