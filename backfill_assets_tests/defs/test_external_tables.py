@@ -240,32 +240,30 @@ def test_a_fact_begins_when_a_person_builds_its_first_day(new_orders: InDagster,
     assert target_of(launched) == {FACT: days, PAIR: {"2025-01-03", *days}}, "and not the days before"
 
 
-def test_the_daily_job_builds_the_day_that_has_ended_once_a_person_has_begun(
-    orders: InDagster, tmp_path: Path, spark: SparkSession
-) -> None:
+def nightly(of: InDagster) -> ScheduleExecutionData:
+    """What the schedule of the daily job does at two in the morning after the last day."""
+    repository, moment = of.defs.get_repository_def(), datetime(2025, 1, 7, 2, tzinfo=UTC)
+    with dg.build_schedule_context(
+        of.instance, scheduled_execution_time=moment, repository_def=repository, resources=of.resources
+    ) as context:
+        return repository.get_schedule_def("every_day_shop").evaluate_tick(context)
+
+
+def test_the_daily_job_builds_the_day_that_has_ended(orders: InDagster, spark: SparkSession) -> None:
     job = orders.defs.resolve_job_def("daily_shop")
     assert set(job.asset_layer.selected_asset_keys) == {dg.AssetKey(FACT), dg.AssetKey(PAIR)}
-
-    def asked(of: InDagster) -> ScheduleExecutionData:
-        repository = of.defs.get_repository_def()
-        schedule, moment = repository.get_schedule_def("every_day_shop"), datetime(2025, 1, 7, 2, tzinfo=UTC)
-        with dg.build_schedule_context(
-            of.instance, scheduled_execution_time=moment, repository_def=repository, resources=of.resources
-        ) as context:
-            return schedule.evaluate_tick(context)
-
-    (request,) = asked(orders).run_requests or ()
+    (request,) = nightly(orders).run_requests or ()
     assert (request.partition_key, request.asset_selection) == ("2025-01-06", None)
-    nothing = InDagster(tmp_path / "new", orders.instance)
-    write(nothing.there, range(3))
-    nothing.observe()
-    assert "Nothing is published of shop yet" in str(asked(nothing).skip_message)
     write(orders.there, [17])
     orders.given.spark = spark
-    done = orders.defs.resolve_job_def("daily_shop").execute_in_process(
-        instance=orders.instance, partition_key="2025-01-06"
-    )
-    assert done.success and orders.published() == orders.expected()
+    assert job.execute_in_process(instance=orders.instance, partition_key="2025-01-06").success
+    assert orders.published() == orders.expected()
+
+
+def test_no_night_begins_what_no_person_has_begun(new_orders: InDagster) -> None:
+    """That its table was looked at is no beginning."""
+    new_orders.observe()
+    assert "Nothing is published of shop yet" in str(nightly(new_orders).skip_message)
 
 
 def test_published_days_of_facts_are_read_again_and_those_of_others_are_not(
