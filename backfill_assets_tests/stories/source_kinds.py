@@ -6,15 +6,17 @@ To add one is to add it to :data:`KINDS`. What it cannot do, it says in the word
 from __future__ import annotations
 
 import json
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from deltalake import Field as DeltaField
 from deltalake.schema import PrimitiveType
@@ -23,6 +25,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.days import DayRange
 from backfill_assets.landing.csv_files import Csv
+from backfill_assets.landing.parquet_files import Parquet
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declared_tables import DeclaredTables
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from backfill_assets_tests.workshop import Workshop
 
 DAYS = DayRange.parse("2025-01-01..2025-01-04")
-FACT = "fact_bills"
+FACT, NOON = "fact_bills", time(12, tzinfo=UTC)
 Money = Annotated[T.DecimalType, 10, 2]
 
 
@@ -179,6 +182,23 @@ class CsvFiles(Landed):
         (folder / f"{len(list(folder.iterdir()))}.csv").write_text("".join(f"{','.join(row)}\n" for row in rows))
 
 
+class ParquetFiles(Landed):
+    """Parquet, with decimals and moments that are such."""
+
+    name = "parquet"
+
+    def declared(self, **how: object) -> LandedDataset:
+        return super().declared(format=Parquet(), **how)
+
+    def send(self, home: Path, arrives: date, bills: Sequence[Bill]) -> None:
+        folder = self.folder(home, arrives)
+        rows = [
+            {**record, "amount": Decimal(bill.amount), "billed_at": datetime.combine(bill.day, NOON)}
+            for record, bill in zip(self.records(arrives, bills), bills, strict=True)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{len(list(folder.iterdir()))}.parquet")
+
+
 class OtherBill(Contract):
     """A bill as others have it."""
 
@@ -229,4 +249,41 @@ class DeltaOfOthers(Kind):
         )
 
 
-KINDS: Sequence[Kind] = (NaturalLines(), CsvFiles(), DeltaOfOthers())
+class FolderOfOthers(DeltaOfOthers):
+    """A folder of Parquet files that others write, read in place."""
+
+    name = "folder"
+
+    def dataset(self, home: Path) -> Dataset:
+        external = ExternalTable("bills", OtherBill, location=self.at(home), day="billed_on", written="parquet")
+        made = DerivedDataset(
+            name="billing", description="Bills.", owners=("team:bills",), first_day=DAYS.first, external=(external,)
+        )
+        with_fact(made, "bills")
+        return made.dataset()
+
+    def send(self, home: Path, arrives: date, bills: Sequence[Bill]) -> None:
+        """A file of a day is written anew, with the bills that it had and has now."""
+        numbers = {bill.number for bill in bills}
+        for day in sorted({bill.day for bill in bills}):
+            file = Path(self.at(home)) / f"billed_on={day}" / "bills.parquet"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            there = pq.ParquetFile(file).read().to_pylist() if file.exists() else []
+            rows = [row for row in there if row["number"] not in numbers]
+            rows += [
+                {"number": bill.number, "amount": Decimal(bill.amount), **({"more": bill.more} if bill.more else {})}
+                for bill in bills
+                if bill.day == day
+            ]
+            columns = [self._columns.field("number"), self._columns.field("amount")]
+            more = [pa.field("more", pa.string())] if any("more" in row for row in rows) else []
+            pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([*columns, *more])), file)
+
+    def send_doubles(self, home: Path) -> None:
+        shutil.rmtree(self.at(home))
+        file = Path(self.at(home)) / f"billed_on={DAYS.first}" / "bills.parquet"
+        file.parent.mkdir(parents=True)
+        pq.write_table(pa.table({"number": ["1"], "amount": [1.5]}), file)
+
+
+KINDS: Sequence[Kind] = (NaturalLines(), CsvFiles(), ParquetFiles(), DeltaOfOthers(), FolderOfOthers())
