@@ -7,7 +7,8 @@ at; a month is the sum of its published days. The oracle is a list of rows in pl
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -44,6 +45,7 @@ MONTHS = (date(2025, 1, 1), date(2025, 2, 1))
 FACT, REPORT = "fact_daily_orders", "report_monthly_orders"
 STEPS = 4
 RUN = RunInfo("generated")
+_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 Rows = dict[int, tuple[date, Decimal]]
 """Day and amount of each order, by its number."""
 Amounts = dict[date, Decimal]
@@ -279,6 +281,16 @@ def _values(rows: Rows) -> str:
     return f"SELECT {columns} FROM VALUES {', '.join(values)} AS t(order_id, order_date, amount)"  # noqa: S608 our own words
 
 
+@contextmanager
+def vacuuming_at_once(spark: SparkSession) -> Iterator[None]:
+    """Delta refuses to vacuum what is younger than a week, unless it is told so."""
+    spark.conf.set(_CHECK, "false")
+    try:
+        yield
+    finally:
+        spark.conf.unset(_CHECK)
+
+
 THEIRS = ("insert", "delete", "update", "merge", "overwrite", "optimize", "vacuum")
 
 
@@ -288,8 +300,7 @@ def test_what_is_published_is_always_what_a_version_of_theirs_gave(
 ) -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
+    with vacuuming_at_once(spark):
         history = History(spark, tmp_path, random.Random(seed))
         history.told.append(f"seed {seed}")
         history.run()
@@ -304,5 +315,20 @@ def test_what_is_published_is_always_what_a_version_of_theirs_gave(
         history.told.append("the last run")
         history.run()
         history.require_months_add_up()
-    finally:
-        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+
+
+def test_a_campaign_on_what_others_have_cleaned_up_is_refused_until_it_is_looked_at_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What was looked at lay in files that are gone: no day is held back for it, and none is published."""
+    history = History(spark, tmp_path, random.Random(1))
+    history.run()
+    with vacuuming_at_once(spark):
+        history.optimize()
+        history.vacuum()
+    history.campaign()
+    (refused,) = (each for each in history.told if each.startswith("refused"))
+    assert "Version 2 of orders cannot be read any more: its file orders/part-" in refused
+    assert not history.published
+    history.campaign()
+    assert history.published
