@@ -157,7 +157,7 @@ def _cleaned_up(there: DeltaTableOfOthers, version: int, why: str) -> LakehouseU
 def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:
     """The day of each row; null where there is none. Sessions are in UTC."""
     if isinstance(kind, T.StringType):
-        return F.to_date(F.substring(column, 1, 10), "yyyy-MM-dd")
+        return F.try_to_timestamp(F.substring(column, 1, 10), F.lit("yyyy-MM-dd")).cast("date")
     if isinstance(kind, T.TimestampType) and zone != IN_UTC:
         return F.to_date(F.from_utc_timestamp(column, zone))
     return F.to_date(column)
