@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,17 @@ def _pressing_ctrl_c_while_it_is_collected(found: _Collected) -> weakref.ref[_Co
     return weakref.ref(found, eval(told, names))  # noqa: S307
 
 
+@contextmanager
+def _pressing_ctrl_c_after(seconds: float) -> Iterator[None]:
+    """Within the block alone: what fails in it is not to end all tests."""
+    timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def test_ctrl_c_stops_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
@@ -67,8 +79,7 @@ def test_ctrl_c_in_a_call_to_the_jvm_comes_through_what_pyspark_asks_meanwhile(
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: spark.range(1).count(), range(8)))
         for seconds in (0.2, 0.3, 0.4):
-            threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT]).start()
-            with pytest.raises(KeyboardInterrupt):
+            with _pressing_ctrl_c_after(seconds), pytest.raises(KeyboardInterrupt):
                 spark.sql("SELECT java_method('java.lang.Thread', 'sleep', CAST(1000 AS BIGINT))").collect()
             assert list(threads.map(lambda _: spark.range(3).count(), range(8))) == [3] * 8
     assert shut_down == []

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
-from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.landing.landed_rows import landed_rows, placed_anew
-from backfill_assets.landing.landing_files import LandingFile
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.spark.workers import errors_of_workers
 from backfill_assets_tests.landing.test_landing_files import ARRIVED, KEY, damage, landing_file
@@ -116,22 +114,3 @@ def test_rows_are_placed_by_what_is_declared_now(each_spark: SparkSession) -> No
     assert all(
         {name: before[at][name] for name in others} == {name: row[name] for name in others} for at, row in after.items()
     )
-
-
-def test_a_field_that_is_called_as_the_day_of_the_row(spark: SparkSession, tmp_path: Path) -> None:
-    """Raw has one column of that name: what was landed in it is the day of the row."""
-    source = replace(
-        FX_RATES.source,
-        fields=("currency", "day"),
-        types={"day": "date"},
-        key_fields=("currency",),
-        event_day_field="day",
-        version_field="day",
-    )
-    lines = [{"currency": "USD", "day": "2017-03-01"}, {"currency": "GBP", "day": "soon"}]
-    path = land(tmp_path, "fx_rates", str(ARRIVED), "one", lines)
-    rows = landed_rows(spark, source, [LandingFile(path, "fx_rates/one", ARRIVED, 1)], "no.key")
-    expected = {"USD": (date(2017, 3, 1), False), "GBP": (ARRIVED, True)}
-    assert {row["currency"]: (row["day"], row["day_is_arrival"]) for row in rows.collect()} == expected
-    again = {row["currency"]: row["day"] for row in placed_anew(rows, source).collect()}
-    assert again == {"USD": date(2017, 3, 1), "GBP": ARRIVED}

@@ -53,7 +53,7 @@ def test_a_new_machine_can_work(backfill: Backfill) -> None:
     with terminal(60):
         shown = backfill("doctor").output
     sales = str(backfill.home / "landing" / "sales")
-    assert f"warn nothing in {sales} -> Land its files there" in " ".join(shown.split())
+    assert f"warn nothing in {sales} -> Land its files as sales/YYYY-MM-DD/NAME.jsonl.gz" in " ".join(shown.split())
     assert sales in map(str.strip, shown.splitlines()), "no path is cut"
     assert found["datasets"]["found"] == "4 datasets, 18 tables, declared in backfill_assets.examples.datasets"
 
