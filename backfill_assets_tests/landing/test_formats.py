@@ -151,7 +151,7 @@ _values = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=drawn(20), deadline=None)
+@settings(max_examples=drawn(8), deadline=None)
 @given(some=st.lists(_values, min_size=5, max_size=20))
 def test_a_value_counts_the_same_in_json_and_in_parquet(
     tmp_path_factory: pytest.TempPathFactory, some: Sequence[Mapping[str, Any]]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.proposal.field_types import evidence
 from backfill_assets_tests.proposal.sampled_texts import profile_of, typed_of
+from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.data
 
@@ -133,7 +134,7 @@ _READ: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(15), deadline=None)
 @given(
     st.lists(st.one_of(*TEXTS.values()) | st.none(), min_size=1, max_size=5)
     | st.sampled_from(list(TEXTS)).flatmap(lambda name: st.lists(TEXTS[name], min_size=1, max_size=5))
