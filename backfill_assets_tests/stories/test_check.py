@@ -78,7 +78,7 @@ def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytes
     told = backfill("dataset", "check", "tolls", exit_code=1).stdout
     assert "tolls/2020-05-30/a.jsonl.gz: 13 of 13 rows would be quarantined, because:" in told
     assert "tolls: 3 steps and 4 tables are declared soundly." in told
-    for words in ("sent_at: is not a timestamp", "sent_at: '30.05.2020 23:59' is not a timestamp", "\t1\t13\t"):
+    for words in ("sent_at: is not a timestamp", "sent_at: '30.05.2020 23:59' is not a timestamp", "\t1\tline 13\t"):
         assert words in told
     assert told.index("sent_at: is not a timestamp") < told.index("axles: not greater than or equal to 2")
 
