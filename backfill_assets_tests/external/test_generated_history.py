@@ -317,6 +317,7 @@ def test_what_is_published_is_always_what_a_version_of_theirs_gave(
         history.require_months_add_up()
 
 
+@pytest.mark.long
 def test_a_campaign_looks_again_at_what_others_have_cleaned_up(spark: SparkSession, tmp_path: Path) -> None:
     """What was looked at lay in files that are gone: its days are made of what there is now."""
     history = History(spark, tmp_path, random.Random(1))
