@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from backfill_assets.days import DayRange
@@ -26,8 +27,10 @@ class ProposedTable:
     questions: int
 
 
-def proposed_table(name: str, package: str, location: str) -> ProposedTable:
+def proposed_table(name: str, package: str, location: str, taken: Collection[str] = ()) -> ProposedTable:
     """The declaration of the dataset ``name`` for the table at ``location``, of which the newest files are sampled.
+
+    Its table is called as its folder is; or as the dataset, if that cannot be, or is ``taken`` by something declared.
 
     Raises :class:`InvalidRequest` for a table that has no rows, or cannot be opened.
     """
@@ -55,12 +58,12 @@ def proposed_table(name: str, package: str, location: str) -> ProposedTable:
     )
     is_moment = table.types.get(roles.day) == "timestamp"
     text = external_declaration(
-        proposal, TableOfOthers(_table_name(location, name), location, table.is_delta, table.left, is_moment)
+        proposal, TableOfOthers(_table_name(location, name, taken), location, table.is_delta, table.left, is_moment)
     )
     return ProposedTable(text, DayRange(day.first, day.last) if day else None, sum(1 for _ in questions_in(text)))
 
 
-def _table_name(location: str, dataset: str) -> str:
-    """As its folder is called, if a table can be."""
+def _table_name(location: str, dataset: str, taken: Collection[str]) -> str:
     folder = location.rstrip("/").rpartition("/")[2]
-    return folder if re.fullmatch("[a-z][a-z0-9_]*", folder) else dataset
+    can_be = re.fullmatch("[a-z][a-z0-9_]*", folder) and folder not in {*taken, f"fact_{dataset}", f"report_{dataset}"}
+    return folder if can_be else dataset

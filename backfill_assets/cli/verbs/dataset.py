@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +86,8 @@ def _proposed(name: str, package: str, sample: str) -> tuple[str, Iterator[str]]
     from backfill_assets.proposal.table_sample import is_table
 
     if is_table(sample):
-        table = proposed_table(name, package, sample if "://" in sample else str(Path(sample).absolute()))
+        location = sample if "://" in sample else str(Path(sample).absolute())
+        table = proposed_table(name, package, location, _taken_names())
         return table.text, _next_of_table(name, table)
     files = proposed(name, package, Path(sample))
     return files.text, _next_of_files(name, files)
@@ -126,10 +127,7 @@ def _new_module_in(name: str) -> Path:
     """The folder of the package of datasets. Raises :class:`InvalidRequest` if NAME is taken, or cannot be a module."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InvalidRequest(f"{name!r} cannot be the name of a dataset.", hint="Write it like sea_temperatures.")
-    catalog = current_catalog()
-    taken = {*(each.name for each in catalog.datasets), *catalog.table_names}.union(
-        *(e.names for e in catalog.left_out)
-    )
+    taken = _taken_names()
     package = current_settings().datasets
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
@@ -138,6 +136,13 @@ def _new_module_in(name: str) -> Path:
     if name in taken or f"report_{name}" in taken or (folder / f"{name}.py").exists():
         raise InvalidRequest(f"{name} is there already.", hint="Choose another name, or change what is there.")
     return folder
+
+
+def _taken_names() -> Set[str]:
+    """Of all datasets and tables that are declared, soundly or not."""
+    catalog = current_catalog()
+    unsound = (each.names for each in catalog.left_out)
+    return {*(each.name for each in catalog.datasets), *catalog.table_names}.union(*unsound)
 
 
 @dataset.command()

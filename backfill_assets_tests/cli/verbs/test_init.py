@@ -190,13 +190,16 @@ def test_a_file_proposes_what_it_can_and_the_rest_is_asked(folder: Path, dataset
 
 @pytest.mark.data
 def test_a_table_of_others_is_proposed_as_such(folder: Path, datasets: Path) -> None:
-    """It is read in place, by the path that holds in any folder; there is nothing to land."""
+    """It is read in place, by the path that holds in any folder; orders, as its folder is called, is taken."""
     rows = pa.table({"order_id": list(range(30)), "order_date": [date(2026, 1, 5), date(2026, 1, 6)] * 15})
     write_deltalake(folder / "lake" / "orders", rows)
     told = run("dataset", "new", "shop", "lake/orders").output
     text = (datasets / "shop.py").read_text()
     assert f"location={str(folder / 'lake' / 'orders')!r}".replace("'", '"') in text and ast.parse(text).body
     assert "  backfill run report_shop --days 2026-01-05..2026-01-06\n" in told and "mkdir" not in told
+    importlib.invalidate_caches()
+    found = discover(importlib.import_module(f"{PACKAGE}.datasets"))
+    assert not found.left_out and {"shop", "report_shop", "report_orders"} <= {*found.table_names}
 
 
 def test_names_that_would_not_do_are_refused_and_nothing_is_written(datasets: Path) -> None:
