@@ -144,12 +144,17 @@ def discover(module: ModuleType) -> Catalog:
     return found
 
 
-@cache
-def load(name: str) -> Catalog:
-    """:func:`discover` for the module or package called ``name``, which is looked for in the current folder too."""
+def look_in_current_folder() -> None:
+    """Modules are looked for in the current folder last: a command is started without it, and few install a project."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
+
+
+@cache
+def load(name: str) -> Catalog:
+    """:func:`discover` for the module or package called ``name``, which is looked for in the current folder too."""
+    look_in_current_folder()
     return discover(_import_module(name))
 
 

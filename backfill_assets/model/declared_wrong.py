@@ -135,7 +135,7 @@ def names_written(name: str) -> frozenset[str]:
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "name")]
         names = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        if _called(call) == "table":
+        if _called(call) in {"table", "ExternalTable"}:
             found.update(names)
         elif _called(call).endswith("Dataset"):
             found = found.union(*map(_with_landed, names))

@@ -11,6 +11,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.model.catalog import look_in_current_folder
 from backfill_assets.model.declared_wrong import names_written
 from backfill_assets.proposal.source_text import QUESTION
 
@@ -32,6 +33,7 @@ class OpenQuestion:
 
 def open_questions(dataset: str, package: str) -> list[OpenQuestion]:
     """Those in the modules of ``package`` that declare ``dataset``, also if one cannot be imported."""
+    look_in_current_folder()
     return [
         OpenQuestion(file, line, text)
         for module, file in _modules(package)

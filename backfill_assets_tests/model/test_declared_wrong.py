@@ -77,8 +77,9 @@ def test_all_of_them_are_told_at_once(entry: Write) -> None:
 def test_names_are_read_from_a_text_that_cannot_be_imported(entry: Write, tmp_path: Path) -> None:
     """Of one that cannot be parsed, the name of its file counts."""
     declared = 'ORDERS = LandedDataset(name="orders")\n@ORDERS.table("report_orders", totals=())\nclass A: pass\n'
+    declared += 'ExternalTable("prices", A, location="lake", day="day")\n'
     (tmp_path / "wrong_shop.py").write_text(declared)
     landed = {"orders", "raw_orders", "bronze_orders", "quarantine_orders"}
-    assert names_written("wrong_shop") == {*landed, "report_orders"}
+    assert names_written("wrong_shop") == {*landed, "report_orders", "prices"}
     (tmp_path / "orders.py").write_text("def")
     assert names_written("orders") == landed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ def test_a_question_is_a_comment() -> None:
 
 
 def test_they_are_found_in_the_module_of_their_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in one that cannot be imported, for what is wrong with it may be what it asks."""
-    monkeypatch.syspath_prepend(tmp_path)
+    """Also in one that cannot be imported, or is in the current folder alone, as a command is started there."""
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each and each != str(Path.cwd())])
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "asking_package"
     package.mkdir()
