@@ -242,6 +242,8 @@ class _Judge:
         where = f"{step.name}, version {version.name}"
         for reads in version.reads:
             place = self.places.get(reads.table)
+            if isinstance(reads, AsOf):
+                yield from self._as_of(where, step, version, reads.table)
             if place is None:
                 yield from self._unknown_table(where, reads.table)
                 continue
@@ -251,14 +253,20 @@ class _Judge:
             if place.step.cadence is not Cadence.DAILY:
                 what = f"{reads.table} is {place.step.cadence.value}: only daily tables are read."
                 yield Mistake(where, what, f"Read what {reads.table} is made of.")
-            if isinstance(reads, AsOf) and step.cadence is not Cadence.DAILY:
-                what = f"{step.name} is {step.cadence.value}: only a day reads {reads.table} as of itself."
-                yield Mistake(where, what, "Read a daily table that has read it.")
-            if isinstance(reads, AsOf) and [each.table for each in version.reads].count(reads.table) > 1:
-                yield Mistake(where, f"it reads {reads.table} twice.", "AsOf gives all of its rows that count.")
             if reads.partial and step.cadence is Cadence.DAILY:
                 what = f"{step.name} is daily: it cannot read {reads.table} in part."
                 yield Mistake(where, what, "partial=True is for weeks and months.")
+
+    def _as_of(self, where: str, step: Step, version: Version, table: str) -> Iterator[Mistake]:
+        if step.cadence is not Cadence.DAILY:
+            what = f"{step.name} is {step.cadence.value}: only a day reads {table} as of itself."
+            yield Mistake(where, what, "Read a daily table that has read it.")
+        if [each.table for each in version.reads].count(table) > 1:
+            yield Mistake(where, f"it reads {table} twice.", "AsOf gives all of its rows that count.")
+        place = self.places.get(name := table.removeprefix("bronze_"))  # As it was typed.
+        if place is not None and place.step.external:
+            what = f"it reads {name} as of a day: which days of a table of others have rows is not known."
+            yield Mistake(where, what, "Let a daily table keep its rows, and read that one as of a day.")
 
     def _unknown_table(self, where: str, name: str) -> Iterator[Mistake]:
         """While the other datasets are not known, it may be a table of theirs."""

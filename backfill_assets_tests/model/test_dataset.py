@@ -28,6 +28,7 @@ from backfill_assets.model.rules import (
     TotalAgrees,
     VolumeWithin,
 )
+from backfill_assets_tests.stories.orders_of_others import SHOP
 
 BRONZE = "bronze_sea_temperatures"
 RAW = "raw_sea_temperatures"
@@ -91,6 +92,13 @@ def ruled(*rules: DayRule) -> Dataset:
 
 def source(**changes: Any) -> Dataset:
     return declared(landed_as=landed(replace(SOURCE, **changes)))
+
+
+def as_of_others() -> Dataset:
+    shop = SHOP.dataset()
+    orders, fact, _ = shop.steps
+    version = replace(fact.version(), reads=(AsOf("orders"),))
+    return replace(shop, steps=(orders, replace(fact, versions=(version,))))
 
 
 WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
@@ -292,6 +300,10 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
     "a table as of a day and of the day": (
         lambda: declared(report(Reads(BRONZE), AsOf(BRONZE))),
         "version v1: it reads bronze_sea_temperatures twice",
+    ),
+    "a table of others as of a day": (
+        as_of_others,
+        "version v1: it reads orders as of a day: which days of a table of others have rows is not known",
     ),
     "two tables of one name": (lambda: declared(report(), report()), "there are two tables report_sea_temperature"),
 }
