@@ -22,7 +22,7 @@ STEPS = (
     a_step("raw", source=True),
     a_step("bronze_planes", reads=(Reads("raw_planes"),)),
     a_step("bronze", reads=(Reads("raw"),)),
-    a_step("fact", reads=(Reads("bronze"), AsOf("planes"))),
+    a_step("fact", reads=(Reads("bronze"), AsOf("planes", first=-40))),
     a_step("revenue", reads=(Reads("fact"),)),
 )
 DAYS = DayRange.parse("2017-03-01..2017-03-12")

@@ -40,6 +40,12 @@ def sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backfill_assets.spark.jars.locked_jars", lambda settings: [Path("delta.jar")])
 
 
+@pytest.fixture
+def workers_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is not about them: each question starts a process."""
+    monkeypatch.setattr(machine, "workers", lambda settings: machine.MachineFinding("ok", "not asked"))
+
+
 @pytest.mark.usefixtures("sound_machine")
 def test_a_new_machine_can_work(backfill: Backfill) -> None:
     """Nothing landed and no key yet are warnings: the first commands bring them. Nothing is created by looking."""
@@ -168,6 +174,7 @@ def test_ports(home: Settings, port: int) -> None:
     assert machine.connect_server(replace(home, spark_remote=f"sc://127.0.0.1:{free}")).verdict == "fail"
 
 
+@pytest.mark.usefixtures("workers_not_asked")
 def test_landing_zone(home: Settings) -> None:
     """Which days have landed; what is out of place fails by name."""
     day = home.landing / "sales" / "2017-03-01"
@@ -193,6 +200,7 @@ def test_token_key(home: Settings) -> None:
     assert found.verdict == "ok" and "secret" not in found.found
 
 
+@pytest.mark.usefixtures("workers_not_asked")
 def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Settings) -> None:
     """Before a run: with a key of its own, the same household would get another token for good."""
     require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
