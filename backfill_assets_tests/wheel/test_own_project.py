@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import shutil
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from backfill_assets.settings import cache_folder
-from backfill_assets_tests.wheel.build import build_wheel
+from backfill_assets_tests.wheel.project import UV, Project, environment_with_the_wheel
 
 pytestmark = [pytest.mark.long, pytest.mark.story]
-_OF_INSTALLERS = ("PIP_", "SSL_", "UV_")
-"""Where packages are fetched from is a matter of the machine."""
-UV = cache_folder() / "bootstrap" / "bin" / "uv"
 DAY = "2026-01-05"
 REPORT = "report_orders"
 VERSION = """
@@ -62,33 +52,8 @@ defs = dg.Definitions.merge(
 """
 
 
-@dataclass(frozen=True)
-class Project:
-    """A folder in which commands of a fresh environment are typed."""
-
-    folder: Path
-    bin: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-    def __call__(self, *words: str, exit_code: int = 0) -> str:
-        """The command ``words``; its standard output."""
-        kept = (*("JAVA_HOME", "SPARK_SUBMIT_OPTS"), *(name for name in os.environ if name.startswith(_OF_INSTALLERS)))
-        passed = {name: os.environ[name] for name in kept if name in os.environ}
-        passed |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "VIRTUAL_ENV": str(self.bin.parent)}
-        environment = {**passed, "HOME": str(self.folder / "home"), "BACKFILL_JARS": str(cache_folder() / "jars")}
-        done = subprocess.run(
-            [shutil.which(words[0], path=passed["PATH"]) or words[0], *words[1:]],
-            cwd=self.folder,
-            env=environment | dict(self.variables),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == exit_code, (words, done.stdout[-4000:], done.stderr[-4000:])
-        return done.stdout
-
-    def backfill(self, *words: str) -> Any:
-        return json.loads(self("backfill", *words, "--json"))
+class Shop(Project):
+    """One whose dataset is the one that ``init`` writes."""
 
     def land(self, day: str, name: str, *orders: tuple[str, str]) -> None:
         folder = self.folder / ".data" / "landing" / "orders" / day
@@ -119,26 +84,20 @@ class Project:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of commands of an environment that has the wheel, and nothing of the repository."""
-    place = tmp_path_factory.mktemp("fresh")
-    wheel = build_wheel(place)
-    for words in (("venv", "--quiet", str(place / "venv")), ("pip", "install", "--quiet", str(wheel))):
-        environment = {**os.environ, "VIRTUAL_ENV": str(place / "venv"), "UV_PYTHON_DOWNLOADS": "never"}
-        done = subprocess.run([str(UV), *words], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    return place / "venv" / "bin"
+    """The folder of commands of the environment."""
+    return environment_with_the_wheel(tmp_path_factory.mktemp("fresh"))
 
 
 @pytest.mark.timeout(1800)
 def test_a_project_of_ones_own_is_built_published_planned_and_undone(fresh: Path, tmp_path: Path) -> None:
     """What ``init`` prints is typed as it is printed; then a second file lands."""
-    project = Project(tmp_path, fresh)
+    project = Shop(tmp_path, fresh)
     said = project("backfill", "init", "shop").splitlines()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shop"]
     typed = "\n".join(line for line in said if line.startswith("  ")).replace("pip install", f"{UV} pip install")
     seen = project("bash", "-euc", typed)
     assert "3 passed" in seen and "12.50" in seen
-    project = Project(tmp_path / "shop", fresh)
+    project = Shop(tmp_path / "shop", fresh)
     project("dagster", "definitions", "validate")
     project.land(DAY, "b", ("2", "7.50"))
     project("backfill", "run", f"+{REPORT}", "--days", DAY)
@@ -155,7 +114,7 @@ def test_a_company_keeps_its_assets_checks_jobs_and_its_resource_spark(fresh: Pa
     (company / "definitions.py").write_text(COMPANY)
     own = '[tool.dagster]\nmodule_name = "company.definitions"\n'
     (tmp_path / "pyproject.toml").write_text(own)
-    project = Project(tmp_path, fresh)
+    project = Shop(tmp_path, fresh)
     project(str(UV), "pip", "uninstall", "--quiet", "shop")  # the project of the test before, in the same environment
     assert "Extended: pyproject.toml" in project("backfill", "init", ".", "shop")
     assert (tmp_path / "pyproject.toml").read_text().startswith(own)
