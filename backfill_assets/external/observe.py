@@ -20,6 +20,7 @@ from backfill_assets.external.parquet_folder import ParquetFolderOfOthers
 from backfill_assets.external.table_version import TableVersion
 from backfill_assets.external.types_there import problems_of
 from backfill_assets.lakehouse.delta_log import read_transactions
+from backfill_assets.lakehouse.object_store import S3
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
@@ -128,6 +129,7 @@ def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
     """What the table is now. ``today`` counts where its own log does not say when it was written last."""
+    _require_access(log.storage, external)
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
     newest = there.newest()
@@ -145,6 +147,15 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
     is_known = known is not None and not is_another and not moved
     is_recorded = is_known and not there.is_worth_a_record(known.version if known else newest, newest)
     return LookThere(external, known, At(id, newest), moved, is_recorded)
+
+
+def _require_access(storage: Storage, external: ExternalTable) -> None:
+    """Spark's sessions have access to buckets if the lakehouse is in one."""
+    if external.location.startswith(S3) and storage.is_folder:
+        raise LakehouseUnusable(
+            f"{external.name} is at {external.location}, in a bucket, and the lakehouse in the folder {storage.root}.",
+            hint="Name a lakehouse in a bucket, as BACKFILL_LAKEHOUSE=s3://bucket/prefix; one key opens both.",
+        )
 
 
 def _id_of(external: ExternalTable, table: str) -> str:

@@ -305,6 +305,13 @@ def test_columns_that_are_not_there_and_other_types_are_said_before_anything_is_
     assert others.days() == {}
 
 
+def test_a_table_in_a_bucket_is_refused_where_the_lakehouse_is_in_a_folder(others: Others) -> None:
+    """Its own Spark could not open it; it is said before anything is asked of a bucket."""
+    elsewhere = replace(others.orders, location="s3://theirs/orders")
+    with pytest.raises(LakehouseUnusable, match="s3://theirs/orders, in a bucket, and the lakehouse in the folder"):
+        observe_tables(others.publisher(), [(elsewhere, D1)])
+
+
 def test_rows_without_a_day_and_partitions_without_a_value_are_of_no_day(tmp_path: Path) -> None:
     others = Others(tmp_path)
     log = HandWritten(tmp_path / "orders", [column("order_id", "long"), column("order_date", "date")], ("order_date",))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
@@ -17,7 +19,9 @@ from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.judge import measure
 from backfill_assets.judge.engine import DayFiles
 from backfill_assets.judge.measure import measure_on_executors
+from backfill_assets.lakehouse.object_store import spark_address
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Metrics
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
@@ -27,6 +31,7 @@ from backfill_assets.spark.jars import fetch_jars
 from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.s3_store import BUCKET, s3_server
+from backfill_assets_tests.stories.orders_of_others import shop_at
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -96,6 +101,37 @@ def test_the_same_rows_as_on_a_disk(
     assert by_executors.contents() == found
     assert {path.partition("/")[0] for path in measured} >= {"raw_sales", "bronze_sales"}, measured
     assert _metrics(by_executors) == _metrics(on_disk)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_table_of_others_in_a_bucket_is_read_where_it_lies(
+    on_s3: Settings, session: SparkSession, tmp_path: Path
+) -> None:
+    """With rows that were deleted by deletion vectors, and again after others have written."""
+    orders = f"s3://{BUCKET}/others/orders"
+    table = f"delta.`{spark_address(orders)}`"
+    session.sql(
+        f"CREATE TABLE {table} (order_id STRING, email STRING, order_date DATE, amount DECIMAL(10,2)) USING delta "
+        "PARTITIONED BY (order_date) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    day = "DATE'2025-01-01' + CAST(id % 3 AS INT)"
+    session.sql(f"INSERT INTO {table} SELECT STRING(id), 'a@x.org', {day}, id FROM range(30)")  # noqa: S608
+    session.sql(f"DELETE FROM {table} WHERE order_id = '3'")  # noqa: S608
+    catalog = Catalog.of([shop_at(orders)])
+    builder = Builder.from_settings(on_s3, catalog, lambda: session)
+    days = list(DayRange.parse("2025-01-01..2025-01-03"))
+
+    def published() -> list[int]:
+        builder.build(catalog.step("fact_daily_orders"), days, run=RunInfo("run"))
+        rows = DeltaTable(f"{on_s3.lakehouse}/fact_daily_orders", storage_options=dict(builder.lake.storage.options))
+        return [int(row["amount"]) for row in sorted(rows.to_pyarrow_table().to_pylist(), key=itemgetter("day"))]
+
+    sums = [sum(range(first, 30, 3)) for first in range(3)]
+    assert published() == [sums[0] - 3, *sums[1:]]
+    session.sql(f"UPDATE {table} SET amount = amount + 1 WHERE order_id = '2'")  # noqa: S608
+    assert published() == [sums[0] - 3, sums[1], sums[2] + 1]
 
 
 def _build(workshop: Workshop) -> None:

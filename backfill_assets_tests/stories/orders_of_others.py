@@ -74,7 +74,7 @@ def monthly_orders(days: DataFrame) -> DataFrame:
     return days.groupBy(F.trunc("day", "month").alias("day")).agg(amount)
 
 
-def shop_at(location: Path) -> Dataset:
+def shop_at(location: Path | str) -> Dataset:
     """The dataset, with the table of the shop in another place."""
     placed = copy.copy(SHOP)
     object.__setattr__(placed, "external", (replace(SHOP.external[0], location=str(location)),))
