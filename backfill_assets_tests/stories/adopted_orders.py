@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FACT = "fact_orders"
-HISTORY = DayRange.parse("2025-01-01..2026-02-04")
-"""400 days."""
-LANDED = DayRange(HISTORY.last - timedelta(days=89), HISTORY.last)
-"""The 90 of them that have landed, too."""
-BROKEN = date(2025, 3, 3)
+HISTORY = DayRange.parse("2025-12-01..2026-02-04")
+LANDED = DayRange(HISTORY.last - timedelta(days=14), HISTORY.last)
+"""The days that have landed, too."""
+BROKEN = date(2025, 12, 3)
 """An amount of this day is negative."""
 ORDERS = LandedDataset(
     name="orders",

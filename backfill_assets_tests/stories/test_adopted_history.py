@@ -1,4 +1,4 @@
-"""A fact with a past: taken over whole, mended for 90 days, put back, and still the very files of its first writer."""
+"""A fact with a past: taken over whole, mended in part, put back, and still the very files of its first writer."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ FEW = DayRange(HISTORY.first, HISTORY.first + timedelta(days=2))
 IN_THE_WAY: Mapping[str, tuple[Mapping[str, str], Sequence[str], Sequence[str]]] = {
     "deletion vectors": (
         {"delta.enableDeletionVectors": "true"},
-        ["DELETE FROM {} WHERE order_id = '2025-01-02-1'"],
+        ["DELETE FROM {} WHERE order_id = '2025-12-02-1'"],
         ["ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')", "REORG TABLE {} APPLY (PURGE)"],
     ),
     "row tracking": (
