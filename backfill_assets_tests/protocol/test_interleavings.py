@@ -8,9 +8,11 @@ from __future__ import annotations
 import atexit
 import functools
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import Work
@@ -71,9 +73,11 @@ PAIRS: list[Pair] = [
 def history() -> World:
     """Three days in both raw tables, each in several files, and a publication of both others over another one."""
     world = World()
-    for work in (*[deeds.append(world, "topic", RAW, 3)] * 2, deeds.publish(world, BOTH), deeds.publish(world, BOTH)):
-        Actor("history", work).run_out()
-    world.end()
+    works = (*[deeds.append(world, "topic", RAW, 3)] * 2, deeds.publish(world, BOTH), deeds.publish(world, BOTH))
+    with clock.use(world.time):
+        for work in works:
+            Actor("history", work).run_out()
+        world.end()
     atexit.register(world.remove)
     return world
 
@@ -86,7 +90,9 @@ def play(pair: Pair, first_turn: int, second_turn: int, dies: bool, ambushed: st
     world = history().copy()
     if pair is reclaimer_and_publisher:
         world.days_pass()
-    try:
+    with ExitStack() as at_end:
+        at_end.callback(world.remove)
+        at_end.enter_context(clock.use(world.time))
         first, second = (Actor(name, work) for name, work in zip(("first", "second"), pair(world), strict=True))
         world.actors += [first, second]
         for _ in range(first_turn):
@@ -104,8 +110,6 @@ def play(pair: Pair, first_turn: int, second_turn: int, dies: bool, ambushed: st
             actor.run_out()
             world.judge()
         world.end()
-    finally:
-        world.remove()
     return more
 
 
