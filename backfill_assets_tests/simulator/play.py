@@ -63,7 +63,7 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
             world.close()
         except Exception as error:
             failure = error
-        history = world.record.history()
+        history = world.history()
     return Played(seed, tuple(actors), tuple(turns), history, failure, world.tally, world.record.steps)
 
 

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
 from random import Random
@@ -31,7 +31,7 @@ from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.upkeep.reclaim import finish_reclaiming
 from backfill_assets_tests.simulator.clock import SimulatedClock
 from backfill_assets_tests.simulator.delta import in_memory
-from backfill_assets_tests.simulator.history import Key
+from backfill_assets_tests.simulator.history import History, Key, Operation
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
 from backfill_assets_tests.simulator.judges.tables import TableJudge
@@ -236,12 +236,7 @@ class World:
         if isinstance(result, Published):
             self.done.add(id)
             self.follow()
-            replaced = {
-                (table, str(day)): image.value
-                for table in self.wishes[id].tables
-                for day, image in self.tables[table].commits[id].before.items()
-            }
-            self.record.told(life.id, "ok", position=self.log.closed_at[id], replaced=replaced)
+            self.record.told(life.id, "ok", position=self.log.closed_at[id])
             self.tally["published"] += 1
         else:
             if result is not None:
@@ -280,6 +275,19 @@ class World:
     def published_so_far(self) -> list[str]:
         self.follow()
         return [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+
+    def history(self) -> History:
+        """What was asked and answered; what each publication replaced, as far as it came, is read from its commits."""
+        told = self.record.history()
+        return History(tuple(replace(each, replaced={**each.replaced, **self._before(each)}) for each in told))
+
+    def _before(self, each: Operation) -> dict[Key, str | None]:
+        commits = [(name, judge.commits.get(each.publication or "")) for name, judge in self.tables.items()]
+        return {
+            (table, str(day)): image.value
+            for table, commit in commits
+            for day, image in (commit.before if commit else {}).items()
+        }
 
     # ------------------------------------------------------------------ judgement
 
