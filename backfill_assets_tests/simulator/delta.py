@@ -26,7 +26,7 @@ from backfill_assets.publish import log as publication_log
 from backfill_assets_tests.simulator.store import LAKES, Content, Files
 
 Action = dict[str, Any]
-_RETRIES = 15
+_RETRIES, _DAY_MS = 15, 86_400_000
 _TEXTS, _MAP = pa.list_(pa.string()), pa.map_(pa.string(), pa.string())
 _KEPT = {
     "protocol": pa.struct(
@@ -171,7 +171,15 @@ class DeltaLog:
                 found[action["remove"]["path"]] = action["remove"]
             elif "add" in action:
                 found.pop(action["add"]["path"], None)
-        return list(found.values())
+        kept_from = self.held.now_ms() - self._kept_ms(version)
+        return [each for each in found.values() if each["deletionTimestamp"] >= kept_from]
+
+    def _kept_ms(self, version: int) -> int:
+        """How long a checkpoint names a file that was removed."""
+        kept = (
+            self._state(version).metadata["configuration"].get("delta.deletedFileRetentionDuration", "interval 7 days")
+        )
+        return int(kept.split()[1]) * _DAY_MS
 
 
 class SimulatedTable:

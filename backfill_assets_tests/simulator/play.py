@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 
 from backfill_assets_tests.simulator.actors import ACTORS
+from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
 from backfill_assets_tests.simulator.history import History
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
-from backfill_assets_tests.simulator.world import World
+from backfill_assets_tests.simulator.world import Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
@@ -53,9 +55,12 @@ def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:
 def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
     deeds = {name: ACTORS[name.partition("-")[0]] for name in actors}
+    begins = _built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
     world, turns, failure = World(seed, deeds), list[Turn](), None
     with world.begun():
         try:
+            if begins is not None:
+                world.begin_as(begins)
             while (turn := schedule.next(list(deeds), world.record.steps)) is not None:
                 turns.append(turn)
                 world.take(turn)
@@ -65,6 +70,15 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
             failure = error
         history = world.history()
     return Played(seed, tuple(actors), tuple(turns), history, failure, world.tally, world.record.steps)
+
+
+@cache
+def _built() -> World:
+    """What builders begin with: built once, and the same for every seed."""
+    world = World(0, {})
+    with world.begun():
+        first_build(Life(world, "begin", 1))
+    return world
 
 
 def play_seed(seed: int, steps: int = STEPS, kinds: Sequence[str] = ()) -> Played:

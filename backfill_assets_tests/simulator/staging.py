@@ -35,12 +35,17 @@ def stage(storage: Storage, table: str, name: str, rows: Mapping[date, Names], e
     timeline, files = Timeline(storage, table, name), list[AddedFile]()
     for day, names in rows.items():
         if names:
-            path = f"day={day}/part-0.parquet"
             more = {f"extra_{number}": [f"e{number}"] * len(names) for number in range(extra)}
-            size = storage.write_parquet(f"{timeline.path}/{path}", pa.table({"name": list(names), **more}))
-            files.append(AddedFile(path, str(day), size, 0, json.dumps({"numRecords": len(names)})))
+            whole = pa.table({"name": list(names), **more})
+            files.append(named_file(timeline, f"day={day}/part-0.parquet", day, whole))
     timeline.add(files, schema(extra), {day: StagedAs(input_fingerprint=f"of {day}") for day in rows})
     return timeline
+
+
+def named_file(timeline: Timeline, path: str, day: date, rows: pa.Table) -> AddedFile:
+    """A file of ``timeline`` that no commit names yet."""
+    size = timeline.storage.write_parquet(f"{timeline.path}/{path}", rows)
+    return AddedFile(path, str(day), size, 0, json.dumps({"numRecords": len(rows)}))
 
 
 def rewritten(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequence[AddedFile]]) -> None:
@@ -48,9 +53,8 @@ def rewritten(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequenc
     files = []
     for day, old in chosen.items():
         rows = [main.storage.read_parquet(f"{main.name}/{file.path}") for file in old]
-        path, whole = f"day={day}/part-0.parquet", pa.concat_tables(rows, promote_options="default")
-        size = main.storage.write_parquet(f"{timeline.path}/{path}", whole)
-        files.append(AddedFile(path, str(day), size, 0, json.dumps({"numRecords": len(whole)})))
+        whole = pa.concat_tables(rows, promote_options="default")
+        files.append(named_file(timeline, f"day={day}/part-0.parquet", day, whole))
     timeline.add(files, str(main.handle.schema().to_json()), dict.fromkeys(chosen, StagedAs(input_fingerprint="")))
 
 

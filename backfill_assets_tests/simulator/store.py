@@ -131,10 +131,10 @@ class Files:
         pq.write_table(content, sink)
         return bytes(sink.getvalue().to_pybytes())
 
-    def copy(self) -> Files:
-        """The same files, of another lakehouse."""
-        below = {folder: set(names) for folder, names in self._below.items()}
-        return Files(dict(self.contents), dict(self.written), _below=below)
+    def begin_as(self, other: Files) -> None:
+        """With the files of another lakehouse."""
+        self.contents, self.written, self.known = dict(other.contents), dict(other.written), dict(other.known)
+        self._below = {folder: set(names) for folder, names in other._below.items()}
 
 
 LAKES: dict[str, Files] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.finish import Finish
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets_tests.simulator.history import History
@@ -22,7 +24,7 @@ from backfill_assets_tests.simulator.store import FAULTS
 
 pytestmark = pytest.mark.protocol
 
-SEEDS = range(1, 101)
+FEW, MANY = 60, 2_000
 BROKEN_WITHIN = range(1, 200)
 _PLAY = """
 import hashlib
@@ -33,17 +35,20 @@ for seed in (3, 5, 8, 21):
 """
 
 
-def test_no_seed_breaks_a_promise() -> None:
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seeds", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.long)])
+def test_no_seed_breaks_a_promise(seeds: int) -> None:
     """Everybody works, is overtaken, meets a storage that fails, and dies; each step is judged beside the model."""
     tally, failed = Counter[str](), list[str]()
-    for seed in SEEDS:
+    for seed in range(1, seeds + 1):
         played = play_seed(seed)
         tally += played.tally
         if played.failure is not None:
             failed.append(f"make simulate SEED={seed}: {played.failure}")
     assert not failed, "\n".join(failed)
-    wanted = ("published", "refused", "deaths", "fenced", "restored", "foreign add", *FAULTS)
-    assert not [step for step in wanted if not tally[step]], f"what no seed has played: {tally}"
+    steps = {step.value for step in CrashPoint}
+    assert not [step for step in (*steps, "published", "refused", "foreign add", *FAULTS) if not tally[step]], tally
+    assert seeds == FEW or not [step for step in steps if not tally[f"died at {step}"]], tally
 
 
 def test_the_same_seed_is_the_same_history_in_any_process() -> None:
@@ -95,7 +100,7 @@ def _locks_nothing(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("broken", "said"),
-    [(_no_conflicts, "undid others'"), (_no_fence, "are left open"), (_locks_nothing, "past the lock")],
+    [(_no_conflicts, "undid others'"), (_no_fence, "left open|without end"), (_locks_nothing, "past the lock")],
     ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_a_rule_that_is_taken_out_is_named(
@@ -103,7 +108,7 @@ def test_a_rule_that_is_taken_out_is_named(
 ) -> None:
     broken(monkeypatch)
     found = _first_failure()
-    assert said in str(found.failure)
+    assert re.search(said, str(found.failure))
 
 
 def _first_failure() -> Played:

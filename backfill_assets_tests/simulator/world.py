@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import random
+import secrets
 import threading
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -21,21 +23,26 @@ from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse import retry
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish import compact
-from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.reclaim import finish_reclaiming
+from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.clock import SimulatedClock
 from backfill_assets_tests.simulator.delta import in_memory
 from backfill_assets_tests.simulator.history import History, Key, Operation
 from backfill_assets_tests.simulator.judges.log import LogJudge
+from backfill_assets_tests.simulator.judges.reports import ReportJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
 from backfill_assets_tests.simulator.judges.tables import TableJudge
-from backfill_assets_tests.simulator.model import RowsOfTables, Wish, Wishes
+from backfill_assets_tests.simulator.model import Names, RowsOfTables, Wish, Wishes
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
 from backfill_assets_tests.simulator.schedule import Turn
@@ -43,12 +50,32 @@ from backfill_assets_tests.simulator.staging import DAYS, rewritten, rows_at
 from backfill_assets_tests.simulator.store import LAKES, Died, Fault, Files, SimulatedStorage
 
 TABLES = ("fact", "raw", "raw_more", "report")
+"""Those that are published to directly; the tables of the chain are built."""
 RAW = ("raw", "raw_more")
+CHAIN = tuple(chain.STEP_OF)
+_DAYS_OF = dict.fromkeys(TABLES, DAYS) | {step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS}
 RETENTION_DAYS = 1
 _NEVER, _NEWEST = 10_000, 6
 _ROOTS = itertools.count(1)
 Deed = Callable[["Life"], object]
 """What an actor does again and again, each time with other draws."""
+
+
+class Watched(Publisher):
+    """Tells the world what is asked for and answered, whoever in the package publishes."""
+
+    life: Life
+
+    def publish(self, publication: Publication) -> Published | Conflict:
+        world = self.life.world
+        world.asks(self.life, publication, world.rows_of(publication), world.read_by(publication))
+        try:
+            result = super().publish(publication)
+        except BackfillError as error:
+            world.told_of(self.life, error)
+            raise
+        world.told(self.life, publication.id, result)
+        return result
 
 
 @dataclass
@@ -72,6 +99,12 @@ class Life:
 
     def publisher(self) -> Publisher:
         return Publisher(self.storage, retention_days=RETENTION_DAYS, now=clock.now, reached=self.reached)
+
+    def watched(self, reached: Reached | None = None) -> Watched:
+        """For those who do not publish themselves."""
+        found = Watched(self.storage, retention_days=RETENTION_DAYS, now=clock.now, reached=reached or self.reached)
+        found.life = self
+        return found
 
     def reached(self, step: CrashPoint | str, about: str = "") -> None:
         """A place in the code at which somebody else may go on, or this one dies."""
@@ -107,8 +140,9 @@ class World:
         self.closing = False
         self.columns = dict.fromkeys(TABLES, 0)
         """Columns that a table has gained, of those who stage from now on."""
-        self.tables = {table: TableJudge(self.held, table, self.wishes) for table in TABLES}
-        self.log = LogJudge(self.held, self.wishes, self.tables)
+        self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
+        self.reports = ReportJudge(self.tables)
+        self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
         self._running: Process | None = None
@@ -121,6 +155,7 @@ class World:
         said.setLevel(logging.ERROR)
         try:
             with in_memory(), no_lock_is_held(), clock.use(self.clock), pytest.MonkeyPatch.context() as patch:
+                chain.computed_in_memory(patch)
                 _waits_by_the_clock(patch)
                 yield self
         finally:
@@ -128,6 +163,17 @@ class World:
             for life in self._lives.values():
                 life.process.take(Turn(life.name, 0, "dies"))
             del LAKES[self.storage.root]
+
+    def begin_as(self, other: World) -> None:
+        """With the past of another one, which has ended."""
+        self.held.begin_as(other.held)
+        self.wishes.update(other.wishes)
+        self.done |= other.done
+        self.noticed |= other.noticed
+        self.clock.moment = other.clock.moment
+        self.record = Recorder(other.record.steps, list(other.record.operations))
+        self._numbers = Counter(other._numbers)
+        self.follow()
 
     def count(self, what: str) -> int:
         self._numbers[what] += 1
@@ -174,7 +220,7 @@ class World:
             try:
                 deed(life)
             except BackfillError as error:
-                self._told_of(life, error)
+                self.told_of(life, error)
             except (OSError, DeltaError):
                 slept = self.clock.moment - began > timedelta(days=RETENTION_DAYS)
                 if not life.process.struck and not slept:
@@ -183,7 +229,7 @@ class World:
             if life.process.passed == passed:
                 life.process.rest()  # It found nothing to do, and would look again and again.
 
-    def _told_of(self, life: Life, error: BackfillError) -> None:
+    def told_of(self, life: Life, error: BackfillError) -> None:
         """A refusal is an answer: it leaves nothing behind, which the judges see. After a fault it may be none."""
         asked = self.record.asked_for(life.id)
         self.tally[type(error).__name__] += 1
@@ -226,6 +272,29 @@ class World:
         wishes = Wishes(publication.kind, tables, inputs=inputs or {}, exact=exact, switches=switches)
         self.intends(life, publication.id, wishes, {table: wish.rows for table, wish in tables.items()})
 
+    def rows_of(self, publication: Publication) -> RowsOfTables:
+        """The rows that a publication brings, by the files that it names."""
+        return {
+            change.table: {day.day: self._names_in(change.table, day.adds) for day in change.days}
+            for change in publication.tables
+        }
+
+    def _names_in(self, table: str, files: Iterable[AddedFile]) -> Names:
+        """A file that is gone has none: such a publication is refused."""
+        found = [self.held.contents.get(f"{table}/{file.path}") for file in files]
+        return tuple(name for rows in found if rows is not None for name in rows.column("name").to_pylist())
+
+    def read_by(self, publication: Publication) -> RowsOfTables:
+        """What it was made of, as its inputs were at their versions."""
+        self.follow()
+        found: dict[str, dict[date, Names]] = {}
+        for read in publication.inputs:
+            days = found.setdefault(read.table, {})
+            for day in read.days:
+                rows = self.tables[read.table].at(read.version, day).rows if read.version is not None else Counter()
+                days[day] = tuple(rows.elements())
+        return found
+
     def intends(self, life: Life, id: str, wishes: Wishes, days: Mapping[str, Iterable[date]]) -> None:
         self.wishes[id] = wishes
         written = [(table, str(day)) for table, listed in days.items() for day in listed]
@@ -255,7 +324,7 @@ class World:
         return {
             (table, str(day)): judge.at(versions[table], day).value if table in versions else None
             for table, judge in self.tables.items()
-            for day in DAYS
+            for day in _DAYS_OF[table]
         }
 
     def has_several_files(self, table: str, day: date) -> bool:
@@ -272,9 +341,11 @@ class World:
         asked = {self.record.asked_for(life.id) for life in self._lives.values() if not life.process.finished}
         return [each for each in self.requests if each.id not in self.refused | asked][-_NEWEST:]
 
-    def published_so_far(self) -> list[str]:
+    def published_so_far(self, tables: Collection[str] = TABLES) -> list[str]:
+        """The publications of ``tables`` alone that are done, in their order."""
         self.follow()
-        return [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+        done = [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+        return [each for each in done if self.wishes[each].tables.keys() <= set(tables)]
 
     def history(self) -> History:
         """What was asked and answered; what each publication replaced, as far as it came, is read from its commits."""
@@ -327,6 +398,7 @@ class World:
         finish_reclaiming(publisher)
         self.judge()
         assert not self.log.open, f"{self.log.open} are left open"
+        self._all_from_raw()
         deliver(publisher, self)
         assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}, "notices"
         assert not due_notices(publisher), "everything was sent, and is due again"
@@ -337,12 +409,23 @@ class World:
                 wanted = {day: image.rows for day, image in judge.days[-1].items() if image.rows}
                 assert found == wanted, f"{table} reads {found}, committed was {wanted}"
 
+    def _all_from_raw(self) -> None:
+        """Built once more, everything is what raw alone makes of it."""
+        publisher = Life(self, "end", 1).watched(nowhere)
+        for step in chain.COMPUTED if self.reports.version_of else ():
+            days = step.cadence.starts(sorted(self.reports.landed))
+            Builder(chain.lake_of(publisher)).build(step, days, run=chain.RUN, version=AS_PUBLISHED)
+            self.follow()
+        self.reports.all_from_raw(self.log.map)
+
     def alive(self) -> Sequence[str]:
         return list(self.actors)
 
 
 def _waits_by_the_clock(patch: pytest.MonkeyPatch) -> None:
-    """Where the package waits by what it was given when it was loaded."""
+    """Where the package waits by what it was given when it was loaded, and draws names by itself."""
+    patch.setattr(secrets, "token_hex", clock.token)
+    patch.setattr(uuid, "uuid4", lambda: uuid.UUID(clock.token(16)))
     patch.setattr(Publisher, "sleep", staticmethod(clock.sleep), raising=False)
     patch.setattr(
         retry.Retry.__init__, "__defaults__", (retry.MOST_ATTEMPTS, retry.warn, clock.sleep, clock.seconds, 0)

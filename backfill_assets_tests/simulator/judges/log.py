@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -31,8 +31,15 @@ class Known:
 class LogJudge:
     """Follows ``_publications``, and replays its closed entries one after the other."""
 
-    def __init__(self, held: Files, wishes: Mapping[str, Wishes], tables: Mapping[str, TableJudge]) -> None:
+    def __init__(
+        self,
+        held: Files,
+        wishes: Mapping[str, Wishes],
+        tables: Mapping[str, TableJudge],
+        closed: Callable[[str, Mapping[TableDay, str | None], Mapping[str, int]], None],
+    ) -> None:
         self.held = held
+        self._told = closed
         self.version = -1
         self.map: dict[str, int] = {}
         self.outcomes: dict[str, str] = {}
@@ -114,6 +121,7 @@ class LogJudge:
             self._switch(publication)
             self._replay(publication, [_table_day(row) for row in rows[1:]])
             self._check_days(publication, rows[1:])
+            self._told(publication, _versions(rows[1:]), self.map)
         self._check_pinned(publication)
         self._shown.append((self.version, dict(self.last), dict(self.map)))
 
@@ -222,6 +230,12 @@ class LogJudge:
             foreign = state.logical_at(fingerprints.physical(pinned.files)).startswith("foreign")
             changed = judge.days[known.version].get(key[1], NOTHING).files != pinned.files
             assert foreign or not changed, f"{key} was changed by others, and the log calls it ours"
+
+
+def _versions(rows: Iterable[Mapping[str, Any]]) -> dict[TableDay, str | None]:
+    """The version of the logic of each day that is published; None for one that is published no more."""
+    days = [row for row in rows if row["event"] == "published"]
+    return {_table_day(row): None if row["rows"] is None else row["code_version"] for row in days}
 
 
 def _table_day(row: Mapping[str, Any]) -> TableDay:
