@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 import hypothesis
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import ConnectServer, connect_server
 from backfill_assets.spark.service import start_standalone_cluster
 from backfill_assets.spark.session import open_session, spark_session
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.cpu_budget import BUDGETS, LIMITS, CpuBudget
 from backfill_assets_tests.strategies.how_many import TIMES, drawn
 
@@ -273,8 +275,17 @@ def storage(tmp_path: Path) -> Storage:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    """An empty lakehouse, without a JVM."""
+def time() -> Iterator[FakeClock]:
+    """The clock of the test: time passes while somebody sleeps, and when it is told to."""
+    with clock.use(found := FakeClock()):
+        yield found
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    """An empty lakehouse, without a JVM, whose clock shows the time."""
     from backfill_assets_tests.protocol.lake import Lake
 
-    return Lake(tmp_path / "lakehouse")
+    found = Lake(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found

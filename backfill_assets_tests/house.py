@@ -54,12 +54,22 @@ def public_classes_of_one_name() -> Iterator[str]:
     yield from (f"{name} is a class of {', '.join(modules)}" for name, modules in found.items() if len(modules) > 1)
 
 
+def _is_pure(text: str) -> bool:
+    return bool(re.search(r"\bPure\b", text)) and "Pure" in re.findall(r"\w+", ast.get_docstring(ast.parse(text)) or "")
+
+
 def modules_that_call_themselves_pure() -> Iterator[str]:
     """In ``defs`` it means without effects: Dagster's types are what is computed there."""
     for module, text in _modules():
-        claims = ".defs." not in module and re.search(r"\bPure\b", text)
-        if claims and re.search(r"\bPure\b", ast.get_docstring(ast.parse(text)) or "") and module not in _decisions():
+        if ".defs." not in module and module not in _decisions() and _is_pure(text):
             yield f"{module} calls itself pure, and is not in the import contract"
+
+
+def pure_modules_that_ask_for_the_time() -> Iterator[str]:
+    """They take the moment as an argument: the same arguments, the same decision."""
+    for module, text in _modules():
+        if re.search(r"^from backfill_assets import .*\bclock\b", text, re.MULTILINE) and _is_pure(text):
+            yield f"{module} calls itself pure, and asks for the time"
 
 
 def decisions_without_a_test_file() -> Iterator[str]:
@@ -195,6 +205,7 @@ def hooks_before_a_commit() -> Iterator[str]:
 CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     public_classes_of_one_name,
     modules_that_call_themselves_pure,
+    pure_modules_that_ask_for_the_time,
     decisions_without_a_test_file,
     decisions_that_load_an_engine,
     private_modules_of_dagster,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -27,10 +28,14 @@ from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.publisher import Conflict, CrashPoint, Pin, Published, Publisher
+from backfill_assets_tests.clock import FakeClock
 
 Rows = Mapping[str, Mapping[date, Sequence[int]]]
 """Ids by table and day."""
 PROVENANCE = Provenance(run="0123456789ab", launched_by="ana", git_commit="c0ffee0123456789")
+
+
+_BEGAN = datetime(2017, 6, 1, 12, tzinfo=UTC)
 
 
 class Crashed(Exception):
@@ -38,21 +43,32 @@ class Crashed(Exception):
 
 
 class SmallLakehouse:
-    """Publishes ids; the checksum of a day is their sum. ``minutes`` is the clock of the log."""
+    """Publishes ids; the checksum of a day is their sum. It publishes by its own ``time``, of which ``minutes`` passed.
+
+    What is tried goes by that as well where a test uses it.
+    """
 
     def __init__(self, root: Path, steps: Sequence[Step] | None = None) -> None:
         self.storage = Storage(str(root))
         self.steps = CATALOG.steps if steps is None else steps
-        self.minutes: float = 0
-        self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
+        self.time = FakeClock(_BEGAN)
+        self.publisher = Publisher(self.storage, reached=self._reached)
         self.crash_at: CrashPoint | None = None
         self.metrics: dict[str, Mapping[str, int | str]] = {}
         """What was measured of each day that is published, beside its rows, by table."""
         self.logic: dict[str, str] = {}
         """By table, what its days say of the logic that made them."""
 
+    @property
+    def minutes(self) -> float:
+        return (self.time.moment - _BEGAN) / timedelta(minutes=1)
+
+    @minutes.setter
+    def minutes(self, minutes: float) -> None:
+        self.time.moment = _BEGAN + timedelta(minutes=minutes)
+
     def now(self) -> datetime:
-        return datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(minutes=self.minutes)
+        return self.time.moment
 
     def publish(
         self,
@@ -64,7 +80,12 @@ class SmallLakehouse:
         mode: Mode = "replace",
     ) -> Published | Conflict:
         """``inputs`` has the inputs' fingerprint by day; it has to be that of what is published now."""
-        return self.publisher.publish(self.request(id, rows, code=code, inputs=inputs, mode=mode))
+        return self.publish_request(self.request(id, rows, code=code, inputs=inputs, mode=mode))
+
+    def publish_request(self, request: Publication) -> Published | Conflict:
+        """Publish it, by the time of this lakehouse."""
+        with clock.use(self.time):
+            return self.publisher.publish(request)
 
     def request(
         self,
@@ -76,7 +97,7 @@ class SmallLakehouse:
         mode: Mode = "replace",
     ) -> Publication:
         """Stage ``rows``, and ask for their publication."""
-        self.minutes += 1
+        self.time.pass_seconds(60)
         pin = self.publisher.pin({table: list(days) for table, days in rows.items()}, {})
         changes = tuple(self._change(id, table, days, pin, mode, code, inputs or {}) for table, days in rows.items())
         return Publication(id=id, kind=mode, tables=changes, inputs=self._reads(changes), provenance=PROVENANCE)

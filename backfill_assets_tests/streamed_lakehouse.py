@@ -63,26 +63,26 @@ class StreamedLakehouse(SmallLakehouse):
 
     def build_bronze(self, id: str, rows: Mapping[date, Sequence[int]]) -> int:
         """The version of bronze that it made."""
-        return self._version_of(self.publisher.publish(self.bronze_of(id, rows, self.pin(rows))), BRONZE)
+        return self._version_of(self.publish_request(self.bronze_of(id, rows, self.pin(rows))), BRONZE)
 
     def build_fact(self, id: str, rows: Mapping[date, Sequence[int]]) -> int:
         """Fact, computed from bronze of main."""
         request, version = self.request(id, {FACT: rows}), self.pin(rows, BRONZE).inputs[BRONZE].version
         tables = tuple(_with_lineage(each, BRONZE, version) for each in request.tables)
-        return self._version_of(self.publisher.publish(request.model_copy(update={"tables": tables})), FACT)
+        return self._version_of(self.publish_request(request.model_copy(update={"tables": tables})), FACT)
 
     def build_both(self, id: str, rows: Mapping[date, Sequence[int]]) -> None:
         """Bronze, and fact from the bronze of the same publication: as a campaign and the follower of a stream."""
         bronze = self.bronze_of(id, rows, self.pin(rows))
         (fact,) = self.request(f"{id}-fact", {FACT: rows}).tables
         tables = (*bronze.tables, _with_lineage(fact, BRONZE, None))
-        self._version_of(self.publisher.publish(bronze.model_copy(update={"tables": tables})), FACT)
+        self._version_of(self.publish_request(bronze.model_copy(update={"tables": tables})), FACT)
 
     def _append(self, id: str, rows: Mapping[date, Sequence[int]], positions: Sequence[Position]) -> int:
         request = self.request(id, {RAW: rows}, mode="append")
         (change,) = request.tables
         with_positions = change.model_copy(update={"positions": tuple(positions)})
-        return self._version_of(self.publisher.publish(request.model_copy(update={"tables": (with_positions,)})), RAW)
+        return self._version_of(self.publish_request(request.model_copy(update={"tables": (with_positions,)})), RAW)
 
     def _version_of(self, outcome: object, table: str) -> int:
         assert isinstance(outcome, Published), outcome

@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -36,8 +37,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lake = SmallLakehouse(Path(folder))
         content = {table: {day: [1] for day in DAYS} for table in TABLES}
-        publish = [_publish(lake, f"p{n}", content) for n in range(ROUNDS)]
-        back = [milliseconds(lambda: roll_back(lake.publisher, f"p{ROUNDS - 1}", id="back", steps=()))]
+        with clock.use(lake.time):
+            publish = [_publish(lake, f"p{n}", content) for n in range(ROUNDS)]
+            back = [milliseconds(lambda: roll_back(lake.publisher, f"p{ROUNDS - 1}", id="back", steps=()))]
         _row(rows, "publish 90 days of 4 tables", publish)
         _row(rows, "roll back 90 days of 4 tables", back)
         for entries in (20, 500, 2000):

@@ -29,6 +29,7 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table as Rows
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -54,6 +55,7 @@ from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.upkeep.reclaim import reclaim, reclaimable
+from backfill_assets_tests.clock import FakeClock
 
 LAYERS = ("raw", "bronze", "fact", "report")
 FIRST = date(2017, 1, 1)
@@ -85,7 +87,8 @@ class Years:
 
     root: Path
     chains: int
-    clock: datetime = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC)
+    time: FakeClock = field(default_factory=lambda: FakeClock(datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC)))
+    """In use while anything of it is played or asked."""
     version: int = 0
     state: HeadState = field(default_factory=HeadState)
     days: dict[TableDay, Day] = field(default_factory=dict)
@@ -96,6 +99,14 @@ class Years:
     entries: int = 0
 
     @property
+    def clock(self) -> datetime:
+        return self.time.moment
+
+    @clock.setter
+    def clock(self, moment: datetime) -> None:
+        self.time.moment = moment
+
+    @property
     def storage(self) -> Storage:
         return Storage(str(self.root))
 
@@ -104,7 +115,7 @@ class Years:
         return [f"{layer}_{chain}" for chain in range(1, self.chains + 1) for layer in LAYERS]
 
     def publisher(self) -> Publisher:
-        return Publisher(self.storage, retention_days=30, now=lambda: self.clock)
+        return Publisher(self.storage, retention_days=30)
 
     def begin(self) -> None:
         self.publisher().log.begin()
@@ -381,7 +392,9 @@ def main() -> None:
     asked = parser.parse_args()
     root = asked.root or Path(tempfile.mkdtemp(prefix="three-years-"))
     try:
-        _run(Years(root, asked.chains), asked.days, asked.maintained_every)
+        years = Years(root, asked.chains)
+        with clock.use(years.time):
+            _run(years, asked.days, asked.maintained_every)
     finally:
         if asked.root is None:
             shutil.rmtree(root)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
@@ -71,7 +72,7 @@ def release(lake: Lake, rejects: Rejects, day: date, reason: str, run: RunInfo, 
     """
     if TableDay(rejects.raw, day) not in lake.states(lake.catalog.step(rejects.raw)):
         raise InvalidRequest(f"{rejects.raw} has nothing of {day}.", hint=f"See: backfill status {rejects.raw}")
-    release = Release(table=rejects.typed, day=day, by=str(run.person), at=datetime.now(UTC), reason=reason)
+    release = Release(table=rejects.typed, day=day, by=str(run.person), at=clock.now(), reason=reason)
     write_release(lake.storage, release)
     steps = following(lake.with_current(lake.catalog.steps), rejects.raw)
     build = FollowBuild(lake, steps, run, progress, InputMemory(), name=f"release-{rejects.typed}")

@@ -7,12 +7,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from backfill_assets import clock
 from backfill_assets.answers.maintenance import SEND
 from backfill_assets.errors import BackfillError
 from backfill_assets.external.observe import require_columns, there_of
@@ -305,7 +305,7 @@ def readable_tables(settings: Settings, tables: Collection[str]) -> MachineFindi
 
 def sensors(settings: Settings) -> MachineFinding:
     """When they last ran to their end, on whichever machine the daemon is."""
-    book, now = SensorBook(Storage(str(settings.lakehouse))), datetime.now(UTC)
+    book, now = SensorBook(Storage(str(settings.lakehouse))), clock.now()
     if not (known := book.all()):
         return MachineFinding("ok", "none has run on this lakehouse yet")
     if troubles := list(book.troubles(now)):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
+from backfill_assets import clock
 from backfill_assets.campaign.plan_file import CheckedPlanFile
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.code_change import code_facts, code_section
@@ -108,7 +109,7 @@ def plan_file_answer(found: CheckedPlanFile) -> Answer:
         for each in found.problems
         if each.message not in known
     )
-    now = found.planned_at or datetime.now(UTC)
+    now = found.planned_at or clock.now()
     shown = () if found.plan is None else (replace(plan_answer(found.plan, now), name="plan"),)
     return Answer(f"{found.path} {_verdict(found)}", (*facts, *wrong), shown, name=found.path)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.campaign.look import CampaignDays, campaign_days
 from backfill_assets.days import Cadence, DayRange, TableDay
@@ -207,7 +208,7 @@ def _moved_there(
 ) -> Iterator[tuple[str, Sequence[date] | BackfillError]]:
     for external, first_day in tables_of_others([step for step in asked if step.external], datasets):
         try:
-            look = look_at(PublicationLog(storage), external, first_day, datetime.now(UTC).date())
+            look = look_at(PublicationLog(storage), external, first_day, clock.today())
         except BackfillError as error:
             yield external.name, error
         else:

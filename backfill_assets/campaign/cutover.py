@@ -78,7 +78,7 @@ def cut_over(
     again = _computed_days(first)
     shown = shown_name(campaign)
     refused = main_moved(shown, "it was cut over", "cut over again")
-    with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
+    with holding(lake.storage, campaign, _touched_days(steps)) as hold:
 
         def attempt(_held: bool) -> CutOver | Unsettled:
             hold.extend()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache
 
+from backfill_assets import clock
 from backfill_assets.campaign.approval import letter_terms
 from backfill_assets.campaign.course import (
     CampaignState,
@@ -77,7 +78,7 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
     if found is not None and not entries:
         entries = [JournalEntry(kind="started", at=found.at)]  # the log knows enough of one whose journal is gone
     course = state_of(campaign, [*entries, *_behind(publisher, campaign, entries, found, "")])
-    move = next_move(replace(course, stopped=None), (), window, datetime.now(UTC))
+    move = next_move(replace(course, stopped=None), (), window, clock.now())
     facts = PlanFacts(id, course, left="" if move.waits else move.reason)
     if plan is not None:
         again = plan.command()
@@ -95,7 +96,7 @@ def _behind(
 ) -> list[JournalEntry]:
     if found is None:
         return []
-    at, now = datetime.now(UTC), state_of(campaign, entries)
+    at, now = clock.now(), state_of(campaign, entries)
     brought = found.cut_over
     report: dict[str, object] = {
         "publication": brought.id,

@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import takewhile
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.external.observe import is_look
@@ -188,7 +189,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
             hint="Undo what was published of it since, or have it put back where it is written: then it is looked at "
             "again.",
         )
-    age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
+    age, window = clock.now() - at, max(prepared.window_days, publisher.retention_days)
     if age > timedelta(days=window):
         raise PublicationRefused(
             f"The rollback window of {publication} is over: it was published {age.days} days ago,"

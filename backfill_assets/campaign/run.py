@@ -6,13 +6,13 @@ goes on: it adopts what was staged, and looks up on the log what was published.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets import clock
 from backfill_assets.campaign.approval import Approvers
 from backfill_assets.campaign.breaker import computed_seconds, held_back_lines, input_of, judge, staged_contents
 from backfill_assets.campaign.course import (
@@ -132,11 +132,10 @@ class CampaignRun:
     """The journal, as far as it was read."""
     cut: set[str] = field(default_factory=set)
     """What this process has said of periods that the plan cuts."""
-    clock: Callable[[], float] = time.monotonic
     spark_seconds: float = 0.0
     """How long this process waited for Spark to start."""
     begun: tuple[float, float] | None = None
-    """When the current step began, by ``clock``, and the seconds that Spark's start had taken by then."""
+    """When the current step began, by ``clock.seconds``, and the seconds that Spark's start had taken by then."""
 
     @classmethod
     def of_settings(
@@ -152,9 +151,9 @@ class CampaignRun:
 
     def _with_timer(self, spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
         def start() -> SparkSession:
-            asked = self.clock()
+            asked = clock.seconds()
             session = spark()
-            self.spark_seconds += self.clock() - asked
+            self.spark_seconds += clock.seconds() - asked
             return session
 
         return start
@@ -218,7 +217,7 @@ class CampaignRun:
         found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
         require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
-        self.write(JournalEntry(kind=kind, report=report, at=now()))
+        self.write(JournalEntry(kind=kind, report=report, at=clock.now()))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
         if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
             open_plan(self.builder.lake.storage, self.plan.id)
@@ -236,7 +235,7 @@ class CampaignRun:
             report["needed"] = self.plan.terms.approvals
         if without_held_back:
             report["without_held_back"] = True
-        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, report=report))
+        self.write(JournalEntry(kind="approved", at=clock.now(), reason=self.plan.id, report=report))
 
     def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
         """Raise :class:`InvalidRequest` if this person may not approve it, or it is not as expected.
@@ -287,7 +286,7 @@ class CampaignRun:
         Another approval of what is over a limit would be withdrawn as well: the hint says how more is allowed.
         """
         step, spent = CampaignStep.CUT_OVER, self.time_spent(CampaignStep.CUT_OVER)
-        self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=now(), spent=spent))
+        self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=clock.now(), spent=spent))
         id = self.plan.id
         hint = (
             f"Look at it: backfill status {id}. Then approve it again: backfill approve {id}. "
@@ -300,14 +299,14 @@ class CampaignRun:
 
     def next(self) -> Move:
         window = timedelta(days=self.plan.rollback_window_days)
-        return next_move(self.state, [wave.name for wave in self.waves], window, now())
+        return next_move(self.state, [wave.name for wave in self.waves], window, clock.now())
 
     def write(self, entry: JournalEntry) -> None:
         journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
 
     def record_step(self, step: CampaignStep, report: StepReport) -> StepReport:
         spent = self.time_spent(step)
-        self.write(JournalEntry(kind="step", step=step, report=report, at=now(), spent=spent))
+        self.write(JournalEntry(kind="step", step=step, report=report, at=clock.now(), spent=spent))
         if spent is not None:
             self.progress(step_line(self.plan, step, self.entries()))
         return report
@@ -320,7 +319,9 @@ class CampaignRun:
         The hint is kept, so that every command that is asked later says the same.
         """
         spent, helps = self.time_spent(step), {HELPS: hint} if hint else {}
-        entry = JournalEntry(kind="stopped", step=step, reason=reason, report={**(report or {}), **helps}, at=now())
+        entry = JournalEntry(
+            kind="stopped", step=step, reason=reason, report={**(report or {}), **helps}, at=clock.now()
+        )
         self.write(entry.model_copy(update={"spent": spent}))
         before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
@@ -369,7 +370,7 @@ class CampaignRun:
 
     def begin(self) -> None:
         """Note that a step or a wave begins in this process."""
-        self.begun = (self.clock(), self.spark_seconds)
+        self.begun = (clock.seconds(), self.spark_seconds)
 
     def time_spent(self, step: CampaignStep) -> Spent | None:
         """What this process took since the step began; None if it did not begin here, or is in the journal already."""
@@ -377,7 +378,7 @@ class CampaignRun:
             return None
         (started, spark), self.begun = self.begun, None
         return Spent(
-            seconds=round(self.clock() - started, 3),
+            seconds=round(clock.seconds() - started, 3),
             spark_start=round(self.spark_seconds - spark, 3),
             size=sizes(self.plan.steps).get(step),
         )
@@ -430,13 +431,13 @@ class CampaignRun:
             self.progress(f"Warning: {each.sentence}")
         report = {**shadow_report(done), "warnings": [each.sentence for each in found]}
         spent = self.time_spent(CampaignStep.SHADOW)
-        self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
+        self.write(JournalEntry(kind="wave", wave=number, report=report, at=clock.now(), spent=spent))
         return found
 
     def judge_limits(self, done: Sequence[StepBuilt], limits: Limits, days: int = 0) -> list[Exceeded]:
         """What of ``limits`` is exceeded, and the warnings; ``days`` are at least to be tried."""
-        started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
-        seconds = Decimal(str((now() - started).total_seconds()))
+        started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), clock.now())
+        seconds = Decimal(str((clock.now() - started).total_seconds()))
         price = self.price_per_core_second
         money = None if price is None else computed_seconds(done) * self.plan.cost.cores * price
         staged, published = self.figures(done)
@@ -506,7 +507,3 @@ def shadow_report(done: Iterable[StepBuilt]) -> StepReport:
 def _ranges_by_table(steps: Iterable[StepBuilt], days: Callable[[StepBuilt], Iterable[date]]) -> dict[str, list[str]]:
     found = {table: list(as_ranges(days(each))) for each in steps for table in each.build.tables}
     return {table: ranges for table, ranges in found.items() if ranges}
-
-
-def now() -> datetime:
-    return datetime.now(UTC)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.campaign.approval import (
     ApprovalDecision,
     ApprovalVerdict,
@@ -21,7 +21,7 @@ from backfill_assets.campaign.course import Move, is_published
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.look import boundary_lines, campaign_days, plan_difference_answer, read_up_to
 from backfill_assets.campaign.notice import begins, completion
-from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
+from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_report
 from backfill_assets.campaign.standing import PlanWord
 from backfill_assets.campaign.undo import undo
 from backfill_assets.days import TableDay
@@ -358,13 +358,13 @@ def _read_again(
     at: CampaignRun, days_by_table: Sequence[tuple[str, Sequence[date]]]
 ) -> Iterator[tuple[str, Sequence[WatchedDay]]]:
     """Read published days afresh, table by table, with what is wrong with them."""
-    total, done, started = sum(len(days) for _, days in days_by_table), 0, time.monotonic()
+    total, done, started = sum(len(days) for _, days in days_by_table), 0, clock.seconds()
     watch = _watch(at)
     for table, days in days_by_table:
         with waiting(at.progress, f"{table}: published days are read again"):
             watched = watch.look([at.catalog.table(table)], days)
         done += len(days)
-        at.progress(days_so_far(f"{table}: read again", done, total, time.monotonic() - started))
+        at.progress(days_so_far(f"{table}: read again", done, total, clock.seconds() - started))
         yield table, watched
 
 
@@ -394,13 +394,15 @@ def abandon(at: CampaignRun) -> None:
     What cannot be read of its journal is set aside; whether it is published is on the log. Raises
     :class:`InvalidRequest` when there is nothing to give up.
     """
-    begun = JournalEntry(kind="started", at=now(), by=at.run.launched_by, reason="its journal was damaged")
+    begun = JournalEntry(kind="started", at=clock.now(), by=at.run.launched_by, reason="its journal was damaged")
     set_damaged_aside(at.builder.lake.storage, at.campaign, begun)
     at.require(PlanWord.ABANDON)
     decommission(at)
     withdraw(at.builder.lake.storage, begins_key(at.campaign))
     at.write(
-        JournalEntry(kind="stopped", at=now(), reason=f"{at.run.launched_by} abandoned it", report={ABANDONED: True})
+        JournalEntry(
+            kind="stopped", at=clock.now(), reason=f"{at.run.launched_by} abandoned it", report={ABANDONED: True}
+        )
     )
 
 
@@ -440,6 +442,6 @@ def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: 
     if not at.options.roll_back_if_wrong:
         return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
     back = undo(at.builder.lake, publication, at.run, at.progress, reason=reason).published.publication
-    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, report={"publication": back}))
+    at.write(JournalEntry(kind="rolled back", at=clock.now(), reason=reason, report={"publication": back}))
     deliver(at.builder.lake.publisher, sender)
     return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")

@@ -410,7 +410,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
     shown = shown_name(campaign)
     refused = main_moved(shown, "it was undone", "roll back again")
-    with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
+    with holding(lake.storage, campaign, touched) as hold:
 
         def attempt(_held: bool) -> Undone | Unsettled:
             work = UndoAttempt(lake, prepared)

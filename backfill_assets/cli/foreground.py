@@ -9,14 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID
 
 import click
 
+from backfill_assets import clock
 from backfill_assets.cli.running_dev import shared_spark
 from backfill_assets.cli.wiring import current_catalog, current_settings
 from backfill_assets.text import escape_controls
@@ -81,7 +81,8 @@ def run_info(command: str) -> RunInfo:
     from backfill_assets.rebuild.outcome import RunInfo, os_person
 
     person = os_person()
-    return RunInfo(str(uuid4()), git_commit(current_catalog().folder), f"{person.name}: {command}", person)
+    id, commit = str(UUID(clock.token(16))), git_commit(current_catalog().folder)
+    return RunInfo(id, commit, f"{person.name}: {command}", person)
 
 
 def report_progress(message: str) -> None:
@@ -94,7 +95,7 @@ def report_progress(message: str) -> None:
 
 def report_step(message: str) -> None:
     """Where a run is, on standard error while it runs; in a log or a pipe with the time, in UTC."""
-    before = "  " if sys.stderr.isatty() else f"{datetime.now(UTC):%H:%M:%SZ} "
+    before = "  " if sys.stderr.isatty() else f"{clock.now():%H:%M:%SZ} "
     for line in message.split("\n"):
         click.echo(f"{before}{escape_controls(line)}", err=True)
 
@@ -127,7 +128,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     if not _is_collecting(frame):
         _abandon_calls(frame)
         raise KeyboardInterrupt
-    again = threading.Timer(_A_MOMENT_SECONDS, os.kill, [os.getpid(), number])
+    again = threading.Timer(_A_MOMENT_SECONDS, os.kill, [os.getpid(), number])  # noqa: TID251 - the signal is its own
     again.daemon = True
     again.start()
 

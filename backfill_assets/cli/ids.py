@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.cli.wiring import current_catalog, open_storage
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count, format_first
@@ -131,7 +131,7 @@ def campaigns(storage: Storage) -> list[str]:
 def timelines(storage: Storage) -> list[NamedTimeline]:
     from backfill_assets.lakehouse.named_timelines import kept_timelines
 
-    return kept_timelines(storage, datetime.now(UTC))
+    return kept_timelines(storage, clock.now())
 
 
 # ------------------------------------------------------------------ typed

@@ -44,7 +44,7 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
     """Note it as long as it runs. A note that is left behind names a process that is gone, and is ignored."""
     import psutil
 
-    pid = os.getpid()
+    pid = os.getpid()  # noqa: TID251 - others ask whether the process is still there
     created = psutil.Process(pid).create_time()
     places = (settings.lakehouse, settings.landing, settings.token_key_file, settings.home.resolve())
     dev = RunningDev(pid, created, ui, spark, *map(str, places))

@@ -31,7 +31,6 @@ from dataclasses import dataclass
 from multiprocessing import forkserver
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import dagster as dg
 
@@ -83,6 +82,7 @@ from dagster._core.storage.tags import (
 )
 from sqlalchemy.engine import Connection
 
+from backfill_assets import clock
 from backfill_assets.spark.service import command_line
 from backfill_assets.ui_addresses import FIRST_PAGE
 
@@ -121,7 +121,7 @@ def _event(kind: dg.DagsterEventType, data: Any, **more: Any) -> DagsterEvent:
 
 
 def _report(instance: dg.DagsterInstance, run_id: str, events: Sequence[DagsterEvent]) -> None:
-    batch = str(uuid4())
+    batch = clock.token(16)
     for number, event in enumerate(events, start=1):
         place = DagsterEventBatchMetadata(batch, is_end=number == len(events))
         instance.report_dagster_event(event, run_id, batch_metadata=place)

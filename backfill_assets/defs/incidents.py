@@ -5,13 +5,14 @@ by which a person says who looks after one, or that it is settled.
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import enum
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 import yaml
 from pydantic import Field
 
+from backfill_assets import clock
 from backfill_assets.answers.incidents import WORDS, acknowledge, close, sentence
 from backfill_assets.answers.to_do import fitting
 from backfill_assets.defs.campaigns.pages import LOCATION
@@ -64,7 +65,7 @@ def incident_job() -> dg.JobDefinition:
 
 
 def _say(context: dg.OpExecutionContext, config: IncidentConfig, backfill: Backfill) -> None:
-    book, by, now = IncidentBook(backfill.storage), str(person_behind(context.run.tags)), datetime.now(UTC)
+    book, by, now = IncidentBook(backfill.storage), str(person_behind(context.run.tags)), clock.now()
     if config.action is Word.ACKNOWLEDGE:
         said = acknowledge(book, config.incident, by, now, config.reason, config.until)
     else:
@@ -89,7 +90,7 @@ def incidents_spec() -> dg.AssetSpec:
 def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
     """Keeps the page as the incidents are, for the sensor; ``seen`` is the digest of what it said."""
     book, origin = IncidentBook(backfill.storage), context.code_location_origin
-    closed = book.closed_since(datetime.now(UTC) - _SHOWN_CLOSED)
+    closed = book.closed_since(clock.now() - _SHOWN_CLOSED)
     metadata = incidents_metadata(book.open(), closed, origin.location_name if origin else LOCATION)
     return "", keep_page(context.instance, INCIDENTS, metadata, seen)
 

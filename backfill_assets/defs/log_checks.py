@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache, cached_property, partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
-from uuid import uuid4
+from uuid import UUID
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay, parse_day
 from backfill_assets.defs.checks import (
     AS_DECLARED,
@@ -98,7 +99,7 @@ def log_checks_page(tables: PartitionedTables) -> Page:
         if (log := backfill.publications()) is None:
             return "", seen
         zone = LandingZone(backfill.settings.landing)
-        return LogChecks(context.instance, log, zone, tables).evaluate(seen, datetime.now(UTC))
+        return LogChecks(context.instance, log, zone, tables).evaluate(seen, clock.now())
 
     return evaluate
 
@@ -285,7 +286,7 @@ class LogChecks:
 
     def _report(self, found: Iterable[_Verdict]) -> int:
         """For the run that planned the check, so that its page has the verdict; else for a look without a run."""
-        of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(uuid4())
+        of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(UUID(clock.token(16)))
         by_table = sorted(found, key=lambda each: each.of.table)
         for table, of_table in groupby(by_table, key=lambda each: each.of.table):
             verdicts = list(of_table)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
@@ -126,7 +127,7 @@ def _by_version(step: Step, version: str) -> Step:
 
 
 def _landed_days(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
-    today = datetime.now(UTC).date()
+    today = clock.today()
     return {
         step.name: {day for day, paths in zone.paths(step.source).items() if paths and day < today}
         for step in steps

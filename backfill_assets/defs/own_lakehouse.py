@@ -4,12 +4,12 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 from deltalake.exceptions import DeltaError
 
+from backfill_assets import clock
 from backfill_assets.defs.dagster_internals import is_stopped
 from backfill_assets.defs.metadata import plain_failure
 from backfill_assets.defs.resources import Backfill
@@ -113,13 +113,13 @@ def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, e
     except Exception as error:
         said, hint = (error.message, error.hint or "") if isinstance(error, BackfillError) else (_in_words(error), "")
         with _logging(context):
-            if book.note_failure(name, every_seconds, datetime.now(UTC), said, hint):
+            if book.note_failure(name, every_seconds, clock.now(), said, hint):
                 # The sensor that delivers may be the one that fails.
                 deliver(Publisher(backfill.storage), sender_of(backfill.settings.notices, log_writer(context.log)))
         raise
     if anything_published(backfill.storage):
         with _logging(context):
-            book.note_end(name, every_seconds, datetime.now(UTC))
+            book.note_end(name, every_seconds, clock.now())
             _heartbeat(context, backfill, book)
 
 
@@ -141,7 +141,7 @@ def _heartbeat(context: dg.SensorEvaluationContext, backfill: Backfill, book: Se
         return
     own = [each.name for each in context.repository_def.sensor_defs if EVERY_TAG in each.tags]
     expected = [name for name in own if not is_stopped(context.instance, name)]
-    if all_is_well(book.all(), expected, now := datetime.now(UTC)):
+    if all_is_well(book.all(), expected, now := clock.now()):
         beat(backfill.storage, backfill.settings.heartbeat, now)
 
 

@@ -6,12 +6,12 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.answers import to_do
 from backfill_assets.answers.maintenance import SEND
 from backfill_assets.answers.to_do import ToDo, Urgency, of_action
@@ -217,7 +217,7 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
     """Those that fail, or have not run to their end for long, without those that a person has turned off."""
-    now = datetime.now(UTC)
+    now = clock.now()
     for each in SensorBook(storage).all():
         if is_stopped(instance, each.sensor) or not (trouble := each.trouble(now)):
             continue

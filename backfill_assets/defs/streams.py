@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import IO, Any
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.defs.dagster_internals import NOT_FINISHED_STATUSES, SENSOR_NAME_TAG
 from backfill_assets.defs.metadata import metadata_table
 from backfill_assets.defs.own_lakehouse import failing_plainly, lakehouse_sensor, require_own_lakehouse
@@ -129,7 +129,7 @@ def _description(streamed: StreamedDataset) -> str:
 
 def _require_no_other(storage: Storage, table: str) -> None:
     status = read_stream(storage, table)
-    if status and status.is_running(datetime.now(UTC)):
+    if status and status.is_running(clock.now()):
         raise refusal(status)
 
 
@@ -166,10 +166,10 @@ class _Watch:
 
     def _look(self) -> None:
         """A line of the log and a point in the plots of the asset's page, while the run goes on."""
-        status = None if time.monotonic() < self._due else self._status()
+        status = None if clock.seconds() < self._due else self._status()
         if status is None:
             return
-        self._due = time.monotonic() + self.every_seconds
+        self._due = clock.seconds() + self.every_seconds
         self.context.log.info(stream_line(status))
         if status.state == "starting":
             return
@@ -379,7 +379,7 @@ def decide(
     instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDataset, *, begins: bool = False
 ) -> RestartDecision:
     """Reads Dagster's runs before the lease: a run that starts in between is seen by its lease."""
-    now = datetime.now(UTC)
+    now = clock.now()
     under_way = _under_way(instance, streamed.asset, now)
     earlier = _earlier(instance, streamed.asset)
     status = read_stream(storage, streamed.raw.name)

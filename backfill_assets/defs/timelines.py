@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets import clock
 from backfill_assets.answers.timelines import FoundTimeline, timeline_answer
 from backfill_assets.days import DayRange
 from backfill_assets.defs.metadata import digest, gate_failure
@@ -24,7 +25,6 @@ from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets.rebuild.step_look import StepRequest
@@ -72,7 +72,7 @@ def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: Timeli
     def build(step: Step) -> TimelineBuilt:
         lake = backfill.builder().lake
         request = StepRequest(step, step.cadence.starts(days), versions[step.name], force=config.force)
-        timeline = find_timeline(lake.storage, config.timeline, lake.publisher.now())
+        timeline = find_timeline(lake.storage, config.timeline, clock.now())
         return run_on(lake, timeline, [request], run_info(context.run, lake.catalog), context.log.info)
 
     for step in chosen:
@@ -125,7 +125,7 @@ def report_timelines(
     cannot be read and why, and the digests. While a timeline cannot be read, its name is not known, and all partitions
     stay.
     """
-    kept, unreadable = readable_timelines(storage, utc_now())
+    kept, unreadable = readable_timelines(storage, clock.now())
     tables = {table for each in kept for table in each.days}
     main = View.newest(storage).records(tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}

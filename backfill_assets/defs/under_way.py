@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.days import Cadence, DayRange, day_or_none, parse_day
 from backfill_assets.defs.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
@@ -49,11 +48,9 @@ Its process may have been killed on another machine: see :mod:`backfill_assets.d
 """
 
 
-def busy_days(
-    instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None
-) -> dict[str, list[WriteUnderWay]]:
+def busy_days(instance: dg.DagsterInstance, tables: Collection[str]) -> dict[str, list[WriteUnderWay]]:
     """What is under way, by those of ``tables`` that it targets: runs first, and each with its days."""
-    moment = now or datetime.now(UTC)
+    moment = clock.now()
     records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
     runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
     busy: dict[str, list[WriteUnderWay]] = {}
@@ -160,12 +157,12 @@ def launch_backfill(
     one changes nothing.
     """
     apart = earlier or {}
-    wanted_id = backfill_id or uuid4().hex[:8]
+    wanted_id = backfill_id or clock.token(4)
     if instance.get_backfill(wanted_id) is None:
         instance.add_backfill(
             PartitionBackfill.from_asset_graph_subset(
                 backfill_id=wanted_id,
-                backfill_timestamp=time.time(),
+                backfill_timestamp=clock.now().timestamp(),
                 tags={**(tags or {}), **earlier_days_tag(apart)},
                 dynamic_partitions_store=instance,
                 asset_graph_subset=_target(asset_graph, wanted, apart),
@@ -256,7 +253,7 @@ def _datasets_of(backfill: PartitionBackfill, catalog: Catalog) -> set[str]:
 
 def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttempt]:
     """Oldest first. A run that failed and that Dagster will start again is under way."""
-    now = time.time()
+    now = clock.now().timestamp()
     for record in instance.get_run_records(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill}), ascending=True):
         run, began = record.dagster_run, record.start_time
         seconds = 0.0 if began is None else (record.end_time or now) - began

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets import clock
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.dagster_internals import PRIORITY_TAG
 from backfill_assets.defs.own_lakehouse import IS_OFF, lakehouse_job, nightly_schedule
@@ -15,7 +16,6 @@ from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.current_versions import switch_notes
 from backfill_assets.model.dataset import Dataset
-from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.text import format_count, format_ranges, format_size
 from backfill_assets.timeline.of_version import bring_up_to_date, fresh_timelines
@@ -84,7 +84,7 @@ def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> S
             "30 4 * * *",
             "BACKFILL_TIMELINES_CRON",
             "Brings the timelines up to date that are kept fresh, after the daily jobs. Idle without any.",
-            lambda backfill: "" if fresh_timelines(backfill.storage, utc_now()) else "No timeline is kept fresh.",
+            lambda backfill: "" if fresh_timelines(backfill.storage, clock.now()) else "No timeline is kept fresh.",
         ),
     )
 
@@ -104,7 +104,7 @@ def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfi
     """One after the other: one that cannot be brought up to date fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
-    for found in fresh_timelines(lake.storage, lake.publisher.now()):
+    for found in fresh_timelines(lake.storage, clock.now()):
         try:
             done = bring_up_to_date(lake, found, run_info(context.run, lake.catalog), context.log.info)
         except BackfillError as error:

@@ -8,13 +8,14 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
 
 import dagster as dg
 from deltalake.exceptions import DeltaError
 from pydantic import Field
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.defs.checks import (
     BESIDE,
@@ -157,7 +158,7 @@ def _own_choice(
     shown = [state for state in states if known.builds(state.table, state.day)]
     place = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL, "")
     until, altered = _looked_until(place, log.identity), watch.altered(asked)
-    return days_to_watch(shown, altered, looked_until=until, tonight=datetime.now(UTC).date())
+    return days_to_watch(shown, altered, looked_until=until, tonight=clock.today())
 
 
 def _looked_until(place: str, log: str) -> int:

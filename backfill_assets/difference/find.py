@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.difference.compare import TableComparison
 from backfill_assets.difference.difference import TableCompared
@@ -96,7 +97,7 @@ def find_difference(
     if staged is None:
         found_staged = with_days_that_stay(lake, steps, found_staged)
     found, log_entry = compare(lake, steps, found_staged, progress, known=known, expectations=plan.expectations)
-    difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
+    difference = difference_of(plan, found, log_entry=log_entry, made_at=clock.now().replace(microsecond=0))
     keep_difference(lake.storage, difference)
     return difference
 
@@ -171,7 +172,7 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
     Without ``tables``, of those that a timeline has days of, or else of all. Without ``days``, of the timelines' own
     days and of all that differ.
     """
-    now, first = lake.publisher.now(), next(iter(asked.tables), "")
+    now, first = clock.now(), next(iter(asked.tables), "")
     left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
     own = {table for state in (left, right) for table in state.own_days}
     wanted = set(asked.tables) or own or {*left.view.versions, *right.view.versions}
@@ -233,7 +234,7 @@ def _difference(
         target=next(iter(asked.tables), "") or (found[0].table if found else ""),
         days=format_range(days) if days else format_count(0, "day"),
         log_entry=max(left.view.sequence, right.view.sequence),
-        made_at=datetime.now(UTC).replace(microsecond=0),
+        made_at=clock.now().replace(microsecond=0),
         tables=tuple(found),
         stale=tuple(dict.fromkeys(stale)),
         code=code,

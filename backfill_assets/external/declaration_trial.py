@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.external.files import DayMadeOf, days_made_of, possible_days
@@ -41,7 +41,7 @@ class _There:
         external = step.external
         if external is None:
             raise LookupError(f"{step.name} is no table of others.")
-        there, today = there_of(external), datetime.now(UTC).date()
+        there, today = there_of(external), clock.today()
         version = there.newest()
         now = there.at(version)
         require_columns(external, now)
@@ -66,7 +66,7 @@ def check_tables_of_others(
     day, steps = max(found[0].days), [step for step in dataset.steps if not step.is_origin]
     with TemporaryDirectory(prefix="backfill-check-") as folder:
         key = Path(folder) / "token.key"
-        key.write_text(secrets.token_hex(32))
+        key.write_text(clock.token(32))
         written = WrittenRows(spark, Storage(f"{folder}/lakehouse"))
         trial = VersionTrial(written, find, [day], published, progress)
         tried = [_read(spark, trial, there, _days_read(steps, there, day), str(key)) for there in found]

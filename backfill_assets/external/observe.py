@@ -7,11 +7,11 @@ work as they do, and what is published was made of what main holds.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.external.delta_table import DeltaTableOfOthers
@@ -118,7 +118,7 @@ def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, d
 def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> Observed:
     retry = Retry(f"Looking at {external.name}")
     while True:
-        look = look_at(publisher.log, external, first_day, publisher.now().date())
+        look = look_at(publisher.log, external, first_day, clock.today())
         if look.is_recorded:
             return Observed(external.name, look.now.version)
         if (found := _record(publisher, look)) is not None:
@@ -162,7 +162,7 @@ def _record(publisher: Publisher, look: LookThere) -> Observed | None:
     )
     positions = tuple(_positions(look.known, now))
     publication = Publication(
-        id=f"{publisher.now():%Y%m%dt%H%M%S}-{external.name.replace('_', '-')}-{secrets.token_hex(4)}",
+        id=f"{clock.now():%Y%m%dt%H%M%S}-{external.name.replace('_', '-')}-{clock.token(4)}",
         kind="replace",
         tables=(TableChange(table=external.name, table_schema=_SCHEMA, days=changes, positions=positions),),
         provenance=Provenance(reason=f"looked at version {now.version} of {external.location}"),

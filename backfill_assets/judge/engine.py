@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date
@@ -16,11 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.lost_file import file_lost
@@ -86,7 +85,7 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
 
     cores = os.cpu_count() or 1
     share = SHARE_OF_MEMORY * min(threads or cores, cores) / cores
-    with TemporaryDirectory(prefix=f"{_SPILL}-{os.getpid()}-") as spill:
+    with TemporaryDirectory(prefix=f"{_SPILL}-{os.getpid()}-") as spill:  # noqa: TID251 - others see whether it is gone
         _remove_spilled(Path(spill).parent)
         settings: dict[str, Any] = {
             "memory_limit": f"{int(usable_memory() * share)}B",
@@ -119,7 +118,7 @@ def _remove_spilled(folder: Path) -> None:
     import psutil
 
     for left in folder.glob(f"{_SPILL}-*-*"):
-        pid, of_old = left.name.split("-")[2], time.time() - _LEFT_SECONDS
+        pid, of_old = left.name.split("-")[2], clock.now().timestamp() - _LEFT_SECONDS
         with suppress(OSError):
             if pid.isdigit() and not psutil.pid_exists(int(pid)) and left.stat().st_mtime < of_old:
                 shutil.rmtree(left)
@@ -160,7 +159,7 @@ def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
     """:func:`labelled_rows` as a query in DuckDB's SQL: Ibis would take longer than the files of a micro-batch."""
-    kinds, name = _kinds(columns), f"rows {uuid4().hex}"
+    kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: _quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
     if not paths:

@@ -9,12 +9,12 @@ timeline names is reclaimed.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 
 from pydantic import Field
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.document import Series
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, PartitionPosition, Record
@@ -145,7 +145,7 @@ class NamedTimeline(Record):
 
 def new_timeline_id(now: datetime) -> str:
     """It begins the names of the folders that the timeline's days are staged in."""
-    return f"{NAMED}{now:%Y%m%dt%H%M%S}-{secrets.token_hex(4)}"
+    return f"{NAMED}{now:%Y%m%dt%H%M%S}-{clock.token(4)}"
 
 
 def require_timeline_name(name: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseBusy
 
 MOST_ATTEMPTS = 200
@@ -28,14 +27,12 @@ class Retry:
     what: str
     most: int = MOST_ATTEMPTS
     report: Callable[[str], None] = warn
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
     lost_attempts: int = 0
     _started: float = field(init=False)
     _reported: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._started = self._reported = self.clock()
+        self._started = self._reported = clock.seconds()
 
     def lost(self, reason: str) -> None:
         """Wait before the next attempt; ``reason`` says what the last one was lost to.
@@ -43,7 +40,7 @@ class Retry:
         Raises :class:`LakehouseBusy` when there were too many.
         """
         self.lost_attempts += 1
-        now = self.clock()
+        now = clock.seconds()
         if self.lost_attempts >= self.most:
             raise LakehouseBusy(
                 f"{self.what}: gave up after {_attempts(self.lost_attempts)} in {now - self._started:.0f} s, because"
@@ -55,7 +52,7 @@ class Retry:
             self.report(
                 f"{self.what}: {_attempts(self.lost_attempts)} in {now - self._started:.0f} s, because {reason}."
             )
-        self.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.lost_attempts, 12))))  # noqa: S311
+        clock.sleep(clock.between(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.lost_attempts, 12))))
 
 
 def _attempts(count: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
@@ -166,7 +166,7 @@ class Storage:
         if self._on_s3:
             self.write_bytes(path, data)
             return
-        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        unfinished = f"{path}.{clock.token(4)}.tmp"
         try:
             self.write_bytes(unfinished, data)
             os.replace(self.uri(unfinished), self.uri(path))  # noqa: PTH105 - a path of the storage is text
@@ -177,7 +177,7 @@ class Storage:
         """Write a file whole or not at all; False if it is there. Of several writers at once, exactly one gets True."""
         if self._on_s3:
             return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
-        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        unfinished = f"{path}.{clock.token(4)}.tmp"
         try:
             self.write_bytes(unfinished, data)
             os.link(self.uri(unfinished), self.uri(path))

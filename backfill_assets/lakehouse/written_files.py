@@ -5,12 +5,12 @@ The log gets the number of nulls, the least and the greatest value of every colu
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, bound_as_json, statistics_json
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
@@ -31,7 +31,7 @@ def write_folder(digits: str = "") -> str:
 
     The letter in front makes it a text for every reader. ``3e0228148540`` is a number of 228,148,541 digits.
     """
-    return f"{WRITE}=w{digits or uuid.uuid4().hex[:12]}"
+    return f"{WRITE}=w{digits or clock.token(6)}"
 
 
 def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:

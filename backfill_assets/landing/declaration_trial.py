@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
@@ -11,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.judge.engine import files_by_day
@@ -121,7 +121,7 @@ def check_file(
         progress(f"reading {file}")
         path = landing.locate(file)
         key = Path(folder) / "token.key"
-        key.write_text(secrets.token_hex(32))
+        key.write_text(clock.token(32))
         written, table = WrittenRows(spark, Storage(f"{folder}/lakehouse")), _raw_step(dataset, source).tables[0]
         landed = LandingFile(str(path), file, day, path.stat().st_size, MOST_LINES)
         timeline = written.timeline(table)

@@ -10,10 +10,10 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import uuid4
 
 import pyarrow as pa
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.judge.engine import database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
@@ -162,7 +162,7 @@ class LandingJob:
     def __call__(self, files: Sequence[LandingFile]) -> list[AddedFile]:
         """Carry out one task in a worker. Raises :class:`SourceUnreadable` for a file that cannot be read."""
         with self.query.rows(files) as rows:
-            return write_days(rows, self.raw, f"part-{uuid4().hex[:12]}")
+            return write_days(rows, self.raw, f"part-{clock.token(6)}")
 
 
 def landing_job(source: Source, token_key_file: str, into: tuple[Table, Timeline]) -> LandingJob:

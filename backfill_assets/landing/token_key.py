@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
@@ -132,12 +132,12 @@ def _token(keyed: hmac.HMAC, value: str | None) -> str | None:
 
 def _make(key_file: Path) -> bool:
     """Create a random key that only its owner can read; False if there is one by now."""
-    unfinished = key_file.with_name(f"{key_file.name}.{secrets.token_hex(4)}.tmp")
+    unfinished = key_file.with_name(f"{key_file.name}.{clock.token(4)}.tmp")
     try:
         key_file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as stream:
-            stream.write(secrets.token_hex(32) + "\n")
+            stream.write(clock.token(32) + "\n")
         os.link(unfinished, key_file)  # A second process here sees a whole key, or none.
     except FileExistsError:
         return False

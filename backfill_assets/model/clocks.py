@@ -61,7 +61,7 @@ _OF_PYTHON = frozenset(
         "pandas.Timestamp.utcnow",
     ]
 )
-_MODULES = ("random", "secrets", "numpy.random")
+_MODULES = ("random", "secrets", "numpy.random", "backfill_assets.clock")
 NAMED_IN = frozenset({"call_function", "call_udf"})
 SQL_TAKEN_BY = frozenset({"expr", "selectExpr", "sql", "where", "filter", "call_function", "call_udf"})
 """The functions and methods whose texts are SQL."""

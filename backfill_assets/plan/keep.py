@@ -6,8 +6,9 @@ import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.external.files import bytes_of_others
@@ -55,7 +56,7 @@ def observe_context(
 
     With ``read_files`` the content of landed files is compared with what raw has read of them, not only their names.
     """
-    storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
+    storage, now = Storage(str(settings.lakehouse)), clock.now().replace(microsecond=0)
     step, dataset = catalog.step(target), catalog.dataset_of(target)
     declared = catalog.steps_with(dataset.name)
     observed = observe_each(storage, [table.name for step in declared for table in step.tables])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.compressed import COMPRESSIONS
@@ -122,7 +123,7 @@ def _proposed(name: str, package: str, chosen: Chosen, files: Copied, read: _Rea
         proposal, days = _proposal(name, package, chosen, read, rows)
     newest, roles = chosen.files[-1], proposal.roles
     seen = days.get(roles.day)
-    arrived = newest.arrived or (seen.last if seen else datetime.now(UTC).date())
+    arrived = newest.arrived or (seen.last if seen else clock.today())
     file_name = _as_landed(newest.path.name, read.format)
     sound = bool(seen and roles.key and roles.version)
     text = declaration(proposal)

@@ -6,7 +6,6 @@ their names.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.judge.compare import is_balanced
@@ -70,7 +70,7 @@ def compact_small_files(
     many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
     if not many:
         return None
-    id = f"{publisher.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{secrets.token_hex(4)}"
+    id = f"{clock.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{clock.token(4)}"
     return compact(
         publisher, table, many, id=id, provenance=provenance, choose=files_to_compact, transaction=transaction
     )
@@ -104,7 +104,7 @@ def compact(
         return None
     main.require_writable({day: {} for day in chosen}, of_days(main.state(), chosen))
     # A name of its own for each attempt: what one that died has left may be of older rows.
-    timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
+    timeline = Timeline(publisher.storage, table, f"compact-{id}-{clock.token(4)}")
     _rewrite(main, timeline, chosen)
     kept = {day: tuple(file for file in files[day] if file.path not in paths[day]) for day in chosen}
     request = compaction_of(timeline, pin, kept, id, provenance or Provenance())

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable, NoAnswer, NotDelivered
 from backfill_assets.notice_routes import LOG, Route, routes_for, routes_to
 from backfill_assets.publish import outbox, places
@@ -175,9 +176,9 @@ class _Round:
         for name in self.routed.outlets:
             self.queues[name] = deque(self._messages(name))
         for each in failing:
-            if not self.queues.get(each.name) and self.publisher.now() - each.last > places.SPOKEN_OF:
+            if not self.queues.get(each.name) and clock.now() - each.last > places.SPOKEN_OF:
                 places.forget_failures(self.publisher.storage, each.name)
-            if each.again > self.publisher.now():
+            if each.again > clock.now():
                 self._not_sent(each.name, f"{each.name} is left alone until {each.again:%H:%M} UTC: {each.words}")
 
     def send(self, failing: Collection[str]) -> None:
@@ -197,7 +198,7 @@ class _Round:
         for name in taken.intersection(failing):
             places.forget_failures(self.publisher.storage, name)
         for name in refused.keys() - taken:
-            places.note_failure(self.publisher.storage, name, refused[name], self.publisher.now())
+            places.note_failure(self.publisher.storage, name, refused[name], clock.now())
 
     def _messages(self, name: str) -> Iterator[DueNotice]:
         """What goes by a route now: where it groups, what is about a dataset, or else of an incident, is one message.
@@ -208,7 +209,7 @@ class _Round:
         for key, due in self.dues.items():
             if name in self._left(key):
                 route = self.wanted[key][name]
-                if route.holds(due.notice.severity, self.publisher.now()):
+                if route.holds(due.notice.severity, clock.now()):
                     self.waiting[key] = name
                 else:
                     about = due.about if self.grouped and route.groups else ""
@@ -232,7 +233,7 @@ class _Round:
         notice = due.notice
         told = self.told.get(notice.incident, {}).get(name)
         if notice.incident and not notice.resolved:
-            now = (told or Told()).and_now(due.key, notice.severity, message, self.publisher.now())
+            now = (told or Told()).and_now(due.key, notice.severity, message, clock.now())
             if now != told:
                 self._write_told(notice.incident, name, now)
         return replace(due, before=told)

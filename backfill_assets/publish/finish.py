@@ -6,13 +6,14 @@ its transaction or the fence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 
 from deltalake.exceptions import DeltaError
 
+from backfill_assets import clock
 from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
 from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
@@ -20,7 +21,7 @@ from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached, nowhere
-from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence, utc_now
+from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence
 from backfill_assets.publish.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 from backfill_assets.publish.unreadable import require_newest
 
@@ -33,13 +34,11 @@ class Finish:
         storage: Storage,
         *,
         retention_days: int = 30,
-        now: Callable[[], datetime] = utc_now,
         reached: Reached = nowhere,
     ) -> None:
         self.storage = storage
         self.retention_days = retention_days
-        self.now = now
-        self.log = PublicationLog(storage, now)
+        self.log = PublicationLog(storage)
         self.reached = reached
 
     def finish(self, publication: str) -> Outcome:
@@ -152,7 +151,7 @@ class Finish:
             target=target,
             active=of_days(state, target),
             schema=change.table_schema,
-            at=self.now(),
+            at=clock.now(),
         )
 
     def _decide_abort(self, head: Head, prepared: Prepared, reason: str) -> None:
@@ -188,7 +187,7 @@ class Finish:
 
     def _fence(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
         publication = prepared.publication.id
-        return main.commit(publication, mark.saying(FENCED), target={}, active={}, schema=None, at=self.now())
+        return main.commit(publication, mark.saying(FENCED), target={}, active={}, schema=None, at=clock.now())
 
     def _restore(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
         """Take back what we committed, positions with it; days that others changed since are left alone."""
@@ -205,7 +204,7 @@ class Finish:
             target=target,
             active=active,
             schema=None,
-            at=self.now(),
+            at=clock.now(),
         )
 
     def _close(

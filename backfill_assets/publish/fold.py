@@ -8,12 +8,12 @@ succeeds on exactly the version it was decided on. The replaced files are delete
 from __future__ import annotations
 
 import re
-import uuid
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backfill_assets import clock
 from backfill_assets.lakehouse.delta_log import read_log, removed_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles
@@ -86,7 +86,7 @@ def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
     file_rows: dict[str, pa.Table] = {}
     for each in pc.unique(name).to_pylist():
         chosen = rows.filter(pc.is_null(name) if each is None else pc.fill_null(pc.equal(name, each), False))
-        file_rows[f"{ENTRIES}/{f'month-{each}' if each else 'unsettled'}-{uuid.uuid4().hex[:12]}.parquet"] = chosen
+        file_rows[f"{ENTRIES}/{f'month-{each}' if each else 'unsettled'}-{clock.token(6)}.parquet"] = chosen
     return file_rows
 
 
@@ -159,7 +159,7 @@ def gather(log: PublicationLog) -> int:
     level, paths = _gatherable(files, head.state)
     if not paths:
         return 0
-    loose, name = files.only(paths), f"{ENTRIES}/stream-{level}-{uuid.uuid4().hex[:12]}.parquet"
+    loose, name = files.only(paths), f"{ENTRIES}/stream-{level}-{clock.token(6)}.parquet"
     done = log.replace_files(head, loose.sizes, {name: loose.read(ARROW_SCHEMA.names)})
     return len(paths) if done else 0
 

@@ -8,13 +8,13 @@ they ask for a hold.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TypeVar
 
+from backfill_assets import clock
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.document import Documents
@@ -48,35 +48,30 @@ class HeldDays:
     """A hold that this process has."""
 
     storage: Storage
-    now: Callable[[], datetime]
     hold: Hold
 
     def extend(self, seconds: float = HOLD_SECONDS) -> None:
         """Let the hold last ``seconds`` from now on."""
-        self.hold = self.hold.model_copy(update={"until": self.now() + timedelta(seconds=seconds)})
+        self.hold = self.hold.model_copy(update={"until": clock.now() + timedelta(seconds=seconds)})
         _holds(self.storage).replace(self.hold.name, self.hold)
 
     def release(self) -> None:
         _holds(self.storage).delete(self.hold.name)
 
 
-def put_hold(
-    storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
-) -> HeldDays:
+def put_hold(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOLD_SECONDS) -> HeldDays:
     """Take a hold. Holds do not exclude each other: two campaigns may hold one day, and one will win."""
     dates_of = {table: tuple(sorted(set(dates))) for table, dates in days.items()}
-    hold = Hold(campaign=campaign, holder=secrets.token_hex(4), days=dates_of, until=now())
-    held = HeldDays(storage, now, hold)
+    hold = Hold(campaign=campaign, holder=clock.token(4), days=dates_of, until=clock.now())
+    held = HeldDays(storage, hold)
     held.extend(seconds)
     return held
 
 
 @contextmanager
-def holding(
-    storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
-) -> Iterator[HeldDays]:
+def holding(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOLD_SECONDS) -> Iterator[HeldDays]:
     """A hold for the length of a ``with`` block: released however the block ends, or after ``seconds``."""
-    hold = put_hold(storage, campaign, days, now, seconds)
+    hold = put_hold(storage, campaign, days, seconds)
     try:
         yield hold
     finally:
@@ -118,8 +113,6 @@ def wait_for_holds(
     campaign: str,
     days: DaysOf,
     *,
-    now: Callable[[], datetime],
-    sleep: Callable[[float], None],
     progress: Callable[[str], None],
     longest: float = LONGEST_WAIT_SECONDS,
 ) -> float:
@@ -128,9 +121,9 @@ def wait_for_holds(
     Ends when they are released or expire, and after ``longest`` seconds in any case.
     """
     wanted = {table: tuple(dates) for table, dates in days.items()}
-    started, reported = now(), ""
+    started, reported = clock.now(), ""
     latest = started + timedelta(seconds=longest)
-    while (moment := now()) < latest:
+    while (moment := clock.now()) < latest:
         hold = blocking_hold(all_holds(storage), campaign, wanted, moment)
         if hold is None:
             break
@@ -140,8 +133,8 @@ def wait_for_holds(
                 f"waiting for {shown_name(hold.campaign)}, which is cutting over these days, for {left:.0f} s at most"
             )
             reported = hold.name
-        sleep(min(_LOOK_EVERY_SECONDS, (min(hold.until, latest) - moment).total_seconds()))
-    return (now() - started).total_seconds()
+        clock.sleep(min(_LOOK_EVERY_SECONDS, (min(hold.until, latest) - moment).total_seconds()))
+    return (clock.now() - started).total_seconds()
 
 
 def drop_expired(storage: Storage, now: datetime) -> list[Hold]:

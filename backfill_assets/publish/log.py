@@ -11,10 +11,9 @@ whose own file is gone is read through the table. Maintenance by a platform may 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +24,7 @@ from deltalake._internal import RemoveAction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import commits_back, newest_version, open_table, version_from
@@ -44,7 +44,7 @@ from backfill_assets.publish.rows import (
     newest_days,
 )
 
-__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now"]
+__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog"]
 
 HEAD = "backfill.head"
 PROPERTIES: Mapping[str, str] = {
@@ -59,11 +59,6 @@ _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
 NO_LOG = -1
 """Stands for the version of a log that has yet to be begun."""
-
-
-def utc_now() -> datetime:
-    """The wall clock, in UTC: for log entries only, never inside a transform."""
-    return datetime.now(UTC)
 
 
 def anything_published(storage: Storage) -> bool:
@@ -93,9 +88,8 @@ class Head:
 class PublicationLog:
     """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publish`."""
 
-    def __init__(self, storage: Storage, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._now = now
         self._day_tables: dict[str, pa.Table] = {}
         """The days in each file of the newest head. Files of the log never change, and a run reads them many times."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
@@ -262,7 +256,7 @@ class PublicationLog:
         adds = [
             self._add(path, self.storage.write_parquet(path, rows), rows, changes=False) for path, rows in new.items()
         ]
-        moment = int(self._now().timestamp() * 1000)
+        moment = int(clock.now().timestamp() * 1000)
         removes = [RemoveAction(_name(path), False, moment, size, {}) for path, size in old]
         if self._commit(head, [*adds, *removes], head.state):
             return True
@@ -279,11 +273,11 @@ class PublicationLog:
         return False
 
     def _entry(self, sequence: int, rows: Sequence[Row]) -> pa.Table:
-        common = {"sequence": sequence, "at": self._now()}
+        common = {"sequence": sequence, "at": clock.now()}
         return pa.Table.from_pylist([{**row, **common} for row in rows], schema=ARROW_SCHEMA)
 
     def _add(self, file: str, size: int, rows: pa.Table, *, changes: bool = True) -> AddAction:
-        return AddAction(_name(file), size, {}, int(self._now().timestamp() * 1000), changes, statistics(rows))
+        return AddAction(_name(file), size, {}, int(clock.now().timestamp() * 1000), changes, statistics(rows))
 
     def _commit(self, head: Head, actions: Sequence[AddAction | RemoveAction], state: HeadState) -> bool:
         try:
@@ -416,7 +410,7 @@ class PublicationLog:
         if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
             return head.state.index, tuple(since)
         rows = newest_days([self._day_rows(file) for file in (head.state.index, *since) if file])
-        path = f"{_INDEX}/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        path = f"{_INDEX}/{head.version + 1:020d}-{clock.token(6)}.parquet"
         self.storage.write_parquet(path, rows)
         return path, ()
 
@@ -455,7 +449,7 @@ def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, d
 
 def entry_file(version: int) -> str:
     """A new name for the file that holds the entry of ``version``."""
-    return f"{ENTRIES}/{version:020d}-{uuid.uuid4().hex[:12]}.parquet"
+    return f"{ENTRIES}/{version:020d}-{clock.token(6)}.parquet"
 
 
 def entry_sequence(file: str) -> int:

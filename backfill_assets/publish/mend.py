@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, LakehouseBusy, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import Actions, AddedFile, LogState, apply_actions, read_log
@@ -93,7 +94,7 @@ def plan_mend(publisher: Publisher, table: str) -> MendPlan:
 def carry_out(publisher: Publisher, plan: MendPlan, by: str = "", reason: str = "") -> None:
     """Do what ``plan`` says, and say so in the publication log. It may be repeated from any place it stopped at."""
     plan.require_files()
-    storage, moment = publisher.storage, publisher.now()
+    storage, moment = publisher.storage, clock.now()
     for path in plan.aside:
         storage.write_bytes(f"{plan.table}/{ASIDE}/{moment:%Y%m%dT%H%M%S}/{Path(path).name}", storage.read_bytes(path))
         if path not in plan.files:
@@ -297,7 +298,7 @@ class _Mend:
     def _anew(self, table: _Table, version: int, known: KnownCommit | None) -> None:
         """A lost commit, as far as it is known by now."""
         deed = known.deed(table.state, table.transactions) if known else Deed(f"{EVENT}-{version}", {}, {}, {})
-        at = known.at if known else self.publisher.now()
+        at = known.at if known else clock.now()
         self.written[version] = _Written(deed, dict(table.settings), at, known=known is not None)
         if version == 0:
             table.take(version, self._first_commit())
@@ -374,7 +375,7 @@ class _Mend:
     def _first_commit(self) -> Actions:
         """An empty table with the schema of its first publication, under the id that later files of the log name."""
         table = self._scratch_table({})
-        window = self.head.state.window_days(self.publisher.retention_days, self.publisher.now())
+        window = self.head.state.window_days(self.publisher.retention_days, clock.now())
         MainTable.create(table, self.table, self._first_schema, window)
         actions = table.read_json_lines(f"{self.table}/_delta_log/{0:020d}.json")
         for action in actions:
@@ -404,7 +405,7 @@ class _Mend:
         target = then.days(days)
         none: Files = {day: {} for day in days}
         main = _opened(table, self.table)
-        main.commit(EVENT, then.transactions, target=target, active=none, schema=None, at=self.publisher.now())
+        main.commit(EVENT, then.transactions, target=target, active=none, schema=None, at=clock.now())
         handle = _opened(table, self.table).handle
         handle.create_checkpoint()
         at, log = handle.version(), f"{self.table}/_delta_log"

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.document import Documents
@@ -84,7 +85,7 @@ def routes_taken(storage: Storage) -> defaultdict[str, set[str]]:
 
 def mark_taken(publisher: Publisher, route: str, key: str) -> None:
     """A notice that is due elsewhere has gone by ``route``."""
-    _routes_taken(publisher.storage).create(f"{route}/{key}", publisher.now())
+    _routes_taken(publisher.storage).create(f"{route}/{key}", clock.now())
 
 
 def unmark(storage: Storage, key: str, routes: Iterable[str]) -> None:

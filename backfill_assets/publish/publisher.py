@@ -10,15 +10,15 @@ breaks when a rule is dropped, and a committed mutant per rule shows that a test
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 
 from deltalake.exceptions import DeltaError
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError, PublicationRefused
 from backfill_assets.lakehouse.main_table import MainTable
@@ -72,8 +72,6 @@ class Published:
 
 class Publisher(Finish):
     """Brings staged days into main, and undoes it. Safe with any number of other publishers, alive or dead."""
-
-    sleep: Callable[[float], None] = staticmethod(time.sleep)
 
     def pin(
         self,
@@ -156,7 +154,7 @@ class Publisher(Finish):
                 if not isinstance(checked, Prepared):
                     return checked
                 rows, as_of = prepared_rows(checked), news
-            opening = partial(head.state.opening, publication, self.retention_days, self.now())
+            opening = partial(head.state.opening, publication, self.retention_days, clock.now())
             if self.log.append(head, rows, opening):
                 self.reached(CrashPoint.PREPARED, publication.id)
                 return None
@@ -173,7 +171,7 @@ class Publisher(Finish):
 
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
-        kept_days = head.state.window_days(self.retention_days, self.now())
+        kept_days = head.state.window_days(self.retention_days, clock.now())
         mains = {change.table: self._open(head, change, kept_days) for change in publication.tables}
         if self._is_known(publication, head, mains):
             return None
@@ -200,7 +198,7 @@ class Publisher(Finish):
     def _ask_for_a_turn(self, publication: Publication) -> None:
         """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
         head = self.log.head()
-        state = head.state.asking(publication.id, self.now())
+        state = head.state.asking(publication.id, clock.now())
         self.log.append(head, [{"event": "waiting", "publication": publication.id}], lambda file: state)
 
     def _head_in_turn(self, publication: Publication) -> Head:
@@ -208,9 +206,9 @@ class Publisher(Finish):
         for _ in range(_MOST_TURN_LOOKS):
             head = self.log.head()
             self.reached(CrashPoint.LOG_READ, publication.id)
-            if next(iter(head.state.waiting(self.now())), publication.id) == publication.id:
+            if next(iter(head.state.waiting(clock.now())), publication.id) == publication.id:
                 break
-            self.sleep(_TURN_LOOK_SECONDS)
+            clock.sleep(_TURN_LOOK_SECONDS)
         return head
 
     def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:

@@ -12,12 +12,12 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
+from backfill_assets import clock
 from backfill_assets.errors import NoAnswer, NotDelivered
 from backfill_assets.notice_routes import MailAddresses, Route
 from backfill_assets.publish.delivery import Outlet, Routed
@@ -110,7 +110,7 @@ class FileSender:
         return f"{self.path}" if self.path in (named, named.parent) else f"{self.path} ({named})"
 
     def _put(self, path: Path, text: str) -> None:
-        unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+        unfinished = path.with_suffix(f".{clock.token(4)}.tmp")
         unfinished.write_text(text)
         unfinished.replace(path)
 
@@ -197,7 +197,7 @@ class AlertmanagerSender(_WebSender):
     """Alerts, to ``<URL>/api/v2/alerts``."""
 
     def send(self, due: DueNotice) -> None:
-        self._post(alerts(due, datetime.now(UTC)), due.key, below="/api/v2/alerts")
+        self._post(alerts(due, clock.now()), due.key, below="/api/v2/alerts")
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class MailSender:
     def send(self, due: DueNotice) -> None:
         """Raises :class:`NotDelivered` with the host and what it answered; delivered is what one receiver has."""
         to = MailAddresses.parse(self.url)
-        message = mail(due, to, datetime.now(UTC))
+        message = mail(due, to, clock.now())
         try:
             with self._connected(to) as server:
                 refused = server.send_message(message)

@@ -6,13 +6,13 @@ answers: it decides what is next, and notes what was sent.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
 
+from backfill_assets import clock
 from backfill_assets.errors import NoAnswer, NotDelivered
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class SideBySide(Generic[T]):
 
     def answers(self, places: Collection[str]) -> Iterator[Answered[T]]:
         """What became of each message, as it is known. The next one of a place is begun when this is asked again."""
-        self._until, self._under_way = time.monotonic() + self.limits.round_seconds, dict[str, tuple[T, float]]()
+        self._until, self._under_way = clock.seconds() + self.limits.round_seconds, dict[str, tuple[T, float]]()
         self._done: SimpleQueue[Answered[T]] = SimpleQueue()
         for place in places:
             self._begin(place)
@@ -73,9 +73,9 @@ class SideBySide(Generic[T]):
                     self._begin(answer.place)
 
     def _begin(self, place: str) -> None:
-        if time.monotonic() >= self._until or (message := self.next_of(place)) is None:
+        if clock.seconds() >= self._until or (message := self.next_of(place)) is None:
             return
-        self._under_way[place] = message, time.monotonic() + self.limits.message_seconds
+        self._under_way[place] = message, clock.seconds() + self.limits.message_seconds
         if place in self.in_caller:
             self._work(place, message)
         else:
@@ -96,12 +96,13 @@ class SideBySide(Generic[T]):
         """None if a place has to be given up before there is one."""
         ends = min(end for _, end in self._under_way.values())
         try:
-            return self._done.get(timeout=max(0.0, ends - time.monotonic()))
+            return self._done.get(timeout=max(0.0, ends - clock.seconds()))
         except Empty:
             return None
 
     def _given_up(self) -> Iterator[Answered[T]]:
-        now = time.monotonic()
+        """The place whose time was waited for, whatever the clock shows by now, and those whose time is over too."""
+        now = max(clock.seconds(), min(end for _, end in self._under_way.values()))
         for place in [place for place, (_, end) in self._under_way.items() if end <= now]:
             message, _ = self._under_way.pop(place)
             yield Answered(place, message, NoAnswer(self.limits.words))

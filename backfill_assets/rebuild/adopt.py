@@ -8,13 +8,13 @@ and judged as if it were built here; what breaks a gate is told, recorded with i
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseBusy, PublicationRefused
 from backfill_assets.judge.by_pandera import with_reports
@@ -116,7 +116,7 @@ class Adoption:
         self.require_adoptable()
         storage, name, moves = self.place()
         found = self.read(storage, name)
-        writers = tuple(found.written_since(self.lake.publisher.now() - QUIET))
+        writers = tuple(found.written_since(clock.now() - QUIET))
         target = Path(self.lake.storage.uri(self.table.name))
         in_the_way = [why] if moves and (why := why_not_moved(Path(found.uri), target)) else []
         refused = (*found.problems, *in_the_way, *self.why_not_quiet(writers))
@@ -174,7 +174,7 @@ class Adoption:
             declared=json.loads(nullable_schema(struct_type(self.table.contract))),
             required=[name for name, each in self.table.contract.fields().items() if not each.nullable],
             cadence=self.step.cadence,
-            today=self.lake.publisher.now().date(),
+            today=clock.today(),
         )
 
     # ------------------------------------------------------------------ measure and judge
@@ -184,11 +184,11 @@ class Adoption:
         days = {day: known[day] for day, files in found.files.items() if day in known and known[day].files == files}
         todo = [day for day in found.files if day not in days]
         size = sum(file.size for day in todo for file in found.files[day])
-        began, done = time.monotonic(), 0
+        began, done = clock.seconds(), 0
         for part in decide.chunks(todo, size // max(1, len(todo))):
             days |= self._measured_part(found, part)
             done += len(part)
-            so_far = decide.days_so_far("measured", done, len(todo), time.monotonic() - began)
+            so_far = decide.days_so_far("measured", done, len(todo), clock.seconds() - began)
             self.progress(f"{self.table.name}: {so_far}")
         return dict(sorted(days.items()))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain
 
+from backfill_assets import clock
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.holds import Unsettled, held_days, publish_until_settled
@@ -157,7 +158,7 @@ class FollowBuild:
         """Wait a moment for campaigns that are cutting over staged days, then leave the days that they still hold."""
         days = {name: list(done.build.staged) for done in walk.done for name in done.build.tables}
         self.lake.wait_for_holds(days, self.progress, self.hold_seconds)
-        held = held_days(self.lake.storage, days, self.lake.publisher.now())
+        held = held_days(self.lake.storage, days, clock.now())
         self.left |= dict.fromkeys(held, "a campaign is cutting it over")
         walk.forget(held)
 

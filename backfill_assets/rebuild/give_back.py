@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseBusy, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -85,7 +86,7 @@ class GivingBack:
     def require_free(self) -> None:
         storage = self.lake.storage
         plans = [each.plan for each in under_way(storage) if self.table in each.tables]
-        named = [each.name for each in kept_timelines(storage, self.publisher.now()) if self.table in each.days]
+        named = [each.name for each in kept_timelines(storage, clock.now()) if self.table in each.days]
         if needing := [*plans, *named]:
             raise PublicationRefused(
                 f"{self.table} cannot be given back: {format_first(needing, 3)} would lose its files.",

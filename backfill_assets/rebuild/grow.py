@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -11,6 +10,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.judge.changed_keys import (
@@ -81,7 +81,7 @@ def grow_chunk(growing: Growing, chunk: Chunk, gains: Mapping[date, Gain], timel
 
 def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, Gain]) -> Grown:
     """Winners and rejected rows."""
-    started, days = time.monotonic(), growth.chunk.days
+    started, days = clock.seconds(), growth.chunk.days
     raw = growth.chunk.catalog.table(growth.chunk.version.reads[0].table)
     bronze, quarantine = growth.chunk.step.tables
     new = [file for day in days for file in gains[day].new]
@@ -95,7 +95,7 @@ def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, G
     }
     raw_files = {day: [file.below(raw.name) for file in (*new, *again) if file.day == str(day)] for day in days}
     grown[bronze.name] |= _without_duplicates(growth, bronze, grown, raw_files)
-    return growth.judged(grown, time.monotonic() - started)
+    return growth.judged(grown, clock.seconds() - started)
 
 
 def _without_duplicates(
@@ -148,12 +148,12 @@ def _followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Ta
 
 
 def _grow_following(growth: Growth, transform: Transform, keys: ChangedKeys, gains: Mapping[date, Gain]) -> Grown:
-    started, (table,) = time.monotonic(), growth.chunk.step.tables
+    started, (table,) = clock.seconds(), growth.chunk.step.tables
     rows = transform(_inputs(growth, gains))[table.name].select(*struct_type(table.contract).names)
     came = partial(write, rows, growth.timelines[table.name], table)
     grown = {table.name: growth.replace_rows(table, came, rows.schema, keys)}
     _require_keys_of(growth, table, keys, gains)
-    return growth.judged(grown, time.monotonic() - started)
+    return growth.judged(grown, clock.seconds() - started)
 
 
 def _inputs(growth: Growth, gains: Mapping[date, Gain]) -> dict[str, DataFrame]:

@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backfill_assets import clock
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
@@ -116,14 +117,14 @@ class Growing:
 
     def pause(self, step: Step, days: Mapping[date, float]) -> None:
         """Leave ``days`` alone for a while, which were built whole in so many seconds each, and held back."""
-        now = self.lake.publisher.now()
+        now = clock.now()
         for day, seconds in days.items():
             pause = max(_SHORTEST_PAUSE, _PAUSE_TIMES * timedelta(seconds=seconds))
             self.memory.paused[TableDay(step.name, day)] = now + pause
 
     def paused(self, step: Step, days: Iterable[date]) -> dict[date, str]:
         """Those of ``days`` that are left alone, and why: a stream does not build them whole with every batch."""
-        now = self.lake.publisher.now()
+        now = clock.now()
         until = {day: self.memory.paused.get(TableDay(step.name, day), now) for day in days}
         return {
             day: f"it was built whole and held back; tried again after {moment:%H:%M:%S} UTC"

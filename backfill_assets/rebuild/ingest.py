@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay, contiguous
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.lakehouse.records import DayContent, DayState, Position, Prepared, TableChange
@@ -146,7 +146,7 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
     days = sorted({file.arrival_day for file in files})
     size = sum(file.size * (_EXPANSION if file.path.endswith(COMPRESSIONS) else _OF_PLAIN) for file in files)
     per_day = size // max(1, len(days))
-    started, done = time.monotonic(), 0
+    started, done = clock.seconds(), 0
     with made_meanwhile(partial(landing_files.prepare, writer.source, writer.table)):
         spark = lake.spark()
     for part in decide.chunks(days, per_day) or [[]]:
@@ -158,7 +158,7 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
         for file in arrived:
             lake.landing.verify_unchanged(file)
         done += len(part)
-        left = decide.eta(done, len(days), time.monotonic() - started)
+        left = decide.eta(done, len(days), clock.seconds() - started)
         writer.progress(f"{name}: {done}/{len(days)} arrival days staged, ETA {left.total_seconds():.0f} s")
     return ()
 

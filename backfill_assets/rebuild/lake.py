@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.external.observe import observe_tables, tables_of_others
@@ -46,14 +45,11 @@ class Lake:
     landing: LandingZone
     spark: Callable[[], SparkSession]
     token_key_file: str
-    sleep: Callable[[float], None] = time.sleep
     refuse_dirty_tree: bool = False
 
     def wait_for_holds(self, days: DaysOf, progress: Progress, seconds: float = LONGEST_WAIT_SECONDS) -> None:
         """Let a campaign that is cutting over ``days`` (by table) pass, for ``seconds`` at most."""
-        wait_for_holds(
-            self.storage, "", days, now=self.publisher.now, sleep=self.sleep, progress=progress, longest=seconds
-        )
+        wait_for_holds(self.storage, "", days, progress=progress, longest=seconds)
 
     def require_clean_tree(self) -> None:
         """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
@@ -74,7 +70,7 @@ class Lake:
     def new_id(self, what: str) -> str:
         """A unique name for a publication or a timeline, of letters, digits and dashes; names sort by time."""
         name = what.replace("_", "-").replace(" ", "-")
-        return f"{self.publisher.now():%Y%m%dt%H%M%S}-{name}-{secrets.token_hex(4)}"
+        return f"{clock.now():%Y%m%dt%H%M%S}-{name}-{clock.token(4)}"
 
     def look_at_tables_of_others(self, steps: Iterable[Step]) -> None:
         """Record what moved in the tables of others that ``steps`` read, or are; with what their tokens need."""
@@ -96,7 +92,7 @@ class Lake:
 
     def require_ended(self, step: Step, days: Iterable[date]) -> None:
         """Raise :class:`InvalidRequest` for days that are not over."""
-        today = self.publisher.now().date()
+        today = clock.today()
         late = sorted(day for day in days if day >= today)
         if late:
             raise InvalidRequest(
@@ -138,6 +134,6 @@ def waiting(progress: Callable[[str], None], what: str) -> Iterator[None]:
 
 
 def _report(progress: Callable[[str], None], what: str, ended: threading.Event) -> None:
-    started = time.monotonic()
+    started = clock.seconds()
     while not ended.wait(SILENT_SECONDS):
-        progress(f"{WAITING}{what}, {time.monotonic() - started:.0f} s so far")
+        progress(f"{WAITING}{what}, {clock.seconds() - started:.0f} s so far")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, content_in
 from backfill_assets.model.declaration import Step
@@ -63,7 +63,7 @@ class MainBuild:
 
     def attempt(self, held: bool) -> BuildResult | Unsettled:
         """Stage the days that are left, and publish all."""
-        build, began = self.build, time.monotonic()
+        build, began = self.build, clock.seconds()
         build.stage(self.todo, forced=build.forced(self.todo) | self.extended(self.todo))
         refuse_failed(build.staged)
         self.compare_extended()
@@ -74,7 +74,7 @@ class MainBuild:
         outcome = self.lake.publisher.publish(build.request())
         if isinstance(outcome, Published):
             return self.result(outcome)
-        self.todo, self.attempt_seconds = build.moved_days(outcome), time.monotonic() - began
+        self.todo, self.attempt_seconds = build.moved_days(outcome), clock.seconds() - began
         moved = format_count(len(self.todo), "day")
         refused = main_moved(self.step.name, f"staging {moved}", "run this one again")
         return Unsettled(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
@@ -88,7 +88,7 @@ class MainBuild:
         others = [(version, days) for version in self.step.versions if not isinstance(version.transform, Refinement)]
         touched = {**decide.all_read_days(self.step, others), **dict.fromkeys(self.step.table_names, days)}
         name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * self.attempt_seconds
-        return holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds)
+        return holding(self.lake.storage, name, touched, seconds)
 
     # ------------------------------------------------------------------ verify
 

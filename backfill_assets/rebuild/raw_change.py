@@ -6,7 +6,6 @@ Makers find out what there is: of landed files :mod:`~backfill_assets.rebuild.in
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.judge.engine import columns_of, files_by_day
@@ -100,7 +100,7 @@ class StagedChange:
     made_of: Sequence[InputRead] = ()
     environment: Environment | None = None
     """What staged the rows, which may have been an earlier run; None if that was not recorded."""
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=clock.seconds)
     markers: Sequence[AddedFile] = ()
     """In no commit of the timeline: another try, or run, finds those that are due then."""
     days: dict[date, StagedTableDay] = field(default_factory=dict)
@@ -203,7 +203,7 @@ class RawWriter:
         def hold() -> AbstractContextManager[object]:
             days = {*self.source.days_around(staged.row_days), *staged.days} if staged else ()
             name = self.lake.new_id(self.step.name)
-            return holding(self.lake.storage, name, {self.table.name: days}, self.lake.publisher.now)
+            return holding(self.lake.storage, name, {self.table.name: days})
 
         return publish_until_settled(attempt, hold, self.progress, most=most)
 
@@ -272,7 +272,7 @@ class RawWriter:
         return fingerprints.input_fingerprint(self.step.code_version, "", made_of)
 
     def staged(self, change: RawChange) -> StagedChange:
-        started = time.monotonic()
+        started = clock.seconds()
         if change.stage is None:
             return StagedChange(change, None, started=started)
         self.require_token_key()
@@ -331,7 +331,7 @@ class RawWriter:
     def judge(self, staged: StagedChange, pin: Pin, measured: Mapping[date, Metrics]) -> None:
         """Gates on what is to be appended, day by day; raises :class:`DaysFailed` if one does not pass."""
         days = sorted({*measured, *staged.change.empty})
-        seconds = (time.monotonic() - staged.started) / max(1, len(days))
+        seconds = (clock.seconds() - staged.started) / max(1, len(days))
         files = files_by_day(staged.timeline.folder, [*staged.files, *staged.markers]) if staged.timeline else {}
         staged.days, schema = {}, self.schema
         for day in days:

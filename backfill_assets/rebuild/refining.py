@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import uuid4
 
 import pyarrow as pa
 
+from backfill_assets import clock
 from backfill_assets.judge.changed_keys import KeyedFiles, select_rows_of_keys
 from backfill_assets.judge.engine import DAY, columns_of, database, files_by_day, select_rows
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
@@ -143,7 +143,7 @@ def _folders(into: Sequence[tuple[Table, Timeline]]) -> tuple[DayFolders, DayFol
 
 
 def _file_name() -> str:
-    return f"part-{uuid4().hex[:12]}"
+    return f"part-{clock.token(6)}"
 
 
 def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:

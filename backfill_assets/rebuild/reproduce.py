@@ -8,13 +8,13 @@ an undo put back, or that a compaction rewrote, with the publication that brough
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from itertools import product
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.delta_log import VersionGone, files_at
@@ -129,7 +129,7 @@ class _Again:
     progress: Progress
     done: dict[TableDay, Reproduced] = field(default_factory=dict)
     staged: bool = False
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=clock.seconds)
 
     @property
     def made_by(self) -> Prepared:
@@ -211,7 +211,7 @@ class _Again:
                 self.staged = True
                 self.settle(day, content)
         what = f"{days[0].table}: staged again"
-        self.progress(decide.days_so_far(what, len(self.done), len(self.days), time.monotonic() - self.started))
+        self.progress(decide.days_so_far(what, len(self.done), len(self.days), clock.seconds() - self.started))
 
     def of_steps(self, days: Iterable[_Day]) -> Iterator[tuple[Step, list[_Day]]]:
         """The days by the step that builds their table; those of tables that are no longer declared are settled."""

@@ -77,7 +77,7 @@ class RestoreBuild(RawWriter):
             return Restored(self.look(days)[2])
         return publish_until_settled(
             lambda held: self.put_back(days, held=held),
-            lambda: holding(self.lake.storage, "restore", {self.table.name: days}, self.lake.publisher.now),
+            lambda: holding(self.lake.storage, "restore", {self.table.name: days}),
             self.progress,
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay, contiguous
 from backfill_assets.errors import InvalidRequest, LogicEdited
 from backfill_assets.lakehouse.kept_logic import SameRows, keep_proof
@@ -109,7 +110,7 @@ class _Comparison:
                 now=now,
                 days=tuple(format_range(each) for each in contiguous({key.day for key in own})),
                 rows=rows,
-                at=self.lake.publisher.now(),
+                at=clock.now(),
                 by=self.run.launched_by,
             )
             keep_proof(self.lake.storage, proof)

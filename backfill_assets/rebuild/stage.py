@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from datetime import date
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.external.gate import broken_days
 from backfill_assets.external.rows import DaysToRead, days_to_read, external_rows, require_as_looked_at
@@ -175,7 +175,7 @@ def write_chunk(
 
     ``timelines`` has one for every table of the step. Nothing that is published is touched.
     """
-    started = time.monotonic()
+    started = clock.seconds()
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     writing = _Writing(spark, chunk, timelines, staged, judging)
     # What cannot be prepared is an error of the measuring itself.
@@ -195,7 +195,7 @@ def write_chunk(
             {name: metrics.result() for name, metrics in measured.items()},
             lambda name: staged_files(timelines[name], chunk.days),
         )
-        seconds = (time.monotonic() - started) / len(chunk.days)
+        seconds = (clock.seconds() - started) / len(chunk.days)
         environment = environment_of(spark, chunk.catalog.folder)
         broken = _made_of_broken_rows(chunk, inputs)
         _require_inputs_as_looked_at(storage, chunk)

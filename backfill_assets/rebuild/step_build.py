@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.external.files import bytes_there
@@ -243,7 +243,7 @@ class StepBuild:
             spark = self.lake.spark()
         timelines = self.lake.timelines(self.step, self.place.owner)
         self.use(timelines.values())
-        started, done = time.monotonic(), 0
+        started, done = clock.seconds(), 0
         with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
             before: Future[list[StagedTableDay]] | None = None
             for part in decide.chunks(whole.days, self.bytes_of_day(whole)):
@@ -287,7 +287,7 @@ class StepBuild:
 
     def report_staged(self, done: int, of: int, started: float) -> None:
         if done:
-            left = decide.eta(done, of, time.monotonic() - started)
+            left = decide.eta(done, of, clock.seconds() - started)
             staged = f"{done}/{of} {pluralize(self.step.cadence.noun)} staged"
             self.progress(f"{self.step.name}: {staged}, ETA {left.total_seconds():.0f} s")
 

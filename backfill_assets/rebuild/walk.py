@@ -7,7 +7,6 @@ are computed: so a killed process goes on, and so days that main has moved under
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -16,6 +15,7 @@ from typing import Literal
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
@@ -134,11 +134,11 @@ class Walk:
 
     def take(self, asked: StepRequest) -> StepBuilt:
         """Stage the days of one step; raises :class:`DaysFailed` where a walk does not hold back."""
-        began = time.monotonic()
+        began = clock.seconds()
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place, self.growing)
         build.after_chunk = self._watch_chunk if self.watch else None
         held_back = self._stage_good_days(build) if self.holds_back else self._stage_all_days(build)
-        done = StepBuilt.of(build, held_back, round(time.monotonic() - began, 1))
+        done = StepBuilt.of(build, held_back, round(clock.seconds() - began, 1))
         self.place = self.place.over(done.records)
         self.out |= dict.fromkeys(build.tables, frozenset(held.day for held in held_back))
         self.done.append(done)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import CONNECT_PORT, Settings
 from backfill_assets.spark.java import require_java, spark_script
@@ -118,7 +117,7 @@ def free_port() -> int:
     It is below the ports that systems give to connections (from 32768 on Linux, 49152 elsewhere): one of those can
     belong to any connection by the time the server starts. Raises ``LakehouseUnusable`` when none is free.
     """
-    for port in secrets.SystemRandom().sample(_SERVER_PORTS, k=_PORTS_TRIED):
+    for port in sorted(_SERVER_PORTS, key=lambda _: clock.between(0, 1))[:_PORTS_TRIED]:
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind((LOOPBACK, port))
             return port
@@ -163,12 +162,12 @@ def wait_until(
     done: Callable[[], bool], what: str, processes: Iterable[subprocess.Popen[bytes]], log: Path, timeout_seconds: float
 ) -> None:
     """Raise ``LakehouseUnusable`` with the last words in ``log`` if ``what`` is not ``done`` in time, or has ended."""
-    deadline = time.monotonic() + timeout_seconds
+    deadline = clock.seconds() + timeout_seconds
     while not done():
-        if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
+        if clock.seconds() > deadline or any(process.poll() is not None for process in processes):
             last_words = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
             raise LakehouseUnusable(f"{what} did not come up:\n{last_words}", hint=f"Everything it said is in {log}.")
-        time.sleep(0.1)
+        clock.sleep(0.1)
 
 
 def _launch(

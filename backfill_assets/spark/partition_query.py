@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, cast
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
+from backfill_assets import clock
 from backfill_assets.judge.engine import batches, columns_of, database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -121,7 +121,7 @@ class _DayWriter:
     into: DayFolders
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[AddedFile]:
-        return write_days(self.query(batches), self.into, f"part-{uuid4().hex[:12]}")
+        return write_days(self.query(batches), self.into, f"part-{clock.token(6)}")
 
 
 def columns_of_rows(schema: StructType) -> pa.Schema:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.storage import Storage
@@ -109,7 +108,7 @@ def _start(settings: Settings, port: int | None, profile: str, cluster: Standalo
         url=server.url,
         profile=profile,
         log=str(server.log),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        started=clock.now().isoformat(timespec="seconds"),
         processes=(SparkProcess(server.process.pid, CONNECT_PLUGIN), *(cluster.processes() if cluster else ())),
         home=str(settings.home.resolve()),
     )
@@ -149,9 +148,9 @@ def _end(process: SparkProcess) -> bool:
 
 
 def _wait_while(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while condition() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    deadline = clock.seconds() + _PATIENCE_SECONDS
+    while condition() and clock.seconds() < deadline:
+        clock.sleep(0.1)
 
 
 def _read_record(settings: Settings) -> SparkService | None:

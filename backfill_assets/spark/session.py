@@ -6,12 +6,12 @@ import os
 import re
 import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable, SparkLost
 from backfill_assets.judge.engine import usable_memory
 from backfill_assets.lakehouse.object_store import ObjectStore
@@ -120,11 +120,11 @@ def how_to_start() -> str:
 
 def answers_within(url: str, seconds: float) -> bool:
     """Wait until a Connect server listens at ``sc://host:port``; False after ``seconds`` without one."""
-    until = time.monotonic() + seconds
+    until = clock.seconds() + seconds
     while not listens(url):
-        if time.monotonic() > until:
+        if clock.seconds() > until:
             return False
-        time.sleep(0.5)
+        clock.sleep(0.5)
     return True
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
+from backfill_assets import clock
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange
 from backfill_assets.stream.delays import Delays, Received
 from backfill_assets.stream.lease import StreamPosition
@@ -166,4 +167,4 @@ class Reading(RawWriter, ABC):
         self.first = False
         rows = sum(int(str(staged.content.metrics["received"])) for staged in done.days.values())
         events = received.events if received else rows
-        return BatchRead(events, received, size, done.publication, tuple(sorted(done.days)), self.lake.publisher.now())
+        return BatchRead(events, received, size, done.publication, tuple(sorted(done.days)), clock.now())

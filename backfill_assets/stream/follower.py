@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import DayState, content_in, is_of_stream
@@ -82,7 +83,7 @@ class Follower:
         A day that cannot be computed keeps no other day back, and is not tried with every batch.
         """
         self.pending |= set(days) - self._left_to_people(days)
-        steps, now = self.steps, self.lake.publisher.now()
+        steps, now = self.steps, clock.now()
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
         if not steps or not due:
             return
@@ -134,7 +135,7 @@ class Follower:
 
     def _hour(self, day: date, today: date) -> int:
         """A number that grows each hour for a day that is still open."""
-        return int(self.lake.publisher.now().timestamp()) // 3600 if (today - day).days <= 1 else 1
+        return int(clock.now().timestamp()) // 3600 if (today - day).days <= 1 else 1
 
     def _settle(self, due: Sequence[date], done: Followed, broken: Mapping[date, str], now: datetime) -> None:
         # In build order: what is held back because of another day is told by that one.
@@ -160,7 +161,7 @@ class Follower:
         since = {(each.table, each.day): each.since for each in self.held.values()}
         by_gates = {each.day: each for each in held_back if each.rules and not each.error}
         for day, each in by_gates.items():
-            began = since.get((each.table, day), self.lake.publisher.now())
+            began = since.get((each.table, day), clock.now())
             self.held[day] = _held_events(self.lake.storage, each, began, self._version_tried(each))
         self.see_held()
 

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from backfill_assets import clock
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.landing.zone import LandedFile, files_taken_in
@@ -110,7 +111,7 @@ class LandingReading(Reading):
             self._count_landed(read)
         brought = self.brought(done, size=sum(size for _, size in stamps))
         landed_at = sorted(changed // 1_000_000 for changed, _ in stamps)
-        now = self.lake.publisher.now()
+        now = clock.now()
         if landed_at and now.timestamp() - landed_at[-1] / 1000 < LIVE_BELOW_SECONDS:
             self._live_since = self._live_since or now
         received = Received.of(brought.events, landed_at) if landed_at and brought.events else None

@@ -9,10 +9,9 @@ expiry, and on the host of that process at once.
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 import psutil
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import AnotherStreamRuns, BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.document import Numbered, Series
@@ -71,9 +71,10 @@ class StreamHolder(AuditRecord):
 
     @classmethod
     def this_process(cls) -> StreamHolder:
-        pid, run = os.getpid(), os.environ.get(RUN_VARIABLE, "")
+        pid = os.getpid()  # noqa: TID251 - others see whether it is gone
+        run = os.environ.get(RUN_VARIABLE, "")
         started = psutil.Process(pid).create_time()
-        return cls(host=socket.gethostname(), pid=pid, process_started=started, run=run, lease=secrets.token_hex(8))
+        return cls(host=socket.gethostname(), pid=pid, process_started=started, run=run, lease=clock.token(8))
 
     def is_gone(self) -> bool:
         """True if the process was on this host and has ended. Of another host nothing is known: False."""
@@ -202,7 +203,6 @@ class StreamLease:
     """The lease that this process has. Each beat renews it and writes the status."""
 
     storage: Storage
-    now: Callable[[], datetime]
     status: StreamStatus
     number: int = -1
     """Of the claim; below 0 before there is one."""
@@ -233,7 +233,7 @@ class StreamLease:
 
     def _refusal(self, newest: Numbered | None) -> AnotherStreamRuns | None:
         found = _status(self._claims, newest)
-        if found is None or not found.is_running(self.now()):
+        if found is None or not found.is_running(clock.now()):
             return None
         return refusal(found) if self.number < 0 else overtaken(self.status, found)
 
@@ -248,7 +248,7 @@ class StreamLease:
         """The stream has ended: ``stopped``, or ``failed`` with an error. The lease of another stream is left alone."""
         with self._lock:
             state = "failed" if error else "stopped"
-            self._renew_status(state=state, error=error or self.status.error, until=self.now())
+            self._renew_status(state=state, error=error or self.status.error, until=clock.now())
             if self.number >= 0:
                 self._write()
 
@@ -257,7 +257,7 @@ class StreamLease:
         return _claims(self.storage, self.status.table)
 
     def _renew_status(self, **changes: Any) -> None:
-        now = self.now()
+        now = clock.now()
         moments = {"beat": now, "until": now + timedelta(seconds=LEASE_SECONDS)}
         self.status = StreamStatus.model_validate({**dict(self.status), **moments, **changes})
 
@@ -297,12 +297,12 @@ class StreamLease:
                 continue
 
 
-def acquire_stream(storage: Storage, table: str, source: str, now: Callable[[], datetime]) -> StreamLease:
+def acquire_stream(storage: Storage, table: str, source: str) -> StreamLease:
     """Take the lease of a table; a stream that runs already raises :class:`AnotherStreamRuns`, which names it.
 
     Of two that start at once, one has it. What the stream before it held back is held until it has looked.
     """
-    holder, started = StreamHolder.this_process(), now()
+    holder, started = StreamHolder.this_process(), clock.now()
     before = read_stream(storage, table)
     status = StreamStatus(
         table=table,
@@ -313,7 +313,7 @@ def acquire_stream(storage: Storage, table: str, source: str, now: Callable[[], 
         until=started,
         held_back=before.held_back if before else (),
     )
-    lease = StreamLease(storage, now, status)
+    lease = StreamLease(storage, status)
     lease.beat()
     return lease
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.batches import BatchRead, Checkpoint, CheckpointGone, Reading
@@ -100,8 +100,6 @@ class LiveStream:
     follow: Callable[[Collection[date]], None]
     follow_again: Callable[[], None]
     reporter: StreamReporter
-    now: Callable[[], datetime]
-    sleep: Callable[[float], None] = time.sleep
     _failure: BaseException | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _stopping: bool = False
@@ -131,7 +129,7 @@ class LiveStream:
             except BrokerAway as away:
                 if self.trigger.available_now and waited >= _PATIENCE_SECONDS:
                     raise
-                pace = self.throttle.failed(away.message, self.now())
+                pace = self.throttle.failed(away.message, clock.now())
                 self.reporter.waiting(f"{away.message} Trying again in {pace.pause_seconds:.0f} s; {pace.reason}")
                 self._rest(pace.pause_seconds)
                 waited += pace.pause_seconds
@@ -139,7 +137,7 @@ class LiveStream:
     def _rest(self, seconds: float) -> None:
         while seconds > 0:
             self._look()
-            self.sleep(min(1.0, seconds))
+            clock.sleep(min(1.0, seconds))
             seconds -= 1.0
 
     def _read(self) -> bool:
@@ -158,7 +156,7 @@ class LiveStream:
         """Of one batch of a topic: while history is read, what its rate lets pass in the time of a batch."""
         usual = self.reading.usual_most
         if self.reading.counts_events and not self.reading.is_live:
-            return self.throttle.limit.most_in(max(1.0, self.trigger.every_seconds), self.now(), usual)
+            return self.throttle.limit.most_in(max(1.0, self.trigger.every_seconds), clock.now(), usual)
         return self.throttle.limit.most or usual
 
     # ---------------------------------------------------------------- batches
@@ -178,22 +176,22 @@ class LiveStream:
         return publish
 
     def _publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> None:
-        began = time.monotonic()
+        began = clock.seconds()
         progress = self._query.lastProgress if self._query else None
         answer = self._observe_answer(progress)
         read = self.reading.publish(rows, checkpoint, number)
         self._last, self._lost = self._done(number, read, began, answer), 0
-        self._wait_for_rate(read, time.monotonic() - began)
+        self._wait_for_rate(read, clock.seconds() - began)
 
     def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> StreamBatch:
         if read.publication:
             self.follow(read.days)
-            self._followed = self.now()
+            self._followed = clock.now()
         batch = StreamBatch(
-            at=self.now(),
+            at=clock.now(),
             batch=number,
             events=read.events,
-            seconds=round(time.monotonic() - began, 3),
+            seconds=round(clock.seconds() - began, 3),
             answer_seconds=answer,
             pace=self.throttle.pace.factor,
             slowed_down=self.throttle.pace.reason,
@@ -211,15 +209,15 @@ class LiveStream:
             return None
         seconds = answer_seconds(progress.durationMs)
         if seconds is not None:
-            self.throttle.answered(seconds, last.events, self.now())
+            self.throttle.answered(seconds, last.events, clock.now())
         return seconds
 
     def _wait_for_rate(self, read: BatchRead, took: float) -> None:
         """Wait before the next batch while history is read, so that the source is asked at the declared rate."""
         amount = read.bytes if self.throttle.limit.unit is RateUnit.BYTES else read.events
-        left = self.throttle.wait(amount, took, self.now(), read.delays.p50 if read.delays else None)
+        left = self.throttle.wait(amount, took, clock.now(), read.delays.p50 if read.delays else None)
         while left > 0 and not self._stopping:
-            self.sleep(min(1.0, left))
+            clock.sleep(min(1.0, left))
             left -= 1.0
 
     # ------------------------------------------------------------------- wait
@@ -228,7 +226,7 @@ class LiveStream:
         try:
             while query.isActive:
                 query.awaitTermination(_LOOK_SECONDS)
-                self._see_source(self.now())
+                self._see_source(clock.now())
                 self._look()
                 # Spark reads as much in a batch as it was started with: history ends, and rates change.
                 if not self.trigger.available_now and self._most_wanted() != self._most:
@@ -255,18 +253,18 @@ class LiveStream:
 
     def _look(self) -> None:
         """About every second, between batches and while one runs."""
-        now = self.now()
+        now = clock.now()
         self._followed = self._followed or now
         if now - self._followed >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):
             try:
-                began, again = time.monotonic(), self.reading.read_again()
+                began, again = clock.seconds(), self.reading.read_again()
                 if again is not None:
                     self._done(self._last.batch if self._last else 0, again, began)
                 self.follow_again()
             except Exception as error:
                 raise full_disk("The stream stopped between batches", error) or error from error
             finally:
-                self._followed = self.now()
+                self._followed = clock.now()
                 self._busy.release()
 
     def _see_source(self, now: datetime) -> None:

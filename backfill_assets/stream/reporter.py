@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets import clock
 from backfill_assets.errors import BackfillError
 from backfill_assets.stream.batches import BatchRead, Reading
 from backfill_assets.stream.delays import SHARES, Delays, Received, delays_of
@@ -113,7 +114,7 @@ class StreamReporter:
         """
         followed = [received for received, days in self._not_followed if not self._waits(days)]
         self._not_followed = [each for each in self._not_followed if self._waits(each[1])][-_REMEMBERED:]
-        counted = [self._count(table, received, self.lease.now()) for received in followed]
+        counted = [self._count(table, received, clock.now()) for received in followed]
         return counted[-1] if counted else None
 
     def _waits(self, days: frozenset[date]) -> bool:

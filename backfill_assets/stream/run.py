@@ -10,6 +10,7 @@ from functools import partial
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from backfill_assets import clock
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
@@ -55,7 +56,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     step = _streamed_step(lake.catalog, request.table)
     _require_possible(request)
     reading = _reading(lake, request, step, run, progress)
-    lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
+    lease = acquire_stream(lake.storage, request.table, str(request.source))
     told = partial(_tell, lease, progress, report)
     follower = Follower(lake, step, run, told, lambda text: report(StreamEvent("behind", text)))
     follower.take_over(lease.status.held_back)
@@ -67,8 +68,6 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         follow=partial(_after_batch, follower, request.follow),
         follow_again=partial(_follow_again, follower, reporter.followed),
         reporter=reporter,
-        now=lake.publisher.now,
-        sleep=lake.sleep,
     )
     with lease.renewed():
         lake.publisher.recover([request.table])
@@ -139,7 +138,7 @@ def _after_batch(follower: Follower, follows: bool, days: Collection[date]) -> N
     if follower.batches % _GATHER_EVERY_BATCHES == 0:
         publisher = follower.lake.publisher
         gather(publisher.log)
-        trim(publisher.log, publisher.now())
+        trim(publisher.log, clock.now())
 
 
 def _follow_again(follower: Follower, followed: Callable[[], object]) -> None:
@@ -157,7 +156,7 @@ def compact_days(follower: Follower, tables: Iterable[str], days: Collection[dat
     table that fails is reported, and left alone for a while: its rows are published, and stay as they are.
     """
     publisher, paused = follower.lake.publisher, follower.not_compacted
-    done, now, transaction = set(), publisher.now(), stream_name(follower.raw.name)
+    done, now, transaction = set(), clock.now(), stream_name(follower.raw.name)
     made_by = follower.run.provenance(reason="small files of a stream")
     for table in (each for each in tables if paused.get(each, now) <= now):
         try:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, Observation
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead, Position
@@ -215,7 +216,7 @@ class TopicReading(Reading):
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
         """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
-        each = EachEvent(self.broker, self._rows, self.lake.publisher.now())
+        each = EachEvent(self.broker, self._rows, clock.now())
         attempts = (
             lambda: events.where(within(ranges)),
             partial(each.with_odd_times, ranges),
@@ -265,7 +266,7 @@ class TopicReading(Reading):
 
     @property
     def _today(self) -> date:
-        return self.lake.publisher.now().date()
+        return clock.today()
 
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
         """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.

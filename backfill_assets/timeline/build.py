@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, UnknownVersion
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
@@ -148,9 +149,7 @@ def _write(lake: Lake, timeline: NamedTimeline, walk: Walk, versions: Mapping[st
     tables = ", ".join(table for table, days in changed.items() if days)
     change = f"run: {format_count(count, 'day')} of {tables}"
     update = {"versions": {**timeline.versions, **versions}}
-    return change_timeline(
-        lake.storage, timeline.with_days(changed).model_copy(update=update), change, lake.publisher.now()
-    )
+    return change_timeline(lake.storage, timeline.with_days(changed).model_copy(update=update), change, clock.now())
 
 
 # ------------------------------------------------------------------ all days that it has
@@ -172,16 +171,16 @@ def forward(
     Raises :class:`InvalidRequest` if ``other`` is taken, before anything is computed; :class:`PublicationRefused` if
     another process has changed the timeline meanwhile; and what :func:`computed_again` raises.
     """
-    storage, now = lake.storage, lake.publisher.now
+    storage = lake.storage
     if other is not None:
-        require_free_name(storage, other, now())
-        timeline = copied_timeline(timeline, other, by, now())
+        require_free_name(storage, other, clock.now())
+        timeline = copied_timeline(timeline, other, by, clock.now())
     by_version = f" by {version}" if version else ""
     change = f"forward from {timeline.moment or 'its base'}{by_version}" + ("" if arrivals else " without arrivals")
     done = computed_again(lake, timeline, version, run, progress, arrivals=arrivals)
     if other is None:
-        return replace(done, timeline=change_timeline(storage, done.timeline, change, now()))
-    made = done.timeline.model_copy(update={"change": change, "changed_at": now()})
+        return replace(done, timeline=change_timeline(storage, done.timeline, change, clock.now()))
+    made = done.timeline.model_copy(update={"change": change, "changed_at": clock.now()})
     return replace(done, timeline=create_timeline(storage, made))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
@@ -63,7 +64,7 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
         raise InvalidRequest(f"{step.name} is raw: it has no versions to keep beside each other.")
     if step.version(asked.version).name == current_version(lake, step):
         raise _is_current(step, asked.version, published_versions(lake, step))
-    if found := find_of_version(lake.storage, lake.publisher.now(), step.name, asked.version):
+    if found := find_of_version(lake.storage, clock.now(), step.name, asked.version):
         raise InvalidRequest(
             f"{found.name} has {asked.version} of {step.name} already.", hint=f"backfill timeline show {found.name}"
         )
@@ -74,7 +75,7 @@ def take_days(
     lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> tuple[NamedTimeline, bool]:
     """Put ``days`` over those that the timeline of a version has; with whether it had to be created for it."""
-    storage, now = lake.storage, lake.publisher.now()
+    storage, now = lake.storage, clock.now()
     found = find_of_version(storage, now, asked.step, asked.version)
     if found is None:
         return _created(lake, name_of_version(asked.step, asked.version), asked, days, change, by), True
@@ -123,7 +124,7 @@ def name_of_version(step: str, version: str) -> str:
 def _created(
     lake: Lake, name: str, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> NamedTimeline:
-    made = new_timeline(lake.storage, name, by, lake.publisher.now())
+    made = new_timeline(lake.storage, name, by, clock.now())
     values = {"change": change, "targets": (asked.step,), "of_version": asked}
     return create_timeline(lake.storage, made.model_copy(update=values).with_days(days))
 
@@ -210,7 +211,7 @@ def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str)
     same = all(getattr(after, name) == getattr(before, name) for name in ("days", "held_back", "versions"))
     if same and after.base.versions == before.base.versions:
         return before
-    written = change_timeline(lake.storage, after, change, lake.publisher.now())
+    written = change_timeline(lake.storage, after, change, clock.now())
     _close_what_it_left(lake.storage, written)
     return written
 

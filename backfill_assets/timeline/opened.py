@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.campaign_journal import shown_name
@@ -27,7 +28,6 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, opened_fold
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.publish.log import utc_now
 from backfill_assets.state.view import View
 from backfill_assets.timeline.view import StaleDays, find_place, is_of_campaign, stale_days, tables_around
 
@@ -132,7 +132,7 @@ def _escape(text: str) -> str:
 
 def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` if there is none."""
-    return OpenedTimeline(storage, find_place(storage, name, utc_now()))
+    return OpenedTimeline(storage, find_place(storage, name, clock.now()))
 
 
 def recipe_of(opened: OpenedTimeline, table: str) -> list[str]:

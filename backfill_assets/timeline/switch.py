@@ -14,6 +14,7 @@ from functools import cache, cached_property
 
 from deltalake import Schema
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineVersion, delete_timeline
@@ -260,7 +261,7 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
     if isinstance(result, Published):
         return result
     if made is not None and lake.switches().get(plan.step.name, plan.former) == plan.former:
-        delete_timeline(lake.storage, made, lake.publisher.now())  # another switch would need it for the way back
+        delete_timeline(lake.storage, made, clock.now())  # another switch would need it for the way back
     raise PublicationRefused(
         f"{plan.step.name} was not switched, main has moved since it was looked at: {'; '.join(result.reasons[:3])}.",
         hint=_again(plan),

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
@@ -203,7 +204,7 @@ class ObservedTimeline:
 
 def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> ObservedTimeline:
     """``tables`` as the timeline ``name`` has them; raises :class:`InvalidRequest` if there is no such timeline."""
-    found = find_place(publisher.storage, name, publisher.now())
+    found = find_place(publisher.storage, name, clock.now())
     with gc_paused():
         observed = View.of(publisher.storage, found).observed(tables)
     # Which version is current is of now, also on an old base: another one is asked for by its name.

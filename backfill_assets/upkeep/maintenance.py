@@ -7,7 +7,6 @@ needs are kept.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from backfill_assets import clock
 from backfill_assets.days import parse_day
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
@@ -123,12 +123,12 @@ class Maintenance:
         return timelines_to_close(table, begun, open_plan_ids(storage), now, self.timeline_days, kept)
 
     def _releasing(self) -> Iterable[Task]:
-        gone = expired_holds(all_holds(self.publisher.storage), self.publisher.now())
+        gone = expired_holds(all_holds(self.publisher.storage), clock.now())
         if gone:
             yield Task(Chore.RELEASE, "", tuple(hold.name for hold in gone), why="their holders died")
 
     def _window(self, head: Head) -> int:
-        return head.state.window_days(self.publisher.retention_days, self.publisher.now())
+        return head.state.window_days(self.publisher.retention_days, clock.now())
 
     def _keeping(self, main: MainTable | None, head: Head) -> Task | None:
         days = self._window(head)
@@ -161,7 +161,7 @@ class Maintenance:
         why = (
             f"older than {self._window(head)} days; no rollback, open plan, open timeline or pinned version needs them"
         )
-        if pauses := round((self.publisher.now() - self._now()) / timedelta(days=1)):
+        if pauses := round((clock.now() - self._now()) / timedelta(days=1)):
             why = f"{why}. {format_count(pauses, 'day')} of pauses are not counted: a clock may have been ahead"
         return self._of_files(Chore.RECLAIM, table, paths, why)
 
@@ -170,7 +170,7 @@ class Maintenance:
         log = self.publisher.log
         behind = reclaimable(self.publisher, LOG_TABLE, clock_checked=self.clock_checked)
         found = (
-            (Chore.FOLD, foldable(log, self.publisher.now()), "settled entries have a file each"),
+            (Chore.FOLD, foldable(log, clock.now()), "settled entries have a file each"),
             (Chore.GATHER, gatherable(log), "entries of streams have a file each"),
             (Chore.RECLAIM, behind, "their entries lie with their month, or newer files"),
         )
@@ -206,14 +206,14 @@ class Maintenance:
         )
 
     def _release(self, task: Task) -> str:
-        return f"{format_count(len(drop_expired(self.publisher.storage, self.publisher.now())), 'hold')} dropped"
+        return f"{format_count(len(drop_expired(self.publisher.storage, clock.now())), 'hold')} dropped"
 
     def _reclaim(self, task: Task) -> str:
         deleted = reclaim(self.publisher, task.table, clock_checked=self.clock_checked)
         return f"{format_count(len(deleted), 'file')} deleted"
 
     def _fold(self, task: Task) -> str:
-        return _entries("folded", fold(self.publisher.log, self.publisher.now()))
+        return _entries("folded", fold(self.publisher.log, clock.now()))
 
     def _gather(self, task: Task) -> str:
         return _entries("gathered", gather(self.publisher.log))
@@ -232,7 +232,7 @@ class Maintenance:
         return f"{format_count(len(task.items), 'timeline')} closed"
 
     def _compact(self, task: Task) -> str:
-        id = f"{self.publisher.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{secrets.token_hex(4)}"
+        id = f"{clock.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{clock.token(4)}"
         made = _PROVENANCE.model_copy(update={"git_commit": git_commit()})
         compacted = compact(self.publisher, task.table, map(parse_day, task.items), id=id, provenance=made)
         if isinstance(compacted, Conflict):

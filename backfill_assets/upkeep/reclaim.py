@@ -15,12 +15,12 @@ the step is not counted: what is deleted is as old as it has to be by the time t
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 
+from backfill_assets import clock
 from backfill_assets.lakehouse.delta_log import VersionGone, files_at
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.named_timelines import files_of_timelines, kept_timelines
@@ -59,7 +59,7 @@ def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) ->
         doomed = reclaimable(publisher, table, clock_checked=clock_checked)
         if not doomed:
             return []
-        intent = f"{publisher.now():%Y%m%dt%H%M%S}-reclaim-{uuid.uuid4().hex[:16]}"
+        intent = f"{clock.now():%Y%m%dt%H%M%S}-reclaim-{clock.token(8)}"
         row = {"event": "reclaiming", "publication": intent, "table": table}
         rows = [{**row, "detail": path} for path in doomed]
         if publisher.log.append(head, rows, partial(head.state.intending, intent)):
@@ -216,7 +216,7 @@ def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
 
 def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
     """Now, less the long steps in the publication log; the clock's own time if a person has checked it."""
-    now = publisher.now()
+    now = clock.now()
     if clock_checked:
         return now
     window = timedelta(days=max(publisher.retention_days, *map(int, publisher.log.head().state.promised), 0))

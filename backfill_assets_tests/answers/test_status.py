@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.answers.day import look_at_day
 from backfill_assets.answers.status import UNDO_IS, look_at_main, status_answer
 from backfill_assets.campaign.rollback import roll_back
@@ -23,10 +25,11 @@ STEPS = SMALL_CATALOG.steps
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
     found = SmallLakehouse(tmp_path / "lakehouse", STEPS)
-    publish_chain(found, "p", [DAY])
-    return found
+    with clock.use(found.time):
+        publish_chain(found, "p", [DAY])
+        yield found
 
 
 def grids(found: object) -> dict[str, list[list[str]]]:

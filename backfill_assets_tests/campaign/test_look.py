@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.look import catch_up
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import CampaignRun
@@ -37,17 +39,18 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def lakehouse(settings: Settings) -> SmallLakehouse:
+def lakehouse(settings: Settings) -> Iterator[SmallLakehouse]:
     """A campaign that was cut over."""
     found = SmallLakehouse(Path(settings.lakehouse))
-    found.publish("before", {"fact": {DAY: [1]}})
-    asked = found.request("cut", {"fact": {DAY: [2]}})
-    found.publisher.publish(asked.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
-    for kind, step in (("started", ""), ("step", CampaignStep.CUT_OVER.value)):
-        report = {"publication": "cut"} if step else {}
-        entry = journal.JournalEntry.model_validate({"kind": kind, "step": step, "at": MADE, "report": report})
-        journal.write(found.storage, CAMPAIGN, entry)
-    return found
+    with clock.use(found.time):
+        found.publish("before", {"fact": {DAY: [1]}})
+        asked = found.request("cut", {"fact": {DAY: [2]}})
+        found.publish_request(asked.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
+        for kind, step in (("started", ""), ("step", CampaignStep.CUT_OVER.value)):
+            report = {"publication": "cut"} if step else {}
+            entry = journal.JournalEntry.model_validate({"kind": kind, "step": step, "at": MADE, "report": report})
+            journal.write(found.storage, CAMPAIGN, entry)
+        yield found
 
 
 def _undo(lakehouse: SmallLakehouse, publication: str, id: str) -> None:
@@ -69,7 +72,7 @@ def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakeho
     """Undone, brought back, and undone again. One without a journal gets none."""
     lone = Provenance(campaign="campaign-lone")
     asked = lakehouse.request("lone", {"revenue": {DAY: [1]}}).model_copy(update={"provenance": lone})
-    lakehouse.publisher.publish(asked)
+    lakehouse.publish_request(asked)
     for campaign in (CAMPAIGN, "campaign-none", lone.campaign):
         catch_up(lakehouse.publisher, campaign, "me")
     assert _kinds(lakehouse) == [] and list(journal.newest_entries(lakehouse.storage)) == [CAMPAIGN]

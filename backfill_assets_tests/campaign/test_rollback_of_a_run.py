@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
@@ -40,7 +41,7 @@ class Runs:
         """Append one row to raw."""
         request = self.small.request(f"raw-{row}", {RAW: {DAY: [row]}}, mode="append")
         moved = request.tables[0].model_copy(update={"positions": (Position(id=f"file-{row}", before=None, after=1),)})
-        self.small.publisher.publish(request.model_copy(update={"tables": (moved,)}))
+        self.small.publish_request(request.model_copy(update={"tables": (moved,)}))
         return request.id
 
     def run(self, table: str, id: str, rows: Sequence[int], version: str | None = None) -> str:
@@ -67,16 +68,17 @@ class Runs:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
+def runs(tmp_path: Path) -> Iterator[Runs]:
     """Bronze, fact and revenue of one row; then a late row, taken in by all three."""
     found = Runs(tmp_path)
-    for id, rows in (("one", [1]), ("two", [1, 2])):
-        if id == "two":
-            found.land(2)
-        found.run(BRONZE, f"bronze-{id}", rows)
-        found.run(FACT, f"fact-{id}", rows)
-        found.run(REVENUE, f"revenue-{id}", rows)
-    return found
+    with clock.use(found.small.time):
+        for id, rows in (("one", [1]), ("two", [1, 2])):
+            if id == "two":
+                found.land(2)
+            found.run(BRONZE, f"bronze-{id}", rows)
+            found.run(FACT, f"fact-{id}", rows)
+            found.run(REVENUE, f"revenue-{id}", rows)
+        yield found
 
 
 def test_what_would_be_older_than_its_inputs_is_refused_with_the_run_to_roll_back_first(runs: Runs) -> None:
@@ -135,6 +137,6 @@ def test_a_compaction_of_a_stale_day_can_be_taken_back(runs: Runs) -> None:
     (change,) = runs.small.request("compact-fact", {FACT: {DAY: [1, 2]}}).tables
     day = change.days[0].model_copy(update={"content": shown})
     tables = (change.model_copy(update={"days": (day,)}),)
-    runs.small.publisher.publish(Publication(id="compact-fact", kind="compact", tables=tables))
+    runs.small.publish_request(Publication(id="compact-fact", kind="compact", tables=tables))
     assert runs.undo("compact-fact") == {}
     assert log.day_states(log.head(), {FACT})[TableDay(FACT, DAY)].content == shown

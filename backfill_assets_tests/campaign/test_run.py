@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import look as campaign_days_of_log
 from backfill_assets.campaign import run as module
@@ -277,25 +278,25 @@ def test_the_days_of_a_campaign_are_staged_held_back_published_unchanged_or_left
     assert days() == {"left": (FIRST, BAD, LAST)}
 
 
+@pytest.mark.usefixtures("time")
 def test_each_step_records_what_it_took_in_its_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By a clock that only goes forward, with the start of Spark apart, of which the first who needs it waits; a try
     that was stopped counts as well, and waves are reported once, with the step that goes through all days."""
-    now = [100.0]
 
     def slow() -> Any:
-        now[0] += 4
+        clock.sleep(4)
 
     builder = Builder.from_settings(Settings.at(tmp_path), CATALOG, slow)
-    at = CampaignRun(builder, PLAN, RunInfo("r"), print, clock=lambda: now[0])
+    at = CampaignRun(builder, PLAN, RunInfo("r"), print)
     at.start(Options())
     at.begin()
-    now[0] += 3
+    clock.sleep(3)
     with pytest.raises(CampaignStopped):
         raise at.stop(CampaignStep.VERIFY_SOURCE, "an input is damaged")
     at.start(Options())
     at.begin()
     at.builder.lake.spark()
-    now[0] += 8
+    clock.sleep(8)
     at.record_step(CampaignStep.VERIFY_SOURCE, {})
     at.record_step(CampaignStep.PIN, {})
     assert [each.spent and (each.spent.seconds, each.spent.spark_start) for each in at.entries()] == [
@@ -309,11 +310,11 @@ def test_each_step_records_what_it_took_in_its_process(tmp_path: Path, capsys: p
     assert "source verified: spent 11 s\n" in output and "watermarks" not in output
     for number in (0, 1):
         at.begin()
-        now[0] += 4
+        clock.sleep(4)
         at.judge_wave(number, [])
     assert "spent" not in capsys.readouterr().out
     at.begin()
-    now[0] += 1
+    clock.sleep(1)
     at.record_step(CampaignStep.SHADOW, {})
     assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s"]
 

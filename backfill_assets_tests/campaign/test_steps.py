@@ -58,7 +58,7 @@ def cut_over(lakehouse: StreamedLakehouse, at: CampaignRun) -> None:
     staged = lakehouse.bronze_of("cut-over", {FIRST: [1], SECOND: [2]}, lakehouse.pin([FIRST, SECOND]))
     lakehouse.stream("batch-2", {SECOND: [3]}, {0: (10, 15)})
     provenance = staged.provenance.model_copy(update={"campaign": at.campaign})
-    published = lakehouse.publisher.publish(staged.model_copy(update={"provenance": provenance}))
+    published = lakehouse.publish_request(staged.model_copy(update={"provenance": provenance}))
     assert isinstance(published, Published)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets import clock
 from backfill_assets.campaign.look import look
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.standing import PlanWord, require_allowed
@@ -49,7 +50,7 @@ class Undoable:
         tables = {"bronze_sales": rows, "quarantine_sales": {day: [] for day in rows}}
         request = self.small.request(id, tables, code=code, inputs=inputs)
         made = Provenance(campaign=campaign, launched_by="ana")
-        self.small.publisher.publish(request.model_copy(update={"provenance": made}))
+        self.small.publish_request(request.model_copy(update={"provenance": made}))
 
     def cut_over(self) -> None:
         self.bronze("cut", {DAY: [10], NEXT: [20]}, CAMPAIGN)
@@ -73,10 +74,11 @@ def in_force(publisher: Publisher, campaign: str = CAMPAIGN) -> str:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> Undoable:
+def campaign(tmp_path: Path) -> Iterator[Undoable]:
     found = Undoable(tmp_path)
-    found.cut_over()
-    return found
+    with clock.use(found.small.time):
+        found.cut_over()
+        yield found
 
 
 def test_it_is_put_back_reported_and_can_be_brought_back(campaign: Undoable) -> None:
@@ -146,14 +148,15 @@ FIRST = date(2017, 3, 3)
 
 
 @pytest.fixture
-def of_a_new_day(tmp_path: Path) -> Undoable:
+def of_a_new_day(tmp_path: Path) -> Iterator[Undoable]:
     """The campaign brought a first day; a row was taken in there since."""
     found = Undoable(tmp_path)
-    found.small.publish("raw-3", {"raw_sales": {FIRST: [3]}})
-    found.bronze("cut", {FIRST: [3], DAY: [10]}, CAMPAIGN)
-    found.small.publish("late", {"raw_sales": {FIRST: [3, 30]}})
-    found.bronze("since", {FIRST: [33]})
-    return found
+    with clock.use(found.small.time):
+        found.small.publish("raw-3", {"raw_sales": {FIRST: [3]}})
+        found.bronze("cut", {FIRST: [3], DAY: [10]}, CAMPAIGN)
+        found.small.publish("late", {"raw_sales": {FIRST: [3, 30]}})
+        found.bronze("since", {FIRST: [33]})
+        yield found
 
 
 def test_a_day_that_it_brought_first_is_taken_away_with_the_row_that_came_there(of_a_new_day: Undoable) -> None:
@@ -189,7 +192,7 @@ def test_a_day_that_moves_in_that_second_is_looked_at_again(
             once.clear()
             Undoable.bronze(campaign, "overtaking", {DAY: [1]})
 
-    publisher = Publisher(campaign.lake.storage, now=campaign.small.now, reached=overtaken)
+    publisher = Publisher(campaign.lake.storage, reached=overtaken)
     undone = campaign.undo(publisher)
     assert not once and campaign.ids() == [1, 2]
     assert {day.day: day.way for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}

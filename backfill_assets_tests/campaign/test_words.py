@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import foreground
@@ -82,7 +83,7 @@ class PlayedCampaign:
 
     def publish(self, id: str = "cut", campaign: str = CAMPAIGN, rows: Ids = NEW) -> None:
         """On the log; the journal does not know yet."""
-        assert isinstance(self.lakehouse.publisher.publish(self.request(id, campaign, rows)), Published)
+        assert isinstance(self.lakehouse.publish_request(self.request(id, campaign, rows)), Published)
 
     def request(self, id: str, campaign: str, rows: Ids = NEW) -> Publication:
         made = Provenance(campaign=campaign, launched_by="ana")
@@ -104,7 +105,7 @@ class PlayedCampaign:
         request = self.request("cut", CAMPAIGN)
         self.lakehouse.crash_at = at
         try:
-            self.lakehouse.publisher.publish(request)
+            self.lakehouse.publish_request(request)
         except Crashed:
             self.lakehouse.crash_at = None
 
@@ -308,13 +309,14 @@ def test_an_approval_names_days_that_a_person_rolled_back_since_they_were_staged
     """It takes them: the person who says yes has to know."""
     played.lakehouse.publish("nightly", {TABLE: {NEXT: [3]}})
     played.stage(replaces="nightly", days={DAY: [5], NEXT: [6]})
-    roll_back(
-        played.lakehouse.publisher,
-        "nightly",
-        id="by-hand",
-        steps=CATALOG.steps,
-        provenance=Provenance(launched_by="eva"),
-    )
+    with clock.use(played.lakehouse.time):
+        roll_back(
+            played.lakehouse.publisher,
+            "nightly",
+            id="by-hand",
+            steps=CATALOG.steps,
+            provenance=Provenance(launched_by="eva"),
+        )
     monkeypatch.setattr("backfill_assets.answers.campaign.staged_notice", _no_notice)
     said = played.backfill("approve", PLAN.id, exit_code=2).output
     assert f"Rolled back since, by by-hand, and published by a yes: {TABLE} {NEXT}." in " ".join(said.split())

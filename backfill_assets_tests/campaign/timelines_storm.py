@@ -18,12 +18,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from backfill_assets import clock
+from backfill_assets.clock import MachineClock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.named_timelines import delete_timeline, find_timeline, kept_timelines, rename_timeline
@@ -49,17 +51,12 @@ class SharedLakehouse(UndoLakehouse):
 
     def __init__(self, root: Path, number: int = 0) -> None:
         super().__init__(root)
+        self.time = MachineClock()
         self._keys = self._campaigns = number * _OWN
 
     def lake(self, life: Life) -> Lake:
         publisher, engine = Publisher(self.storage, reached=life), cast("Any", ArrowEngine(life))
-        return Lake(
-            CATALOG, self.storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "", sleep=time.sleep
-        )
-
-    def now(self) -> datetime:
-        self.clock = datetime.now(UTC)
-        return self.clock
+        return Lake(CATALOG, self.storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "")
 
 
 class Person:
@@ -70,7 +67,6 @@ class Person:
         self.random = random.Random(seed)
 
     def act(self) -> None:
-        self.lakehouse.now()
         self.lakehouse.judge.look(self.lakehouse.log)
         _DEEDS[self.role](self)
 
@@ -119,7 +115,7 @@ def undo(person: Person) -> None:
 def go_through_time(person: Person) -> None:
     """Rewind under a name that others want, go forward there, publish it; rename and delete what is there."""
     played, name = person.lakehouse, person.random.choice(_NAMES)
-    kept = [each.name for each in kept_timelines(played.storage, played.now())]
+    kept = [each.name for each in kept_timelines(played.storage, clock.now())]
     if len({*kept}) < len(kept):
         person.tally.write("torn", role=person.role, why=f"timelines share a name: {kept}")
     chosen = person.random.random()
@@ -132,11 +128,11 @@ def go_through_time(person: Person) -> None:
     elif chosen < 0.65:
         person.do("publish", played.publish(name))
     elif chosen < 0.8:
-        found, other = find_timeline(played.storage, name, played.now()), person.random.choice(_NAMES)
-        person.do("rename", lambda lake: rename_timeline(lake.storage, found, other, played.now()))
+        found, other = find_timeline(played.storage, name, clock.now()), person.random.choice(_NAMES)
+        person.do("rename", lambda lake: rename_timeline(lake.storage, found, other, clock.now()))
     else:
-        found = find_timeline(played.storage, name, played.now())
-        person.do("delete", lambda lake: delete_timeline(lake.storage, found, played.now()))
+        found = find_timeline(played.storage, name, clock.now())
+        person.do("delete", lambda lake: delete_timeline(lake.storage, found, clock.now()))
 
 
 _DEEDS: Mapping[str, Callable[[Person], None]] = {
@@ -168,7 +164,7 @@ def run(
             time.sleep(person.random.random() / 20)
 
 
-def begin(root: str, tallies: Path, clock: StormClock) -> None:
+def begin(root: str, tallies: Path, shown: StormClock) -> None:
     SharedLakehouse(Path(root)).begin()
 
 
@@ -191,7 +187,7 @@ def findings(root: str, told: Told) -> Iterator[str]:
         played.judge.all_from_raw(landed)
     except Torn as torn:
         yield str(torn)
-    names = [each.name for each in kept_timelines(played.storage, played.now())]
+    names = [each.name for each in kept_timelines(played.storage, clock.now())]
     if len({*names}) < len(names):
         yield f"timelines share a name: {names}"
     if stale := [step.name for step in STEPS if step.source is None and not played.judge.is_fresh(step, days_of(step))]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any, Literal, cast
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
 from backfill_assets.campaign.undo import undo
+from backfill_assets.clock import MachineClock
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline, kept_timelines
@@ -40,6 +42,7 @@ from backfill_assets.state.view import moment_before
 from backfill_assets.timeline.build import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names_of
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.staging import change, scratch, stage
 from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table, staged_by_arrow
@@ -128,8 +131,8 @@ class UndoLakehouse:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.storage = Storage(str(root))
-        self.clock = datetime.now(UTC)
-        self.log = PublicationLog(self.storage, lambda: self.clock)
+        self.time: FakeClock | MachineClock = FakeClock(datetime.now(UTC))
+        self.log = PublicationLog(self.storage)
         self.judge = Judge(STEPS)
         self.landed: dict[str, dict[date, list[str]]] = {"raw": {}, "raw_rates": {}}
         self.begun_with = 0
@@ -166,6 +169,11 @@ class UndoLakehouse:
         A process that dies is followed by a new one, which finishes what it finds and types the same again.
         """
         life = Life(dies_after)
+        with clock.use(self.time):
+            outcome = self._do(works, life)
+        return DIED if life.has_ended else outcome
+
+    def _do(self, works: Iterable[Work], life: Life) -> str:
         lake = self.lake(life)
         for work in works:
             try:
@@ -175,8 +183,8 @@ class UndoLakehouse:
                 lake.publisher.recover()
                 outcome = self._type(work, lake)
             if outcome == REFUSED:
-                return DIED if life.has_ended else REFUSED
-        return DIED if life.has_ended else DONE
+                return REFUSED
+        return DONE
 
     def _type(self, work: Work, lake: Lake) -> str:
         """Do it, and judge all that was published since the last time: by it, or by the recovery before it."""
@@ -192,15 +200,9 @@ class UndoLakehouse:
 
     def lake(self, life: Life) -> Lake:
         storage = WatchedStorage(str(self.root), reached=life)
-        publisher = Publisher(storage, now=lambda: self.clock, reached=life)
+        publisher = Publisher(storage, reached=life)
         engine = cast("Any", ArrowEngine(life))
-        return Lake(
-            CATALOG, storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "", sleep=self._sleep
-        )
-
-    def _sleep(self, seconds: float) -> None:
-        """Who waits for a hold waits by this clock."""
-        self.clock += timedelta(seconds=seconds)
+        return Lake(CATALOG, storage, publisher, LandingZone(self.root / "landing"), lambda: engine, "")
 
     # ---------------------------------------------------------------- what arrives
 
@@ -308,7 +310,7 @@ class UndoLakehouse:
     # ---------------------------------------------------------------- timelines
 
     def timelines(self, *, gone_forward: bool = False) -> list[str]:
-        kept = kept_timelines(self.storage, self.clock)
+        kept = kept_timelines(self.storage, clock.now())
         return [each.name for each in kept if each.versions or not gone_forward]
 
     def rewind(self, name: str, table: str, publication: str, days: DayRange | None) -> Work:
@@ -317,13 +319,13 @@ class UndoLakehouse:
         def work(lake: Lake) -> object:
             moment = moment_before(lake.storage, publication)
             asked = RewindRequest(name, [table], days)
-            return create_timeline(lake.storage, rewound_timeline(lake.storage, STEPS, asked, moment, self.clock))
+            return create_timeline(lake.storage, rewound_timeline(lake.storage, STEPS, asked, moment, clock.now()))
 
         return work
 
     def forward(self, name: str, version: str) -> Work:
         def work(lake: Lake) -> object:
-            found = find_timeline(lake.storage, name, self.clock)
+            found = find_timeline(lake.storage, name, clock.now())
             chosen = version if "fact" in found.targets else ""
             return forward(lake, found, chosen, RUN, silent)
 
@@ -332,7 +334,7 @@ class UndoLakehouse:
     def publish(self, name: str) -> Work:
         self._campaigns += 1
         campaign = f"campaign-{self._campaigns:02}"
-        return lambda lake: publish_timeline(lake, STEPS, find_timeline(lake.storage, name, self.clock), campaign)
+        return lambda lake: publish_timeline(lake, STEPS, find_timeline(lake.storage, name, clock.now()), campaign)
 
     # ---------------------------------------------------------------- the end
 
@@ -352,4 +354,5 @@ def begun_lakehouse(root: Path) -> Iterator[UndoLakehouse]:
         staged_by_arrow(patch)
         found = UndoLakehouse(root)
         found.begin()
-        yield found
+        with clock.use(found.time):
+            yield found

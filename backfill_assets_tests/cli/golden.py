@@ -23,6 +23,7 @@ from unittest import mock
 import pyarrow as pa
 from click.testing import CliRunner, Result
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
@@ -291,7 +292,8 @@ def build(home: Path) -> None:
     base = View.newest(lakehouse.storage)
     lakehouse.minutes += 1
     undone = PROVENANCE.model_copy(update={"reason": f"rollback of {AGAIN}"})
-    roll_back(lakehouse.publisher, AGAIN, id=UNDO, steps=CATALOG.steps, provenance=undone)
+    with clock.use(lakehouse.time):
+        roll_back(lakehouse.publisher, AGAIN, id=UNDO, steps=CATALOG.steps, provenance=undone)
     storage = lakehouse.storage
     moment = TimelineBase(sequence=base.sequence, versions=base.versions)
     create_timeline(storage, TIMELINE.model_copy(update={"base": moment}))

@@ -25,7 +25,7 @@ def main(lakehouse: str, how: str, table: str, *options: str) -> None:
         sys.exit("The topic sales does not exist.\n  -> Create it, or name another one.")
     print(f"Streaming {table} {' '.join(options)}; SPARK_REMOTE={os.environ.get('SPARK_REMOTE', '')}", flush=True)
     source = options[options.index("--from") + 1]
-    with acquire_stream(Storage(lakehouse), table, source, lambda: datetime.now(UTC)).renewed() as lease:
+    with acquire_stream(Storage(lakehouse), table, source).renewed() as lease:
         _stream(
             lease,
             8 if "--available-now" in options else 10**6,

@@ -10,6 +10,7 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs import resources
 from backfill_assets.defs.resources import (
@@ -25,7 +26,6 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, planners
 from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.publish.log import utc_now
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule, Settings
 
@@ -156,7 +156,7 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
     settings = replace(Settings.at(tmp_path), approval_by=ApprovalRule.ANOTHER_PERSON, ui="http://127.0.0.1:3000")
     spark = SharedSpark(settings=settings)
     backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)
-    plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=utc_now())
+    plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=clock.now())
     planners(backfill.storage).create(plan.id, Person("ana", "OS user").to_report())
     keep_plan(backfill.storage, plan.id, plan.to_json())
     campaign = campaign_of(plan.id)
@@ -167,7 +167,7 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
 
     run_of(user="bela").start(Options(daemon=True))
     for step in STEPS[: STEPS.index(CampaignStep.CUT_OVER)]:
-        journal.write(backfill.storage, campaign, JournalEntry(kind="step", step=step.value, at=utc_now()))
+        journal.write(backfill.storage, campaign, JournalEntry(kind="step", step=step.value, at=clock.now()))
     for tags in ({}, {"user": "ana"}, {"user": "bela"}):
         with pytest.raises(InvalidRequest, match="cannot be approved by"):
             run_of(**tags).approve()

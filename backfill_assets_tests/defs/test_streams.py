@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import dagster as dg
 import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+from backfill_assets import clock
 from backfill_assets.defs import streams
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.own_lakehouse import IS_OFF
@@ -42,6 +44,7 @@ from backfill_assets.stream.lease import (
     acquire_stream,
     read_stream,
 )
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.defs.conftest import evaluate_tick, shown_on
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.fake_stream import ENDS_ONCE
@@ -102,7 +105,10 @@ def _counting(made: Callable[[StreamStatus], dict[str, Any]], seen: Path) -> Cal
 
 
 def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(
-    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    world: World,
+    later: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Numbers for the plots of its page, at intervals; Spark's address is no concern of the stream."""
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
@@ -131,7 +137,7 @@ def test_its_run_shows_delay_rate_and_positions_while_it_goes_on(
     status = read_stream(world.storage, "raw_sales")
     assert run and run.tags[STREAM_TAG] == "stream_small"
     assert status and (status.holder.run, status.state) == (result.run_id, "stopped")
-    later(monkeypatch, 3600)
+    later(3600)
     requests, words = tick(world)
     assert requests == [] and "it was finished at" in words, "it has read what there is"
 
@@ -153,7 +159,7 @@ def test_a_stream_that_fails_fails_its_run_with_its_last_words(world: World, how
 
 def test_a_second_stream_is_refused_before_it_starts(world: World) -> None:
     """By name, and the first one goes on."""
-    lease = acquire_stream(world.storage, "raw_sales", "kafka://broker:9092/sales", lambda: datetime.now(UTC))
+    lease = acquire_stream(world.storage, "raw_sales", "kafka://broker:9092/sales")
     result = world.run()
     failure = result.failure_data_for_node("stream_small")
     assert failure and failure.user_failure_data
@@ -162,7 +168,7 @@ def test_a_second_stream_is_refused_before_it_starts(world: World) -> None:
     assert not any(line.startswith("Starting -m") for line in world.logged(result.run_id))
     lease.beat()
     with pytest.raises(AnotherStreamRuns):
-        acquire_stream(world.storage, "raw_sales", "landing", lambda: datetime.now(UTC))
+        acquire_stream(world.storage, "raw_sales", "landing")
 
 
 def test_terminating_the_run_stops_the_stream_in_order(world: World) -> None:
@@ -285,15 +291,15 @@ def tick(
     return list(data.run_requests or []), str(data.skip_message)
 
 
-def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """The daemon's next look is so much later."""
+@pytest.fixture
+def later() -> Iterator[Callable[[float], None]]:
+    """The daemon's next look is so many seconds later."""
+    with ExitStack() as until_the_end:
 
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-            return datetime.now(UTC) + timedelta(seconds=seconds)
+        def look(seconds: float) -> None:
+            until_the_end.enter_context(clock.use(FakeClock(clock.now() + timedelta(seconds=seconds))))
 
-    monkeypatch.setattr(streams, "datetime", Clock)
+        yield look
 
 
 def _started(world: World) -> dg.DagsterRun:
@@ -333,13 +339,13 @@ def test_one_that_is_declared_to_run_always_begins_once_something_is_published(w
 
 
 def test_a_stream_that_failed_is_started_again_with_the_same_options(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, later: Callable[[float], None]
 ) -> None:
     """After a wait, and two ticks ask for the same run."""
     failed = _failed(world)
     requests, words = tick(world)
     assert requests == [] and "1 time: next at" in words
-    later(monkeypatch, 16)
+    later(16)
     (request,), _ = tick(world)
     assert request.run_config["ops"]["stream_small"]["config"]["source"] == OPTIONS["source"]
     assert request.asset_selection == [dg.AssetKey("stream_small")]
@@ -348,11 +354,11 @@ def test_a_stream_that_failed_is_started_again_with_the_same_options(
     assert request.run_key == again.run_key == f"after-{failed.run_id}"
 
 
-def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_runs_is_never_started_twice(world: World, later: Callable[[float], None]) -> None:
     """By its lease, also if it was started by hand; the tick says how it does."""
     _failed(world)
-    later(monkeypatch, 16)
-    lease = acquire_stream(world.storage, "raw_sales", "landing", lambda: datetime.now(UTC) + timedelta(seconds=16))
+    later(16)
+    lease = acquire_stream(world.storage, "raw_sales", "landing")
     last = StreamBatch(at=NOON, batch=1, events=412, seconds=1)
     lease.beat(state="live", last=last, delays={"raw_sales": Delays(1.8, 2)})
     requests, words = tick(world)
@@ -362,10 +368,10 @@ def test_a_stream_that_runs_is_never_started_twice(world: World, monkeypatch: py
     assert len(tick(world)[0]) == 1
 
 
-def test_a_run_that_is_queued_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_queued_is_waited_for(world: World, later: Callable[[float], None]) -> None:
     """It has no lease yet. A run of other assets is no stream."""
     _failed(world)
-    later(monkeypatch, 16)
+    later(16)
     world.instance.add_run(_queued("raw_sales"))
     assert len(tick(world)[0]) == 1
     of_stream = world.instance.add_run(_queued("stream_small"))
@@ -384,14 +390,14 @@ def _queued(asset: str) -> dg.DagsterRun:
 
 @pytest.mark.parametrize("second_start", [False, True])
 def test_a_stream_that_a_person_has_stopped_stays_off(
-    world: World, monkeypatch: pytest.MonkeyPatch, second_start: bool
+    world: World, later: Callable[[float], None], second_start: bool
 ) -> None:
     """Also beside a run that was made later, and had failed before: what counts is what ended last."""
     stream = _started(world)
     if second_start:
         _failed(world)
     world.instance.report_run_canceled(stream)
-    later(monkeypatch, 16)
+    later(16)
     requests, words = tick(world)
     assert requests == [] and "stream_small is off: it was stopped at" in words
 

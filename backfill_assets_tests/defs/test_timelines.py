@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.timelines import ASSET, report_timelines, timelines_spec
 from backfill_assets.errors import LakehouseUnusable
@@ -20,7 +21,6 @@ from backfill_assets.lakehouse.named_timelines import (
     kept_timelines,
     rename_timeline,
 )
-from backfill_assets.publish.log import utc_now
 from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets_tests.defs.conftest import shown_on
@@ -79,7 +79,7 @@ def test_the_page_of_a_timeline_has_its_days_and_what_to_type(shown: Shown) -> N
 
 
 def test_partitions_are_the_timelines_that_are_kept(shown: Shown) -> None:
-    storage, now = shown.lakehouse.storage, utc_now()
+    storage, now = shown.lakehouse.storage, clock.now()
     shown.tick()
     made = create_timeline(storage, new_timeline(storage, "trial", "ana", now))
     assert shown.tick() == 1 and shown.names == {"back", "trial"}
@@ -94,7 +94,7 @@ def test_partitions_are_the_timelines_that_are_kept(shown: Shown) -> None:
 
 def test_a_timeline_that_cannot_be_read_hides_no_other(shown: Shown) -> None:
     """Its newest revision is of a later version, or half of a file: its partition stays, and the tick says why."""
-    storage, now = shown.lakehouse.storage, utc_now()
+    storage, now = shown.lakehouse.storage, clock.now()
     made = [create_timeline(storage, new_timeline(storage, name, "ana", now)) for name in ("first", "second")]
     assert shown.tick() == 3
     path = f"_named_timelines/{made[0].name}/000001.json"

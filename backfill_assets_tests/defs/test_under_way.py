@@ -18,12 +18,14 @@ from dagster._core.storage.dagster_run import DagsterRunStatus
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 from dagster._core.utils import make_new_run_id
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.defs.dagster_internals import AssetGraphSubset, AssetKeyPartitionKey
 from backfill_assets.defs.under_way import PATIENCE, busy_days, is_backfill_alive, launch_backfill
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.demo.backfill import has_ended, has_succeeded, progress
 from backfill_assets.upkeep.trouble import WriteUnderWay
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.conftest import materialized
 from backfill_assets_tests.defs.small_dataset import TABLES
@@ -137,12 +139,13 @@ def test_a_long_backfill_is_under_way_between_two_of_its_runs(instance: dg.Dagst
     """The daemon starts the next one within half a minute: its days are not free for a repair until then."""
     _launched(instance, "campaign-x-w1r0", (FACT, str(DAY)))
     instance.report_run_failed(_run(instance, DagsterRunStatus.STARTED))
-    soon = datetime.now(UTC) + SOON
     backfill = instance.get_backfill("campaign-x-w1r0")
     assert backfill
     instance.update_backfill(backfill._replace(backfill_timestamp=(datetime.now(UTC) - LATE).timestamp()))
-    assert set(busy_days(instance, ["fact"], soon)) == {"fact"}
-    assert busy_days(instance, ["fact"], datetime.now(UTC) + LATE) == {}
+    with clock.use(FakeClock(clock.now() + SOON)):
+        assert set(busy_days(instance, ["fact"])) == {"fact"}
+    with clock.use(FakeClock(clock.now() + LATE)):
+        assert busy_days(instance, ["fact"]) == {}
 
 
 DAYS = DayRange.parse("2017-03-01..2017-03-20")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.difference.find import LakehouseState, days_to_compare, find_state
 from backfill_assets.errors import InvalidRequest
@@ -26,8 +28,10 @@ def held(day: date, rows: int) -> DayRecord:
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = published_twice(tmp_path, REVENUE, FIRST, SECOND)
+    with clock.use(found.time):
+        yield found
 
 
 def on_a_timeline(lakehouse: SmallLakehouse) -> NamedTimeline:

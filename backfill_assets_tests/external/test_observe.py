@@ -7,7 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,9 +66,7 @@ class Others:
         return DeltaTable(self.orders.location)
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
-        return Publisher(
-            Storage(str(self.home / "ours")), now=lambda: datetime(2025, 2, 1, tzinfo=UTC), reached=reached
-        )
+        return Publisher(Storage(str(self.home / "ours")), reached=reached)
 
     def look(self, reached: Reached = nowhere) -> Observed:
         (found,) = observe_tables(self.publisher(reached), [(self.orders, D1)])

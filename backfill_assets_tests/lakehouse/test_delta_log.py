@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
+from backfill_assets import clock
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import delta_log
 from backfill_assets.lakehouse.delta_log import (
@@ -30,16 +32,19 @@ pytestmark = pytest.mark.protocol
 
 
 @pytest.fixture(scope="module")
-def five_publications(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def five_publications(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     found = Lake(tmp_path_factory.mktemp("five") / "lakehouse")
-    for number in range(5):
-        found.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
-    return found
+    with clock.use(found.time):
+        for number in range(5):
+            found.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+        yield found
 
 
 @pytest.fixture
-def lake(five_publications: Lake, tmp_path: Path) -> Lake:
-    return five_publications.copy(tmp_path / "lakehouse")
+def lake(five_publications: Lake, tmp_path: Path) -> Iterator[Lake]:
+    found = five_publications.copy(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found
 
 
 def _log_file(lake: Lake, version: int, ending: str = "json") -> str:

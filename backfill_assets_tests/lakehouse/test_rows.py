@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import types as T
 
+from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import rows as rows_module
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -58,11 +59,12 @@ def read(lake: SmallLakehouse, *days: date, version: int | None = None) -> Input
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> SmallLakehouse:
+def lake(tmp_path: Path) -> Iterator[SmallLakehouse]:
     lake = SmallLakehouse(tmp_path)
-    lake.publish("one", {"fact": {FIRST: [1, 2], SECOND: [3], THIRD: [9]}})
-    lake.publish("two", {"fact": {SECOND: [4, 5]}})
-    return lake
+    with clock.use(lake.time):
+        lake.publish("one", {"fact": {FIRST: [1, 2], SECOND: [3], THIRD: [9]}})
+        lake.publish("two", {"fact": {SECOND: [4, 5]}})
+        yield lake
 
 
 def test_days_come_from_the_files_of_the_pinned_version(spark: SparkSession, lake: SmallLakehouse) -> None:

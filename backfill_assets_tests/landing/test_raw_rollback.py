@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back, undoable
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
@@ -58,8 +59,10 @@ Happens = Callable[[RawLakehouse], object]
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> RawLakehouse:
-    return RawLakehouse(tmp_path)
+def lakehouse(tmp_path: Path) -> Iterator[RawLakehouse]:
+    found = RawLakehouse(tmp_path)
+    with clock.use(found.time):
+        yield found
 
 
 def _check(publisher: Publisher, publication: str) -> object:

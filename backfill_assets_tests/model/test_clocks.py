@@ -15,6 +15,7 @@ from backfill_assets.model.clocks import asks_by_call, asks_by_name, asks_in_sql
         ("pyspark.sql.connect.functions.builtin.uuid", "F.uuid"),
         ("os.environ.get", "os.environ.get"),
         ("numpy.random.default_rng", "numpy.random.default_rng"),
+        ("backfill_assets.clock.today", "backfill_assets.clock.today"),
         ("pyspark.sql.functions.sum", ""),
         ("shop.random", ""),
         ("randomized.choice", ""),

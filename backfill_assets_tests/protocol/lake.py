@@ -20,6 +20,7 @@ from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publish.head import HeadState
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.protocol.staging import DAYS, RowsByDay, change, published_rows, rows_table, stage
 
 D1, D2, D3 = DAYS
@@ -45,18 +46,26 @@ def dying_at(step: CrashPoint, after: int = 0) -> Reached:
 
 @dataclass
 class Lake:
-    """``clock`` is what the publishers take for now; set it to let days pass."""
+    """While its ``time`` is in use, ``clock`` is what all take for now; set it to let days pass."""
 
     root: Path
-    clock: datetime = field(default_factory=lambda: datetime.now(UTC))
+    time: FakeClock = field(default_factory=lambda: FakeClock(datetime.now(UTC)))
     retention_days: int = 30
+
+    @property
+    def clock(self) -> datetime:
+        return self.time.moment
+
+    @clock.setter
+    def clock(self, moment: datetime) -> None:
+        self.time.moment = moment
 
     @property
     def storage(self) -> Storage:
         return Storage(str(self.root))
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
-        return Publisher(self.storage, retention_days=self.retention_days, now=lambda: self.clock, reached=reached)
+        return Publisher(self.storage, retention_days=self.retention_days, reached=reached)
 
     @property
     def head(self) -> HeadState:
@@ -66,7 +75,7 @@ class Lake:
     def copy(self, root: Path) -> Lake:
         """Another lakehouse with the same past."""
         shutil.copytree(self.root, root)
-        return Lake(root, self.clock, self.retention_days)
+        return Lake(root, FakeClock(self.clock), self.retention_days)
 
     def day(self, table: str, day: date) -> DayState:
         """As the log has it."""

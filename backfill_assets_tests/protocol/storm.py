@@ -28,6 +28,7 @@ from itertools import count
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
+from backfill_assets import clock
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.records import Publication
@@ -205,10 +206,14 @@ class Storm:
                 self.ended.append(f"the {each.role} ended with exit code {each.process.exitcode}")
 
 
-def begin(root: str, tallies: Path, clock: StormClock) -> None:
+def begin(root: str, tallies: Path, shown: StormClock) -> None:
     """Every table is there, so that the foreign writer and the platform have something to write to."""
-    storage = Storage(root)
-    publisher, tally = Publisher(storage, retention_days=WINDOW_DAYS, now=clock), Tally(tallies / "begin.jsonl")
+    with clock.use(shown):
+        _begin(Publisher(Storage(root), retention_days=WINDOW_DAYS), Tally(tallies / "begin.jsonl"))
+
+
+def _begin(publisher: Publisher, tally: Tally) -> None:
+    storage = publisher.storage
     for tables in ((FACT,), PAIR):
         id = f"two-begin-{tables[0]}"
         rows = {day: [f"{id}/{day}"] for day in DAYS}
@@ -221,10 +226,10 @@ def begin(root: str, tallies: Path, clock: StormClock) -> None:
     publisher.publish(Publication(id="begin-raw", kind="replace", tables=(raw,)))
 
 
-def look(root: str, clock: StormClock) -> Found:
+def look(root: str) -> Found:
     """What a new process finds: it finishes what is open, and reads everything."""
     storage = Storage(root)
-    publisher = Publisher(storage, retention_days=WINDOW_DAYS, now=clock)
+    publisher = Publisher(storage, retention_days=WINDOW_DAYS)
     publisher.recover()
     finish_reclaiming(publisher)
     closed = log_rows(publisher.log, "closed", columns=["sequence", "event", "publication", "outcome"])
@@ -235,7 +240,7 @@ def look(root: str, clock: StormClock) -> Found:
         rows={table: by_text(published_rows(storage, table)) for table in TABLES},
         positions={source: (main.transaction(source) if main else None) or 0 for source in (*SOURCES, STREAMED)},
         switches={step: each.version for step, each in publisher.log.head().state.current.items()},
-        timelines=tuple((each.id, each.name) for each in kept_timelines(storage, clock())),
+        timelines=tuple((each.id, each.name) for each in kept_timelines(storage, clock.now())),
         open=tuple(publisher.log.head().state.open),
     )
 
@@ -291,7 +296,8 @@ def storm(root: str, tallies: Path, seconds: float, seed: int, *, ends_early: bo
     variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     played = Storm(root, tallies, seconds, seed, pace, variables=variables, ends_early=ends_early)
     played.play()
-    told, found = Told.read(tallies), look(root, StormClock(played.began))
+    with clock.use(StormClock(played.began)):
+        told, found = Told.read(tallies), look(root)
     wrong = [*played.ended, *Judge(told, found, PAIR, RAW).judge()]
     folded, reclaimed = told.sum("folded"), told.sum("reclaimed")
     seconds = time.monotonic() - begun

@@ -9,7 +9,8 @@ import os
 import random
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,7 +18,9 @@ from pathlib import Path
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.clock import MachineClock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.delta_log import RemovedFile
@@ -38,6 +41,7 @@ from backfill_assets.publish.fold import fold, gather, trim
 from backfill_assets.publish.log import LOG_TABLE
 from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.state.reading import published_versions
+from backfill_assets.stream import lease
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
@@ -62,7 +66,6 @@ class Worker:
     tally: Tally
     role: str
     name: str
-    clock: StormClock
     until: float
     """Platform maintenance also works on the publication log itself."""
     pace: float = 1.0
@@ -71,7 +74,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.name)
-        self.publisher = Publisher(self.storage, retention_days=WINDOW_DAYS, now=self.clock)
+        self.publisher = Publisher(self.storage, retention_days=WINDOW_DAYS)
 
     def new_id(self, kind: str) -> str:
         self.number += 1
@@ -99,19 +102,27 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class StormClock:
-    """The time in a storm that ``began`` at a moment of the real clock (s since 1970)."""
+class StormClock(MachineClock):
+    """The time in a storm that ``began`` at a moment of the real clock (s since 1970). Who waits waits by that one."""
 
     began: float
 
-    def __call__(self) -> datetime:
+    def now(self) -> datetime:
         return datetime.fromtimestamp(self.at(time.time()), UTC)
 
     def at(self, real: float) -> float:
         return self.began + (real - self.began) * FASTER
 
-    def rule_files(self) -> None:
-        """The times of files, and of commits that remove some, are those of this clock in this process."""
+    @contextmanager
+    def ruling(self) -> Iterator[None]:
+        """It answers in this process, which does nothing else: also for files, and for commits that remove some."""
+        self._rule_files()
+        # A lease lasts by the real clock: a process that was stopped for a second is not taken over.
+        setattr(lease, "LEASE_SECONDS", lease.LEASE_SECONDS * FASTER)  # noqa: B010 - as below
+        with clock.use(self):
+            yield
+
+    def _rule_files(self) -> None:
         listed, removed = Storage.files, MainTable.removed_files
 
         def files(storage: Storage, path: str, *, recursive: bool = False) -> list[StoredFile]:
@@ -138,9 +149,8 @@ def run(
 ) -> None:
     """The main function of a process; ``variables`` lead to the store."""
     os.environ.update(variables)
-    clock = StormClock(began)
-    clock.rule_files()
-    Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, clock, until, pace).run()
+    with StormClock(began).ruling():
+        Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, until, pace).run()
 
 
 # ------------------------------------------------------------------ publishers
@@ -180,11 +190,11 @@ def append(worker: Worker) -> None:
 
 def stream(worker: Worker) -> None:
     """As long as it has the lease. Its lease lasts by the real clock; one that was stopped finds it taken."""
-    lease = acquire_stream(worker.storage, RAW, STREAMED, lambda: datetime.now(UTC))
-    with lease.renewed():
+    held = acquire_stream(worker.storage, RAW, STREAMED)
+    with held.renewed():
         for _ in range(worker.random.randint(1, 8)):
             _append(worker, STREAMED)
-            lease.beat(state="live", batches=lease.status.batches + 1)
+            held.beat(state="live", batches=held.status.batches + 1)
 
 
 def _append(worker: Worker, source: str) -> None:
@@ -239,7 +249,7 @@ def compact_some(worker: Worker) -> None:
 
 def name_timelines(worker: Worker) -> None:
     """Several processes have three names between them: no name is ever that of two."""
-    now, name = worker.clock(), worker.random.choice(("one", "two", "three"))
+    now, name = clock.now(), worker.random.choice(("one", "two", "three"))
     kept = kept_timelines(worker.storage, now)
     if len({each.name for each in kept}) < len(kept):
         worker.write("torn", why=f"timelines share a name: {[(each.id, each.name) for each in kept]}")
@@ -266,7 +276,7 @@ def _named(worker: Worker, id: str, name: str, do: Callable[[], object]) -> None
 
 def fold_the_log(worker: Worker) -> None:
     log = worker.publisher.log
-    worker.write("maintained", folded=gather(log) + fold(log, worker.clock()) + trim(log, worker.clock()))
+    worker.write("maintained", folded=gather(log) + fold(log, clock.now()) + trim(log, clock.now()))
     time.sleep(0.2 * worker.pace)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import DAYS, published_rows
@@ -63,7 +64,8 @@ def test_spark_sees_what_delta_rs_sees(spark: SparkSession, seed: int) -> None:
     """
     world = World()
     try:
-        wander(world, seed)
+        with clock.use(world.time):
+            wander(world, seed)
         assert world.log.map, "the history must have published something"
         for table, version in world.log.map.items():
             uri = world.storage.uri(table)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import date
 
 import hypothesis
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from backfill_assets import clock
 from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Position, Publication
@@ -119,6 +121,9 @@ class Lakehouse(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
+        self._at_end = ExitStack()
+        self._at_end.callback(self.world.remove)
+        self._at_end.enter_context(clock.use(self.world.time))
 
     # ---------------------------------------------------------------- actors
 
@@ -347,10 +352,8 @@ class Lakehouse(RuleBasedStateMachine):
         self.world.judge()
 
     def teardown(self) -> None:
-        try:
+        with self._at_end:
             self.world.end()
-        finally:
-            self.world.remove()
 
 
 def _days(number: int) -> list[date]:

@@ -10,6 +10,7 @@ import os
 import signal
 from pathlib import Path
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Notice, Position
@@ -95,7 +96,9 @@ def killing(step: str, number: int) -> Reached:
 
 
 def run(root: str, step: str = "", number: str = "0") -> int:
-    work(Lake(Path(root)), killing(step, int(number)))
+    lake = Lake(Path(root))
+    with clock.use(lake.time):
+        work(lake, killing(step, int(number)))
     return 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets import clock
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Publication
@@ -26,6 +27,7 @@ from backfill_assets.publish.pinned import pin_again
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.state.stream_positions import begun_id
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
 from backfill_assets_tests.protocol.ledger import Ledger
@@ -56,7 +58,7 @@ class World:
     def __init__(self) -> None:
         self.root = _new_folder()
         self.storage = Storage(str(self.root))
-        self.clock = datetime.now(UTC)
+        self.time = FakeClock(datetime.now(UTC))
         self.actors: list[Actor] = []
         self.wishes: dict[str, Wishes] = {}
         self.requests: list[Publication] = []
@@ -86,14 +88,14 @@ class World:
         return world
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
-        return Publisher(self.storage, retention_days=RETENTION_DAYS, now=lambda: self.clock, reached=reached)
+        return Publisher(self.storage, retention_days=RETENTION_DAYS, reached=reached)
 
     def name(self, prefix: str) -> str:
         self._numbers[prefix] += 1
         return f"{prefix}{self._numbers[prefix]}"
 
     def days_pass(self) -> None:
-        self.clock += timedelta(days=RETENTION_DAYS, hours=1)
+        self.time.moment += timedelta(days=RETENTION_DAYS, hours=1)
 
     # ------------------------------------------------------- what actors were answered
 
@@ -177,9 +179,9 @@ class World:
         """An engine, or our own maintenance, works on the log itself, while actors are in the middle of anything."""
         self.judge()
         if how == "fold":
-            self.clock += SETTLED + timedelta(hours=1)
+            self.time.moment += SETTLED + timedelta(hours=1)
             publisher = self.publisher()
-            fold(publisher.log, self.clock)
+            fold(publisher.log, clock.now())
             reclaim(publisher, LOG_TABLE, clock_checked=True)
             return
         table = DeltaTable(self.storage.uri(LOG_TABLE))

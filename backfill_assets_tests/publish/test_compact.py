@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
@@ -143,19 +145,22 @@ def test_a_day_whose_content_changed_is_not_published(lake: Lake, monkeypatch: p
 
 
 @pytest.fixture(scope="module")
-def sixteen_batches(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def sixteen_batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """A day of a large file, of another one, and of sixteen small ones: one fewer is not compacted."""
     found = Lake(tmp_path_factory.mktemp("sixteen") / "lakehouse")
-    found.append("large", "raw", {D1: [f"large {number}" for number in range(20)], D2: ["y"]})
-    for number in range(16):
-        assert compact_small_files(found.publisher(), "raw", [D1, D2]) is None
-        found.append(f"b{number}", "raw", {D1: [f"r{number:03d}"]})
-    return found
+    with clock.use(found.time):
+        found.append("large", "raw", {D1: [f"large {number}" for number in range(20)], D2: ["y"]})
+        for number in range(16):
+            assert compact_small_files(found.publisher(), "raw", [D1, D2]) is None
+            found.append(f"b{number}", "raw", {D1: [f"r{number:03d}"]})
+        yield found
 
 
 @pytest.fixture
-def batches(sixteen_batches: Lake, tmp_path: Path) -> Lake:
-    return sixteen_batches.copy(tmp_path / "copied")
+def batches(sixteen_batches: Lake, tmp_path: Path) -> Iterator[Lake]:
+    found = sixteen_batches.copy(tmp_path / "copied")
+    with clock.use(found.time):
+        yield found
 
 
 def test_small_files_of_a_day_become_one_and_the_others_keep_their_names(batches: Lake) -> None:

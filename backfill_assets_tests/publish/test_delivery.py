@@ -12,10 +12,12 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from backfill_assets import clock
 from backfill_assets.notice_routes import SEVERITIES, Route, Severity, parse_routes
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.outbox import announce, due_notices
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.protocol.lake import Died, Lake, dying_at
 from backfill_assets_tests.publish.test_routes import URGENT, Places, whoever_sends_has_ended
 from backfill_assets_tests.strategies.how_many import drawn
@@ -98,11 +100,12 @@ def test_no_end_without_a_beginning_and_no_beginning_without_its_end(
     tmp_path_factory: pytest.TempPathFactory, actions: list[_Action]
 ) -> None:
     """Whatever fails, is quiet, or dies: at each place the first word is no end, and the last of what is over is."""
-    lake = Lake(tmp_path_factory.mktemp("lake"), clock=datetime(2017, 3, 1, 12, tzinfo=UTC))
+    lake = Lake(tmp_path_factory.mktemp("lake"), FakeClock(datetime(2017, 3, 1, 12, tzinfo=UTC)))
     played = _Played(lake)
-    for action in actions:
-        played.do(action)
-    played.ends_well()
+    with clock.use(lake.time):
+        for action in actions:
+            played.do(action)
+        played.ends_well()
     for number, stages in played.stages.items():
         for route in played.routes:
             heard = played.heard(route.kind, number)

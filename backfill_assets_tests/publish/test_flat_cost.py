@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from benchmarks.stream.flat_cost import EXTENDED, RAW, Cost, Lapse, Stream, files_of_today, keep_small, measure
 
 pytestmark = pytest.mark.protocol
@@ -21,11 +22,12 @@ def _cost(stream: Stream) -> Cost:
 def test_a_batch_reads_no_more_when_the_log_is_longer(tmp_path: Path, batches: int) -> None:
     """Batch 10 and one far later. Without compaction a batch reads every file's add of today several times."""
     stream = Stream(tmp_path, keep_small)
-    for _ in range(10):
-        stream.batch()
-    early = _cost(stream)
-    Lapse(stream).play(batches)
-    late = _cost(stream)
+    with clock.use(stream.time):
+        for _ in range(10):
+            stream.batch()
+        early = _cost(stream)
+        Lapse(stream).play(batches)
+        late = _cost(stream)
     print(early, late)
     assert late.opened <= early.opened * 1.5
     assert late.bytes <= 8 * 2_500_000

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.publish import fold as log_fold
 from backfill_assets.publish.crash_points import CrashPoint
@@ -29,20 +31,23 @@ def few_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def three_weeks_old(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def three_weeks_old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """Three publications and a rollback, three weeks ago; one publication today."""
     lake = Lake(tmp_path_factory.mktemp("old") / "lakehouse")
-    for number, day in enumerate((D1, D2, D3)):
-        lake.publish(f"p{number}", {"t": {day: [f"row {number}"]}, "u": {day: ["u"]}})
-    roll_back(lake.publisher(), "p2", id="back", steps=())
-    lake.clock += timedelta(days=21)
-    lake.publish("today", {"t": {D1: ["new"]}})
-    return lake
+    with clock.use(lake.time):
+        for number, day in enumerate((D1, D2, D3)):
+            lake.publish(f"p{number}", {"t": {day: [f"row {number}"]}, "u": {day: ["u"]}})
+        roll_back(lake.publisher(), "p2", id="back", steps=())
+        lake.clock += timedelta(days=21)
+        lake.publish("today", {"t": {D1: ["new"]}})
+        yield lake
 
 
 @pytest.fixture
-def lake(three_weeks_old: Lake, tmp_path: Path) -> Lake:
-    return three_weeks_old.copy(tmp_path / "lakehouse")
+def lake(three_weeks_old: Lake, tmp_path: Path) -> Iterator[Lake]:
+    found = three_weeks_old.copy(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found
 
 
 def test_folding_moves_rows_and_loses_none(lake: Lake) -> None:
@@ -171,11 +176,12 @@ def test_no_question_opens_more_files_when_the_log_is_longer(tmp_path: Path, mon
 
 def _opened(root: Path, days: int) -> dict[str, int]:
     years = Years(root, chains=1)
-    campaign = years.live(days, maintained_every=days)
     found = {}
-    for name, question in questions(years, campaign).items():
-        counter = Opened()
-        with counter.counting():
-            question()
-        found[name] = len(counter.files)
+    with clock.use(years.time):
+        campaign = years.live(days, maintained_every=days)
+        for name, question in questions(years, campaign).items():
+            counter = Opened()
+            with counter.counting():
+                question()
+            found[name] = len(counter.files)
     return found

@@ -21,7 +21,7 @@ from backfill_assets.publish.holds import (
     put_hold,
     wait_for_holds,
 )
-from backfill_assets_tests.clock import NOON, Clock
+from backfill_assets_tests.clock import NOON, FakeClock
 from backfill_assets_tests.protocol.lake import D1, D2, D3
 
 
@@ -45,38 +45,35 @@ def test_only_the_unexpired_holds_of_others_on_the_same_days_block() -> None:
     assert [hold.campaign for hold in expired_holds(holds, NOON)] == ["over"]
 
 
-def wait(storage: Storage, clock: Clock, **days: list[date]) -> tuple[float, list[str]]:
+def wait(storage: Storage, time: FakeClock, **days: list[date]) -> tuple[float, list[str]]:
     told: list[str] = []
-    seconds = wait_for_holds(storage, "", days, now=clock, sleep=clock.sleep, progress=told.append)
-    assert all(nap > 0 for nap in clock.slept)
+    seconds = wait_for_holds(storage, "", days, progress=told.append)
+    assert all(nap > 0 for nap in time.slept)
     return seconds, told
 
 
-def test_a_writer_goes_on_as_soon_as_the_hold_is_released(storage: Storage) -> None:
+def test_a_writer_goes_on_as_soon_as_the_hold_is_released(storage: Storage, time: FakeClock) -> None:
     """It is reported once for whom it waits, and how long at most; other days go on at once."""
-    clock = Clock()
-    held = put_hold(storage, "campaign-x", {"t": [D1, D2]}, clock)
-    clock.at_sleep = lambda: held.release() if len(clock.slept) == 4 else None
-    assert wait(storage, clock, t=[D3], u=[D1]) == (0, [])
-    seconds, told = wait(storage, clock, t=[D2, D3])
-    assert (seconds, len(clock.slept)) == (2.0, 4)
+    held = put_hold(storage, "campaign-x", {"t": [D1, D2]})
+    time.at_sleep = lambda: held.release() if len(time.slept) == 4 else None
+    assert wait(storage, time, t=[D3], u=[D1]) == (0, [])
+    seconds, told = wait(storage, time, t=[D2, D3])
+    assert (seconds, len(time.slept)) == (2.0, 4)
     assert told == [f"waiting for plan-x, which is cutting over these days, for {HOLD_SECONDS} s at most"]
 
 
-def test_the_hold_of_a_dead_process_expires(storage: Storage) -> None:
+def test_the_hold_of_a_dead_process_expires(storage: Storage, time: FakeClock) -> None:
     """It is not released: the writer waits until then, to the moment, and goes on."""
-    clock = Clock()
-    put_hold(storage, "campaign-x", {"t": [D1]}, clock, seconds=7.3)
-    assert wait(storage, clock, t=[D1])[0] == pytest.approx(7.3)
-    assert [hold.campaign for hold in drop_expired(storage, clock())] == ["campaign-x"]
+    put_hold(storage, "campaign-x", {"t": [D1]}, seconds=7.3)
+    assert wait(storage, time, t=[D1])[0] == pytest.approx(7.3)
+    assert [hold.campaign for hold in drop_expired(storage, time.now())] == ["campaign-x"]
     assert all_holds(storage) == []
 
 
-def test_even_a_hold_that_is_extended_for_ever_is_not_waited_for_for_ever(storage: Storage) -> None:
+def test_even_a_hold_that_is_extended_for_ever_is_not_waited_for_for_ever(storage: Storage, time: FakeClock) -> None:
     """It is advice: after five minutes compare-and-swap has to do."""
-    clock = Clock()
-    clock.at_sleep = put_hold(storage, "campaign-x", {"t": [D1]}, clock).extend
-    assert wait(storage, clock, t=[D1])[0] == LONGEST_WAIT_SECONDS
+    time.at_sleep = put_hold(storage, "campaign-x", {"t": [D1]}).extend
+    assert wait(storage, time, t=[D1])[0] == LONGEST_WAIT_SECONDS
     assert len(all_holds(storage)) == 1
 
 
@@ -84,7 +81,7 @@ def test_it_is_released_however_the_block_ends(storage: Storage) -> None:
     """Also by an error; what is half written is no hold."""
 
     def failing() -> None:
-        with holding(storage, "campaign-x", {"t": [D1]}, lambda: NOON):
+        with holding(storage, "campaign-x", {"t": [D1]}):
             storage.write_bytes("_holds/half.json", b'{"campaign":')
             assert len(all_holds(storage)) == 1
             raise ValueError("boom")
@@ -111,7 +108,7 @@ class Slow(Storage):
 def test_a_hold_that_is_extended_is_there_all_the_time(tmp_path: Path) -> None:
     """Else a writer that looks in that moment publishes, and the cut-over starts over."""
     storage = Slow(str(tmp_path))
-    held = put_hold(storage, "campaign-x", {"t": [D1]}, lambda: NOON)
+    held = put_hold(storage, "campaign-x", {"t": [D1]})
     storage.seen.clear()
     held.extend()
     assert storage.seen == [1, 1]
@@ -119,7 +116,7 @@ def test_a_hold_that_is_extended_is_there_all_the_time(tmp_path: Path) -> None:
 
 def test_two_processes_of_one_campaign_do_not_release_each_others(storage: Storage) -> None:
     """One cut-over that failed must not end the patience that another one asked for."""
-    first = put_hold(storage, "campaign-x", {"t": [D1]}, lambda: NOON)
-    put_hold(storage, "campaign-x", {"t": [D1]}, lambda: NOON)
+    first = put_hold(storage, "campaign-x", {"t": [D1]})
+    put_hold(storage, "campaign-x", {"t": [D1]})
     first.release()
     assert len(all_holds(storage)) == 1

@@ -89,7 +89,7 @@ def test_an_append_whose_answer_was_lost_counts(lake: Lake, monkeypatch: pytest.
 @pytest.mark.protocol
 def test_reading_the_head_takes_one_look_however_long_the_log_is(lake: Lake) -> None:
     """Every publication reads the head several times: history must not make it slower."""
-    log = PublicationLog(CountingStorage(str(lake.root)), lambda: lake.clock)
+    log = PublicationLog(CountingStorage(str(lake.root)))
     counts = {}
     for length in (5, 40):
         while (head := log.head()).version < length:

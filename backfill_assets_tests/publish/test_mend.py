@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -84,22 +85,23 @@ _IDS = ("p1", "p2", "p3", "undo-p3", "p4", "p5", "c1", *(f"q{number}" for number
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """A table with a past: days replaced and appended to, an undo, an abort, a foreign write, a column that came."""
     lake = Lake(tmp_path_factory.mktemp("played") / "lakehouse")
-    lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}, "u": {D1: ["x"]}})
-    lake.append("p2", "t", {D2: ["c"]}, Position(id="topic-0", before=None, after=5))
-    lake.publish("p3", {"t": {D1: ["d", "e"]}})
-    roll_back(lake.publisher(), "p3", id="undo-p3", steps=())
-    lake.foreign_rows("t", {D3: ["foreign"]})
-    _abort_one(lake)
-    lake.append("p4", "t", {D2: ["f"], D3: ["g"]}, Position(id="topic-0", before=5, after=9))
-    lake.publish("p5", {"t": {D1: ["h"]}, "u": {D1: ["y"]}})
-    compact(lake.publisher(), "t", [D2], id="c1")
-    for number in range(12):
-        lake.clock += timedelta(minutes=1)
-        lake.publish(f"q{number}", {"t": {D1: [f"{number}"]}}, extra=int(number > 4))
-    return lake
+    with clock.use(lake.time):
+        lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}, "u": {D1: ["x"]}})
+        lake.append("p2", "t", {D2: ["c"]}, Position(id="topic-0", before=None, after=5))
+        lake.publish("p3", {"t": {D1: ["d", "e"]}})
+        roll_back(lake.publisher(), "p3", id="undo-p3", steps=())
+        lake.foreign_rows("t", {D3: ["foreign"]})
+        _abort_one(lake)
+        lake.append("p4", "t", {D2: ["f"], D3: ["g"]}, Position(id="topic-0", before=5, after=9))
+        lake.publish("p5", {"t": {D1: ["h"]}, "u": {D1: ["y"]}})
+        compact(lake.publisher(), "t", [D2], id="c1")
+        for number in range(12):
+            lake.clock += timedelta(minutes=1)
+            lake.publish(f"q{number}", {"t": {D1: [f"{number}"]}}, extra=int(number > 4))
+        yield lake
 
 
 def _abort_one(lake: Lake) -> None:

@@ -70,7 +70,7 @@ class Beside:
 def test_a_lost_round_asks_for_no_file_again(lake: Lake) -> None:
     """A large cut-over would need seconds for it, and lose the next round to the same small publisher."""
     beside = Beside(lake, 4)
-    publisher = Publisher(AskingStorage(str(lake.root)), now=lambda: lake.clock, reached=beside)
+    publisher = Publisher(AskingStorage(str(lake.root)), reached=beside)
     request = lake.request("large", {"t": {D1: ["a"], D2: ["b"]}})
     AskingStorage.asked.clear()
     assert isinstance(publisher.publish(request), Published)
@@ -100,19 +100,9 @@ def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
         assert reclaim(lake.publisher(), "t", clock_checked=True) == [log, path], "the whole timeline"
 
     InterruptedStorage.then.append(reclaimed)
-    publisher = Publisher(InterruptedStorage(str(lake.root)), now=lambda: lake.clock)
+    publisher = Publisher(InterruptedStorage(str(lake.root)))
     assert isinstance(publisher.publish(request), Conflict) and not file.exists()
     assert "large" not in lake.head.outcomes
-
-
-def preparation(lake: Lake, waits: list[float]) -> Publisher:
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        lake.clock += timedelta(seconds=seconds)
-
-    made = Publisher(lake.storage, now=lambda: lake.clock)
-    made.sleep = sleep
-    return made
 
 
 def ask(lake: Lake, name: str) -> None:
@@ -130,12 +120,12 @@ def test_who_lost_several_rounds_asks_for_a_turn_and_others_let_it_pass(lake: La
     assert lake.head.turns == {}
     ask(lake, "another")
     ask(lake, "a third")
-    waits: list[float] = []
-    assert preparation(lake, waits).prepare(Publication(id="another", kind="replace", tables=())) is None
-    assert waits == [], "the oldest of those who ask goes first, or two large ones would let each other pass"
+    lake.time.slept.clear()
+    assert lake.publisher().prepare(Publication(id="another", kind="replace", tables=())) is None
+    assert lake.time.slept == [], "the oldest of those who ask goes first, or two large ones would let each other pass"
     small = lake.request("small", {"other": {D1: ["b"]}})
-    assert preparation(lake, waits).prepare(small) is None
-    assert sum(waits) == pytest.approx(TURN.total_seconds(), abs=0.2)
+    assert lake.publisher().prepare(small) is None
+    assert sum(lake.time.slept) == pytest.approx(TURN.total_seconds(), abs=0.2)
 
 
 def test_nothing_waits_longer_than_one_turn_for_the_dead(lake: Lake) -> None:
@@ -144,12 +134,11 @@ def test_nothing_waits_longer_than_one_turn_for_the_dead(lake: Lake) -> None:
         ask(lake, f"dead{number}")
     lake.clock -= timedelta(hours=1)
     ask(lake, "dead with another clock")
-    waits: list[float] = []
     small = lake.request("small", {"other": {D1: ["b"]}})
-    stopped = preparation(lake, waits)
-    stopped.sleep = waits.append
-    assert stopped.prepare(small) is None
-    assert sum(waits) <= TURN.total_seconds() + 0.2
+    standing = lake.clock
+    lake.time.at_sleep = lambda: setattr(lake.time, "moment", standing)
+    assert lake.publisher().prepare(small) is None
+    assert sum(lake.time.slept) <= TURN.total_seconds() + 0.2
 
 
 @pytest.mark.protocol

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState, Notice, Publication
@@ -45,24 +46,27 @@ class History:
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> History:
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     """Two closed publications (one with a notice that is due), an aborted one, and one that died half way."""
     lake = Lake(tmp_path_factory.mktemp("begun") / "lakehouse")
-    lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
-    told = lake.request("p2", {"u": {D1: ["c"]}}).model_copy(update={"notice": Notice(title="c is there")})
-    assert isinstance(lake.publisher().publish(told), Published)
-    lake.die(CrashPoint.TABLE_COMMITTED, lake.request("p3", {"t": {D2: ["x"]}, "u": {D2: ["y"]}}))
-    lake.foreign_rows("u", {D2: ["foreign"]})
-    assert lake.publisher().recover() == {"p3": "aborted"}
-    request = lake.request("p4", {"t": {D1: ["d"]}})
-    lake.die(CrashPoint.PREPARED, request)
-    log = lake.publisher().log
-    return History(lake, lake.head, log.day_states(log.head()), request)
+    with clock.use(lake.time):
+        lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
+        told = lake.request("p2", {"u": {D1: ["c"]}}).model_copy(update={"notice": Notice(title="c is there")})
+        assert isinstance(lake.publisher().publish(told), Published)
+        lake.die(CrashPoint.TABLE_COMMITTED, lake.request("p3", {"t": {D2: ["x"]}, "u": {D2: ["y"]}}))
+        lake.foreign_rows("u", {D2: ["foreign"]})
+        assert lake.publisher().recover() == {"p3": "aborted"}
+        request = lake.request("p4", {"t": {D1: ["d"]}})
+        lake.die(CrashPoint.PREPARED, request)
+        log = lake.publisher().log
+        yield History(lake, lake.head, log.day_states(log.head()), request)
 
 
 @pytest.fixture
-def some(begun: History, tmp_path: Path) -> History:
-    return replace(begun, lake=begun.lake.copy(tmp_path / "lakehouse"))
+def some(begun: History, tmp_path: Path) -> Iterator[History]:
+    found = replace(begun, lake=begun.lake.copy(tmp_path / "lakehouse"))
+    with clock.use(found.lake.time):
+        yield found
 
 
 @pytest.mark.parametrize("full", [True, False])

@@ -41,6 +41,20 @@ def test_who_hangs_is_given_up_and_holds_up_nobody() -> None:
     hangs.set()
 
 
+@pytest.mark.usefixtures("time")
+def test_who_hangs_is_given_up_while_the_clock_stands() -> None:
+    """It was waited for, whatever the clock shows; a simulated one does not go on meanwhile."""
+    hangs = threading.Event()
+
+    def send(place: str, message: str) -> None:
+        if place == "hangs":
+            hangs.wait(5)
+
+    found = asked({"hangs": "ab", "up": "c"}, send, RoundLimits(0.1, 1))
+    assert [each.message for each in found] == ["c", "a"] and isinstance(found[1].error, NoAnswer)
+    hangs.set()
+
+
 def test_a_refused_message_is_followed_by_the_next_and_an_accident_is_not_told_with_its_words() -> None:
     """The text of an exception of a library may hold the address."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
@@ -66,8 +67,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path / "lakehouse")
+def small(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = SmallLakehouse(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found
 
 
 @pytest.fixture
@@ -364,9 +367,10 @@ def test_in_any_order_each_day_holds_what_came_to_it_last(steps: list[str]) -> N
         for day in DAYS[:3]:
             write(theirs, day)
         owners = Owners(SmallLakehouse(Path(folder) / "lakehouse"), theirs, dict.fromkeys(DAYS[:3], 1))
-        for number, step in enumerate(steps):
-            owners.do(step, number)
-            owners.check()
+        with clock.use(owners.small.time):
+            for number, step in enumerate(steps):
+                owners.do(step, number)
+                owners.check()
 
 
 def _publish(small: SmallLakehouse, day: date, id: str = "ours") -> None:

@@ -120,7 +120,7 @@ def test_what_the_last_try_did_not_publish_is_taken_over_by_the_next_one(played:
 
 def test_a_day_that_a_campaign_holds_is_left(played: UndoLakehouse) -> None:
     lake = played.lake(Life())
-    hold = put_hold(lake.storage, "campaign-x", {FACT.name: [TWO]}, lake.publisher.now)
+    hold = put_hold(lake.storage, "campaign-x", {FACT.name: [TWO]})
     done = follow(lake)
     assert done.left == {TWO: "a campaign is cutting it over"} and staged(done) == all_tables(ONE, THREE)
     hold.release()

@@ -340,7 +340,7 @@ def test_days_under_a_hold_wait_for_the_next_call_and_compaction_forgets_nothing
 
     sales.arrive(EVERYTHING[2])
     publisher = sales.workshop.builder.lake.publisher
-    with_hold = put_hold(publisher.storage, "campaign-x", {"bronze_sales": [ONE]}, publisher.now)
+    with_hold = put_hold(publisher.storage, "campaign-x", {"bronze_sales": [ONE]})
     result = sales.follow()
     assert set(result.left) == {ONE} and {key.day for key in ways(result)} == {TWO}
     with_hold.release()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +17,7 @@ from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import EarlierState
 from backfill_assets.rebuild.growing import Growing, InputMemory, find_earlier_states
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -36,18 +37,19 @@ def test_the_newest_states_are_remembered_newest_first() -> None:
     assert memory.of(TableDay("raw_sales", OTHER)) == []
 
 
-def test_a_day_that_is_built_whole_and_held_back_is_left_alone_for_a_minute_or_as_long_as_it_takes() -> None:
+def test_a_day_that_is_built_whole_and_held_back_is_left_alone_for_a_minute_or_as_long_as_it_takes(
+    time: FakeClock,
+) -> None:
     """A stream would build it with every batch."""
-    small: Any = SimpleNamespace(minutes=0, name="bronze_sales")
-    small.publisher = SimpleNamespace(now=lambda: NOON + timedelta(minutes=small.minutes))
-    growing = Growing(small, (), ANY, {}, InputMemory())
-    growing.pause(small, {DAY: 0.1, OTHER: 6.0})
-    assert growing.paused(small, [DAY, OTHER]) == {
+    step: Any = SimpleNamespace(name="bronze_sales")
+    growing = Growing(ANY, (), ANY, {}, InputMemory())
+    growing.pause(step, {DAY: 0.1, OTHER: 6.0})
+    assert growing.paused(step, [DAY, OTHER]) == {
         DAY: "it was built whole and held back; tried again after 12:01:00 UTC",
         OTHER: "it was built whole and held back; tried again after 12:02:00 UTC",
     }
-    small.minutes = 1
-    assert growing.paused(small, [DAY, OTHER]).keys() == {OTHER}
+    time.pass_seconds(60)
+    assert growing.paused(step, [DAY, OTHER]).keys() == {OTHER}
     assert growing.paused(cast("Any", SimpleNamespace(name="fact_sales")), [OTHER]) == {}
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.rebuild.builder import Builder
@@ -36,9 +38,9 @@ class Ingest:
     """A landing zone of sales, and builds of ``raw_sales``; ``told`` is what they reported."""
 
     def __init__(self, root: Path) -> None:
-        small = SmallLakehouse(root / "lakehouse")
+        self.small = SmallLakehouse(root / "lakehouse")
         self.landing, self.told = root / "landing", list[str]()
-        self.lake = lake_of(small, spark=_asked, token_key_file=str(root / "token.key"))
+        self.lake = lake_of(self.small, spark=_asked, token_key_file=str(root / "token.key"))
 
     def land(self, day: date, name: str, content: bytes = WHOLE) -> None:
         path = self.landing / "sales" / str(day) / name
@@ -51,8 +53,10 @@ class Ingest:
 
 
 @pytest.fixture
-def ingest(tmp_path: Path) -> Ingest:
-    return Ingest(tmp_path)
+def ingest(tmp_path: Path) -> Iterator[Ingest]:
+    found = Ingest(tmp_path)
+    with clock.use(found.small.time):
+        yield found
 
 
 def test_all_that_keeps_a_range_from_being_taken_in_is_reported_at_once(ingest: Ingest) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, LogicEdited
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import FactDailyRevenue
@@ -89,7 +90,7 @@ class World:
     def switch(self, version: str) -> None:
         """For new days alone."""
         switches = {"fact": Switch(version=version)}
-        self.small.publisher.publish(Publication(id="switch", kind="replace", tables=(), switches=switches))
+        self.small.publish_request(Publication(id="switch", kind="replace", tables=(), switches=switches))
 
     def versions(self) -> dict[date, str]:
         states = self.lake.states(STEP).values()
@@ -97,8 +98,10 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    with clock.use(found.small.time):
+        yield found
 
 
 def test_each_day_is_built_by_the_version_that_it_was_published_with_in_one_publication(world: World) -> None:

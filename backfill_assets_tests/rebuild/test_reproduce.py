@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
@@ -52,7 +53,7 @@ class Again:
     def bronze(self, id: str, ids: Mapping[date, int], *, code: str = "v1", reads: tuple[InputRead, ...] = ()) -> None:
         """Bronze of days, built from ``reads`` of raw."""
         request = self.request(id, ids, code, reads)
-        assert isinstance(self.small.publisher.publish(request), Published)
+        assert isinstance(self.small.publish_request(request), Published)
 
     def request(self, id: str, ids: Mapping[date, int], code: str, reads: tuple[InputRead, ...]) -> Publication:
         inputs = {day: fingerprints.inputs({"raw_sales": {day: read.days[day]}}) for read in reads for day in read.days}
@@ -94,12 +95,13 @@ def _session() -> SparkSession:
 
 
 @pytest.fixture
-def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
+def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Again]:
     small = SmallLakehouse(tmp_path / "lakehouse")
-    found = Again(small, lake_of(small, spark=_session))
-    monkeypatch.setattr(reproduce_module, "stage_chunk", found.stage)
-    monkeypatch.setattr(reproduce_module, "environment_of", lambda *_: HERE)
-    return found
+    with clock.use(small.time):
+        found = Again(small, lake_of(small, spark=_session))
+        monkeypatch.setattr(reproduce_module, "stage_chunk", found.stage)
+        monkeypatch.setattr(reproduce_module, "environment_of", lambda *_: HERE)
+        yield found
 
 
 def test_every_table_and_day_is_compared(again: Again) -> None:
@@ -138,7 +140,7 @@ def test_what_a_campaign_staged_itself_is_read_as_it_brought_it(again: Again) ->
     request = again.request("campaign", {DAY: 10}, "v1", (brought,))
     raw = again.small.request("campaign-raw", {"raw_sales": {DAY: [7]}})
     both = request.model_copy(update={"tables": (*raw.tables, *request.tables), "inputs": ()})
-    assert isinstance(again.small.publisher.publish(both), Published)
+    assert isinstance(again.small.publish_request(both), Published)
     again.gives = {DAY: 10}
     verdicts = again.verdicts("campaign")
     assert verdicts[TableDay("bronze_sales", DAY)] == ("equal", "")
@@ -159,7 +161,7 @@ def test_a_day_that_was_only_put_back_names_the_publication_that_brought_it(agai
     assert held is not None
     day = change.days[0].model_copy(update={"content": held[0].change("bronze_sales").days[0].content})
     moved = change.model_copy(update={"days": (day,)})
-    again.small.publisher.publish(compaction.model_copy(update={"kind": "compact", "tables": (moved,)}))
+    again.small.publish_request(compaction.model_copy(update={"kind": "compact", "tables": (moved,)}))
     again.bronze("new", {DAY: 11, NEXT: 12}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
     roll_back(again.small.publisher, "new", id="undo", steps=CATALOG.steps)
     why = "it was only put back or compacted, and holds what {} brought: reproduce that one"
@@ -217,7 +219,7 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     position = Position(id=f"landed:sales:{path}", before=None, after=7)
     request = again.small.request("ingest", {"raw_sales": {DAY: [1]}}, mode="append")
     change = request.tables[0].model_copy(update={"positions": (position,)})
-    again.small.publisher.publish(request.model_copy(update={"tables": (change,)}))
+    again.small.publish_request(request.model_copy(update={"tables": (change,)}))
     assert again.verdicts("ingest") == {
         TableDay("raw_sales", DAY): ("cannot be reproduced", f"the landed file {path} is gone")
     }
@@ -236,7 +238,7 @@ def test_what_never_can_be_ingested_again_is_named_before_what_is_lost(again: Ag
     request = again.small.request("again", {"raw_sales": {NEXT: [2]}}, mode="append")
     made = request.provenance.model_copy(update={"reason": f"{REFRESH} of sales"})
     refresh = request.model_copy(update={"provenance": made, "inputs": (read_of(1, {DAY: 1}),)})
-    assert isinstance(again.small.publisher.publish(refresh), Published)
+    assert isinstance(again.small.publish_request(refresh), Published)
     for file in (Path(again.small.storage.root) / "raw_sales").rglob("*.parquet"):
         if "_delta_log" not in str(file):
             file.unlink()
@@ -259,7 +261,7 @@ def test_a_field_that_was_declared_since_is_no_other_result(
     now = {TableDay("raw_sales", DAY): content_of(1), TableDay("raw_sales", NEXT): content_of(9)}
     (change,) = request.tables
     made_by = request.model_copy(update={"tables": (change.model_copy(update={"table_schema": schema}),)})
-    assert isinstance(again.small.publisher.publish(made_by), Published)
+    assert isinstance(again.small.publish_request(made_by), Published)
     monkeypatch.setattr(reproduce_module, "ingest_again", lambda *about: now)
     verdicts = again.verdicts("ingest")
     assert verdicts[TableDay("raw_sales", DAY)] == ("equal", "")
@@ -272,7 +274,7 @@ def test_events_of_a_stream_are_not_read_again(again: Again) -> None:
     position = Position(id="kafka:sales:orders:0", before=None, after=7)
     request = again.small.request("batch", {"raw_sales": {DAY: [1]}}, mode="append")
     change = request.tables[0].model_copy(update={"positions": (position,)})
-    again.small.publisher.publish(request.model_copy(update={"tables": (change,)}))
+    again.small.publish_request(request.model_copy(update={"tables": (change,)}))
     why = "its rows are events of the topic orders, which is not read again: raw has them"
     assert again.verdicts("batch") == {TableDay("raw_sales", DAY): ("cannot be reproduced", why)}
 
@@ -298,7 +300,7 @@ def test_it_compares_what_computed_the_days_with_what_is_here(again: Again) -> N
         )
         for change in request.tables
     )
-    again.small.publisher.publish(request.model_copy(update={"tables": tables}))
+    again.small.publish_request(request.model_copy(update={"tables": tables}))
     assert len(lineages(again.small.storage, ["built"])) == 1
     again.gives = {DAY: 10}
     found = again.run("built")

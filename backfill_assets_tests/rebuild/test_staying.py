@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent, DayRecord
 from backfill_assets.rebuild import decide
@@ -25,14 +26,15 @@ NONE: frozenset[date] = frozenset()
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> SmallLakehouse:
+def small(tmp_path: Path) -> Iterator[SmallLakehouse]:
     """Three days by the old logic; revenue is published from just the facts that there are."""
     found = SmallLakehouse(tmp_path)
-    for table in {read.table for read in CATALOG.step(FACT).version("v2").reads}:
-        found.publish(table.replace("_", "-"), {table: {day: [1] for day in DAYS}})
-    publish(found, FACT, "v1", DAYS)
-    publish(found, REVENUE, CATALOG.step(REVENUE).current, DAYS)
-    return found
+    with clock.use(found.time):
+        for table in {read.table for read in CATALOG.step(FACT).version("v2").reads}:
+            found.publish(table.replace("_", "-"), {table: {day: [1] for day in DAYS}})
+        publish(found, FACT, "v1", DAYS)
+        publish(found, REVENUE, CATALOG.step(REVENUE).current, DAYS)
+        yield found
 
 
 def publish(small: SmallLakehouse, table: str, version: str, days: Iterable[date]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import DayContent
@@ -47,7 +48,7 @@ class Judged:
         }
         Timeline(self.lakehouse.storage, TABLE, f"run-{id}").judge(verdicts)
         named = request.provenance.model_copy(update={"timeline": f"run-{id}"})
-        self.lakehouse.publisher.publish(request.model_copy(update={"provenance": named}))
+        self.lakehouse.publish_request(request.model_copy(update={"provenance": named}))
 
     def unchanged(self) -> list[BuiltDay]:
         """What a run finds that computes nothing."""
@@ -61,10 +62,11 @@ class Judged:
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Judged:
+def judged(tmp_path: Path) -> Iterator[Judged]:
     found = Judged(tmp_path)
-    found.publish("one", {ONE: [1, 2], TWO: [3]})
-    return found
+    with clock.use(found.lakehouse.time):
+        found.publish("one", {ONE: [1, 2], TWO: [3]})
+        yield found
 
 
 def test_an_unchanged_day_has_the_rules_that_it_was_judged_by(judged: Judged) -> None:

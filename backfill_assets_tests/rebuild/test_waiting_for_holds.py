@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
@@ -30,16 +32,18 @@ class Waiting:
         self.small = SmallLakehouse(root / "lakehouse")
         self.small.publish("raw", {"raw_sales": {DAY: [1]}})
         self.small.publish("old", {table.name: {DAY: [0]} for table in STEP.tables})
-        self.slept = 0.0
         self.held: HeldDays | None = None
         self.messages: list[str] = []
-        self.lake = lake_of(self.small, sleep=self.sleep)
+        self.lake = lake_of(self.small)
+        self.small.time.at_sleep = self.at_sleep
         for table in STEP.tables:
             self._stage(table.name)
 
-    def sleep(self, seconds: float) -> None:
-        self.slept += seconds
-        self.small.minutes += seconds / 60
+    @property
+    def slept(self) -> float:
+        return sum(self.small.time.slept)
+
+    def at_sleep(self) -> None:
         if self.held is not None and self.slept >= 3:
             self.held.release()
 
@@ -58,13 +62,15 @@ class Waiting:
 
 
 @pytest.fixture
-def waiting(tmp_path: Path) -> Waiting:
-    return Waiting(tmp_path)
+def waiting(tmp_path: Path) -> Iterator[Waiting]:
+    found = Waiting(tmp_path)
+    with clock.use(found.small.time):
+        yield found
 
 
 def test_without_a_hold_there_is_no_wait(waiting: Waiting) -> None:
     """A hold on other days, or on other tables, is none of its business."""
-    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [date(2017, 3, 2)]}, waiting.small.now)
+    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [date(2017, 3, 2)]})
     waiting.build()
     assert waiting.slept == 0
 
@@ -72,7 +78,7 @@ def test_without_a_hold_there_is_no_wait(waiting: Waiting) -> None:
 def test_it_publishes_as_soon_as_the_hold_is_released(waiting: Waiting) -> None:
     """After three seconds here, and says for whom it waited."""
     days = {"quarantine_sales": [DAY]}
-    waiting.held = put_hold(waiting.small.storage, "campaign-x", days, waiting.small.now)
+    waiting.held = put_hold(waiting.small.storage, "campaign-x", days)
     publication = waiting.build()
     assert waiting.slept == 3
     assert any("waiting for plan-x" in message for message in waiting.messages)
@@ -81,6 +87,6 @@ def test_it_publishes_as_soon_as_the_hold_is_released(waiting: Waiting) -> None:
 
 def test_the_hold_of_a_dead_cut_over_ends_by_itself(waiting: Waiting) -> None:
     """Nothing waits for a dead process longer than its limit."""
-    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [DAY]}, waiting.small.now)
+    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [DAY]})
     waiting.build()
     assert timedelta(seconds=waiting.slept) == pytest.approx(timedelta(seconds=HOLD_SECONDS), abs=timedelta(seconds=1))

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from backfill_assets import clock
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Environment, InputRead
@@ -139,7 +138,7 @@ def lake_of(publisher: Publisher) -> Lake:
     """What builds, campaigns, undos and timelines work with."""
     landing = LandingZone(Path("/nothing/lands/here"))
     engine: Any = Engine()
-    return Lake(CATALOG, publisher.storage, publisher, landing, lambda: engine, "", sleep=clock.sleep)
+    return Lake(CATALOG, publisher.storage, publisher, landing, lambda: engine, "")
 
 
 def computed_in_memory(patch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ ROUNDS = 22
 
 def _publish(storage: Storage) -> None:
     """Days are replaced, appended to with a position, and gain a column at the end."""
-    publisher = Publisher(storage, now=clock.now)
+    publisher = Publisher(storage)
     for number in range(ROUNDS):
         rows: dict[date, Names] = {DAYS[number % 3]: (f"row {number}",), DAYS[(number + 1) % 3]: ()}
         pin = publisher.pin({"fact": rows}, {})
@@ -43,7 +43,7 @@ def _publish(storage: Storage) -> None:
 
 def _read(storage: Storage) -> dict[str, Any]:
     """All that is asked of tables and of the log, without names that are drawn."""
-    log = Publisher(storage, now=clock.now).log
+    log = Publisher(storage).log
     head, found = log.head(), dict[str, Any]()
     for table in ("fact", "raw"):
         newest = newest_version(storage, table) or 0
@@ -94,7 +94,7 @@ def test_a_commit_to_a_version_that_has_moved_is_refused(tmp_path: Path, simulat
 
 
 def _refuses(storage: Storage) -> None:
-    publisher = Publisher(storage, now=clock.now)
+    publisher = Publisher(storage)
     publisher.log.begin()
     first, second = (publisher.log.head() for _ in range(2))
     row = {"event": "waiting", "publication": "p"}

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import random
-import secrets
 import threading
-import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +19,6 @@ from deltalake.exceptions import DeltaError
 from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse import retry
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish import compact
@@ -98,11 +94,11 @@ class Life:
         return self.world.storage
 
     def publisher(self) -> Publisher:
-        return Publisher(self.storage, retention_days=RETENTION_DAYS, now=clock.now, reached=self.reached)
+        return Publisher(self.storage, retention_days=RETENTION_DAYS, reached=self.reached)
 
     def watched(self, reached: Reached | None = None) -> Watched:
         """For those who do not publish themselves."""
-        found = Watched(self.storage, retention_days=RETENTION_DAYS, now=clock.now, reached=reached or self.reached)
+        found = Watched(self.storage, retention_days=RETENTION_DAYS, reached=reached or self.reached)
         found.life = self
         return found
 
@@ -156,7 +152,7 @@ class World:
         try:
             with in_memory(), no_lock_is_held(), clock.use(self.clock), pytest.MonkeyPatch.context() as patch:
                 chain.computed_in_memory(patch)
-                _waits_by_the_clock(patch)
+                patch.setattr(compact, "_rewrite", rewritten)
                 yield self
         finally:
             said.setLevel(before)
@@ -393,7 +389,7 @@ class World:
                 self.take(Turn(name, _NEVER))
                 assert self._lives[name].process.finished, f"{name} goes on without end: {self._lives[name].process.at}"
                 self.judge()
-        publisher = Publisher(self.storage, retention_days=RETENTION_DAYS, now=self.clock.now)
+        publisher = Publisher(self.storage, retention_days=RETENTION_DAYS)
         publisher.recover()
         finish_reclaiming(publisher)
         self.judge()
@@ -420,15 +416,3 @@ class World:
 
     def alive(self) -> Sequence[str]:
         return list(self.actors)
-
-
-def _waits_by_the_clock(patch: pytest.MonkeyPatch) -> None:
-    """Where the package waits by what it was given when it was loaded, and draws names by itself."""
-    patch.setattr(secrets, "token_hex", clock.token)
-    patch.setattr(uuid, "uuid4", lambda: uuid.UUID(clock.token(16)))
-    patch.setattr(Publisher, "sleep", staticmethod(clock.sleep), raising=False)
-    patch.setattr(
-        retry.Retry.__init__, "__defaults__", (retry.MOST_ATTEMPTS, retry.warn, clock.sleep, clock.seconds, 0)
-    )
-    patch.setattr(random, "uniform", clock.between)
-    patch.setattr(compact, "_rewrite", rewritten)

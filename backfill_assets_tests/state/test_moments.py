@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
@@ -28,12 +29,13 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
     """Two days, then the second again and another table."""
     found = SmallLakehouse(tmp_path)
-    found.publish("one", {FACTS: {FIRST: [1, 2], SECOND: [3]}})
-    found.publish("two", {FACTS: {SECOND: [4, 5]}, "others": {FIRST: [9]}}, code="v2")
-    return found
+    with clock.use(found.time):
+        found.publish("one", {FACTS: {FIRST: [1, 2], SECOND: [3]}})
+        found.publish("two", {FACTS: {SECOND: [4, 5]}, "others": {FIRST: [9]}}, code="v2")
+        yield found
 
 
 def rows(lakehouse: SmallLakehouse, text: str) -> dict[date, int | None]:
@@ -50,9 +52,8 @@ def test_by_publication_by_version_and_by_time(lakehouse: SmallLakehouse) -> Non
         find_moment(lakehouse.storage, "three", FACTS)
 
 
-def test_a_time_as_history_prints_it_is_after_what_was_closed_in_its_second(tmp_path: Path) -> None:
+def test_a_time_as_history_prints_it_is_after_what_was_closed_in_its_second(lake: Lake) -> None:
     """A fraction is not shown, and may be given."""
-    lake = Lake(tmp_path / "lakehouse")
     for second, name in ((0.0, "before"), (0.4, "in the second")):
         lake.clock = datetime(2026, 3, 4, 6, tzinfo=UTC) + timedelta(seconds=second)
         lake.publish(f"at-{name.split()[0]}", {"t": {D1: [name]}})
@@ -126,12 +127,11 @@ def test_the_content_of_a_foreign_write_is_not_known(lakehouse: SmallLakehouse) 
 
 
 def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Publications and rollbacks of a month lie in files of their own: the rollback is newer than what it took back."""
     monkeypatch.setattr(log_files, "_BATCH", 2)
     monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 8)
-    lake = Lake(tmp_path / "lakehouse")
     lake.clock = datetime(2026, 3, 2, 6, tzinfo=UTC)
     for name in ("good", "wrong"):
         lake.publish(name, {"t": {D1: [name]}})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
@@ -31,12 +33,13 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> StreamedLakehouse:
+def lakehouse(tmp_path: Path) -> Iterator[StreamedLakehouse]:
     """History up to offset 10 of partition 0, two days; then live."""
     found = StreamedLakehouse(tmp_path)
-    found.begin({0: 10}, FIRST)
-    found.stream("history", {FIRST: [1, 2], SECOND: [3]}, {0: (0, 10)})
-    return found
+    with clock.use(found.time):
+        found.begin({0: 10}, FIRST)
+        found.stream("history", {FIRST: [1, 2], SECOND: [3]}, {0: (0, 10)})
+        yield found
 
 
 def upto(*offsets: int, live: int | None = 10) -> tuple[PartitionPosition, ...]:
@@ -98,7 +101,7 @@ def test_a_backfill_beside_a_stream_has_the_boundary_that_it_has_read(lakehouse:
     for number in range(3):
         lakehouse.stream(f"batch-{number}", {SECOND: [10 + number]}, {0: (10 + number, 11 + number)})
     before = lakehouse.newest(RAW).to_pyarrow_table().sort_by("id")
-    assert isinstance(lakehouse.publisher.publish(staged), Published)
+    assert isinstance(lakehouse.publish_request(staged), Published)
     found = publication_boundaries(lakehouse.storage, ["campaign"])["campaign"]
     assert [(each.tables, each.days, each.boundary.positions) for each in found] == [
         ((BRONZE, QUARANTINE), (FIRST, SECOND), upto(10))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
@@ -34,8 +36,10 @@ DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path / "lakehouse")
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = SmallLakehouse(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found
 
 
 def pinned(lakehouse: SmallLakehouse, publication: str | None = None) -> list[list[int]]:

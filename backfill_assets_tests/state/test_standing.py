@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest, LakehouseBusy
 from backfill_assets.lakehouse.delta_log import LogState, read_log, schema_at
@@ -28,8 +30,10 @@ ID = "plan-0123456789abcdef"
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path / "lakehouse")
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = SmallLakehouse(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found
 
 
 def test_sizes_schemas_and_the_entry_looked_at(lakehouse: SmallLakehouse) -> None:

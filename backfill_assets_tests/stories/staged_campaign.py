@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
@@ -79,7 +80,7 @@ def contents(workshop: Workshop) -> Contents:
 
 def timeline(workshop: Workshop, name: str) -> NamedTimeline:
     publisher = workshop.builder.lake.publisher
-    return find_timeline(publisher.storage, name, publisher.now())
+    return find_timeline(publisher.storage, name, clock.now())
 
 
 def held(workshop: Workshop, name: str) -> Contents:

@@ -17,7 +17,7 @@ from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publish.log import PublicationLog, utc_now
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
 from backfill_assets_tests.docs_commands import commands
@@ -47,7 +47,7 @@ def materialize(tmp_path: Path) -> Materialize:
 
 
 def _published(home: Path) -> dict[str, list[str]]:
-    log = PublicationLog(Storage(str(Settings.at(home).lakehouse)), utc_now)
+    log = PublicationLog(Storage(str(Settings.at(home).lakehouse)))
     found: dict[str, list[str]] = {}
     for table, day in sorted(log.day_states(log.head())):
         found.setdefault(table, []).append(str(day))

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.defs.sensors.shows_what_is import ReportedUpTo, put_statuses_right
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.stories import dying_location
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.stories.dagster_chain import (
@@ -93,8 +95,8 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
     assert {(each.table, str(each.day)) for each in at_once} == {
         (table, day) for table in RATES for day in earlier[table]
     }
-    later = datetime.now(UTC) + timedelta(minutes=11)
-    told = put_statuses_right(chain.shown, ReportedUpTo(), later)
+    with clock.use(FakeClock(clock.now() + timedelta(minutes=11))):
+        told = put_statuses_right(chain.shown, ReportedUpTo())
     assert len(told.published) == len(DIED) * len(NINETY_DAYS)
     chain.assert_true()
     for table in DIED:

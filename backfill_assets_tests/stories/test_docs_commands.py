@@ -27,7 +27,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample import real, references
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publish.log import PublicationLog, utc_now
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
@@ -94,7 +94,7 @@ class Terminal:
 
     @property
     def log(self) -> PublicationLog:
-        return PublicationLog(Storage(str(self.settings.lakehouse)), utc_now)
+        return PublicationLog(Storage(str(self.settings.lakehouse)))
 
     @property
     def publication(self) -> str:

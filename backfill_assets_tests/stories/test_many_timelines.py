@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.publish.publisher import Publisher
 from backfill_assets.timeline.opened import open_timeline
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.cli.command import backfill, types, work_with
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, land_late
 from backfill_assets_tests.stories.wrong_on_mondays import DRAFT, declare_draft
 from backfill_assets_tests.workshop import Workshop
@@ -69,10 +70,9 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
 
 def reclaim_after_the_window(workshop: Workshop) -> list[str]:
     """As maintenance does it when nothing but timelines keeps the files that main has no more."""
-    publisher = workshop.builder.lake.publisher
-    later = Publisher(publisher.storage, now=lambda: publisher.now() + timedelta(days=40))
-    tables = ("raw_sales", "bronze_sales", *TABLES)
-    return [path for table in tables for path in reclaim(later, table, clock_checked=True)]
+    publisher, tables = workshop.builder.lake.publisher, ("raw_sales", "bronze_sales", *TABLES)
+    with clock.use(FakeClock(clock.now() + timedelta(days=40))):
+        return [path for table in tables for path in reclaim(publisher, table, clock_checked=True)]
 
 
 def assert_read_by_every_engine(workshop: Workshop, wanted: Mapping[str, Rows]) -> None:

@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from backfill_assets import clock
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.timelines import JOB, OP
@@ -69,7 +70,7 @@ def test_the_job_builds_on_the_timeline(wrong: Workshop, instance: dg.DagsterIns
 
 def create(workshop: Workshop, name: str) -> None:
     publisher = workshop.builder.lake.publisher
-    create_timeline(publisher.storage, new_timeline(publisher.storage, name, "ana", publisher.now()))
+    create_timeline(publisher.storage, new_timeline(publisher.storage, name, "ana", clock.now()))
 
 
 def held(workshop: Workshop, table: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
 
+from backfill_assets import clock
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome
@@ -66,8 +67,10 @@ def growth(monkeypatch: pytest.MonkeyPatch) -> Growth:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path / "lakehouse")
+def small(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = SmallLakehouse(tmp_path / "lakehouse")
+    with clock.use(found.time):
+        yield found
 
 
 @pytest.fixture
@@ -151,7 +154,7 @@ def test_what_a_gate_holds_back_is_counted_until_the_day_is_published(
     small.metrics = {"bronze_sales": {"from.raw_sales.received": 30}}
     small.publish("bronze", {"bronze_sales": {FIRST: [1]}})
     growth.gate = {FIRST: HeldBack("bronze_sales", FIRST, (FEW,))}
-    began = small.publisher.now()
+    began = small.now()
     follower.follow(DAYS[:2])
     (held,) = follower.held.values()
     assert (held.events, held.since, held.rule, held.do) == (70, began, "few_rejected", RELEASE)

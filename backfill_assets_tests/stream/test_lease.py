@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import psutil
 import pytest
@@ -31,7 +30,7 @@ from backfill_assets.stream.lease import (
     read_stream,
     read_streams,
 )
-from backfill_assets_tests.clock import NOON, Clock
+from backfill_assets_tests.clock import NOON, FakeClock
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.deeds import refusable
 from backfill_assets_tests.protocol.names import SteppedStorage
@@ -40,13 +39,8 @@ from backfill_assets_tests.waiting import wait_until
 TABLE = "raw_sales"
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def acquire(storage: Storage, clock: Clock) -> StreamLease:
-    return acquire_stream(storage, TABLE, "landing", clock)
+def acquire(storage: Storage) -> StreamLease:
+    return acquire_stream(storage, TABLE, "landing")
 
 
 def write_holder(storage: Storage, lease: StreamLease, **changes: object) -> StreamStatus:
@@ -59,13 +53,13 @@ def write_holder(storage: Storage, lease: StreamLease, **changes: object) -> Str
 
 
 def test_a_second_stream_names_the_first_and_reads_nothing(
-    storage: Storage, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, time: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dagster names its run to the process that it starts; one that was started by hand is stopped by hand."""
     monkeypatch.setenv(RUN_VARIABLE, "4f2a")
-    acquire(storage, clock)
+    acquire(storage)
     with pytest.raises(AnotherStreamRuns) as refused:
-        acquire(storage, clock)
+        acquire(storage)
     expected = (
         f"A stream of raw_sales runs already: process {os.getpid()} on {socket.gethostname()}, run 4f2a, "
         "from landing, since 2017-03-10 12:00:00Z. This one has read nothing.\n"
@@ -73,31 +67,31 @@ def test_a_second_stream_names_the_first_and_reads_nothing(
     )
     assert str(refused.value) == expected
     monkeypatch.delenv(RUN_VARIABLE)
-    acquire_stream(storage, "raw_products", "landing", clock)
+    acquire_stream(storage, "raw_products", "landing")
     with pytest.raises(AnotherStreamRuns, match=f"kill -INT {os.getpid()} on "):
-        acquire_stream(storage, "raw_products", "landing", clock)
+        acquire_stream(storage, "raw_products", "landing")
 
 
-def test_streams_of_other_tables_run_beside_it(storage: Storage, clock: Clock) -> None:
-    acquire(storage, clock)
-    acquire_stream(storage, "raw_fx_rates", "kafka://localhost:9092/rates", clock)
+def test_streams_of_other_tables_run_beside_it(storage: Storage, time: FakeClock) -> None:
+    acquire(storage)
+    acquire_stream(storage, "raw_fx_rates", "kafka://localhost:9092/rates")
     assert [status.table for status in read_streams(storage)] == ["raw_fx_rates", "raw_sales"]
 
 
-def test_each_beat_renews_the_lease_and_writes_the_status(storage: Storage, clock: Clock) -> None:
-    lease = acquire(storage, clock)
-    clock.pass_seconds(LEASE_SECONDS - 1)
+def test_each_beat_renews_the_lease_and_writes_the_status(storage: Storage, time: FakeClock) -> None:
+    lease = acquire(storage)
+    time.pass_seconds(LEASE_SECONDS - 1)
     positions = (
         StreamPosition(partition="sales/0", position=40, end=100),
         StreamPosition(partition="sales/1", position=7, end=5),
     )
     lease.beat(state="live", positions=positions, batches=3)
-    clock.pass_seconds(LEASE_SECONDS - 1)
+    time.pass_seconds(LEASE_SECONDS - 1)
     status = read_stream(storage, TABLE)
-    assert status and status == lease.status and status.is_running(clock())
+    assert status and status == lease.status and status.is_running(time.now())
     assert (status.state, status.lag, status.batches) == ("live", 60, 3)
     with pytest.raises(AnotherStreamRuns):
-        acquire(storage, clock)
+        acquire(storage)
 
 
 def test_the_lag_is_unknown_while_an_end_is() -> None:
@@ -109,49 +103,51 @@ def test_the_lag_is_unknown_while_an_end_is() -> None:
     assert lags == [None, 1, None]
 
 
-def test_an_expired_lease_is_taken_over(storage: Storage, clock: Clock) -> None:
+def test_an_expired_lease_is_taken_over(storage: Storage, time: FakeClock) -> None:
     """Of a process on another host nothing else is known."""
-    write_holder(storage, acquire(storage, clock), host="elsewhere")
-    clock.pass_seconds(LEASE_SECONDS - 1)
+    write_holder(storage, acquire(storage), host="elsewhere")
+    time.pass_seconds(LEASE_SECONDS - 1)
     with pytest.raises(AnotherStreamRuns, match="on elsewhere"):
-        acquire(storage, clock)
-    clock.pass_seconds(1)
-    assert acquire(storage, clock).status.holder.host == socket.gethostname()
+        acquire(storage)
+    time.pass_seconds(1)
+    assert acquire(storage).status.holder.host == socket.gethostname()
 
 
-def test_the_lease_of_a_killed_process_is_taken_over_at_once(storage: Storage, clock: Clock) -> None:
+def test_the_lease_of_a_killed_process_is_taken_over_at_once(storage: Storage, time: FakeClock) -> None:
     """Also before its parent has waited for it, and when another process has its number."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     started = psutil.Process(child.pid).create_time()
-    status = write_holder(storage, acquire(storage, clock), pid=child.pid, process_started=started)
-    assert status.is_running(clock())
+    status = write_holder(storage, acquire(storage), pid=child.pid, process_started=started)
+    assert status.is_running(time.now())
     child.send_signal(signal.SIGKILL)
-    wait_until(lambda: not status.is_running(clock()))
-    assert not status.ended and not status.is_running(clock())
-    acquire(storage, clock)
+    wait_until(lambda: not status.is_running(time.now()))
+    assert not status.ended and not status.is_running(time.now())
+    acquire(storage)
     child.wait()
-    clock.pass_seconds(LEASE_SECONDS)
-    reused = write_holder(storage, acquire(storage, clock), process_started=started - 1000)
-    assert not reused.ended and not reused.is_running(clock())
+    time.pass_seconds(LEASE_SECONDS)
+    reused = write_holder(storage, acquire(storage), process_started=started - 1000)
+    assert not reused.ended and not reused.is_running(time.now())
 
 
-def test_a_stream_that_has_ended_leaves_its_status_and_no_lease(storage: Storage, clock: Clock) -> None:
-    lease = acquire(storage, clock)
+def test_a_stream_that_has_ended_leaves_its_status_and_no_lease(storage: Storage, time: FakeClock) -> None:
+    lease = acquire(storage)
     lease.beat(state="live", batches=12)
     lease.release()
     status = read_stream(storage, TABLE)
     assert status and (status.state, status.batches, status.error) == ("stopped", 12, "")
-    assert status.ended and not status.is_running(clock())
-    acquire(storage, clock).release("the broker is away")
+    assert status.ended and not status.is_running(time.now())
+    acquire(storage).release("the broker is away")
     failed = read_stream(storage, TABLE)
     assert failed and (failed.state, failed.error) == ("failed", "the broker is away")
 
 
-def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(storage: Storage, clock: Clock) -> None:
+def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(
+    storage: Storage, time: FakeClock
+) -> None:
     """Its process was stopped for longer than the lease lasts, and wakes up."""
-    first = acquire(storage, clock)
-    clock.pass_seconds(LEASE_SECONDS)
-    second = acquire(storage, clock)
+    first = acquire(storage)
+    time.pass_seconds(LEASE_SECONDS)
+    second = acquire(storage)
     first.note(batches=3, events=1_200)
     with pytest.raises(AnotherStreamRuns) as lost:
         first.beat(batches=7)
@@ -170,28 +166,28 @@ def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(st
 
 
 @pytest.mark.parametrize("wakes", [False, True])
-def test_of_two_that_start_at_once_one_reads(storage: Storage, clock: Clock, *, wakes: bool) -> None:
+def test_of_two_that_start_at_once_one_reads(storage: Storage, time: FakeClock, *, wakes: bool) -> None:
     """One is overtaken at each of its calls to the storage, also by a stream that was thought dead and wakes up."""
     steps = 0
-    while _overtaken_after(steps, Storage(f"{storage.root}/{steps}"), clock, wakes=wakes):
+    while _overtaken_after(steps, Storage(f"{storage.root}/{steps}"), time, wakes=wakes):
         steps += 1
     assert steps > 4
 
 
-def _overtaken_after(steps: int, storage: Storage, clock: Clock, *, wakes: bool) -> bool:
+def _overtaken_after(steps: int, storage: Storage, time: FakeClock, *, wakes: bool) -> bool:
     """True if the one that is overtaken had not ended by then."""
-    leases = [acquire(storage, clock)] if wakes else []
-    clock.pass_seconds(LEASE_SECONDS)
+    leases = [acquire(storage)] if wakes else []
+    time.pass_seconds(LEASE_SECONDS)
 
     def start(actor: Actor) -> None:
-        leases.append(acquire_stream(SteppedStorage(storage.root, reached=actor.reached), TABLE, "landing", clock))
+        leases.append(acquire_stream(SteppedStorage(storage.root, reached=actor.reached), TABLE, "landing"))
 
     actor = Actor("slow", refusable(start))
     for _ in range(steps):
         actor.advance()
     more = not actor.finished
     with suppress(AnotherStreamRuns):
-        leases.append(acquire(storage, clock))
+        leases.append(acquire(storage))
     if wakes:
         _beats(leases[0], storage)
     actor.run_out()
@@ -211,21 +207,21 @@ def _beats(lease: StreamLease, storage: Storage) -> bool:
     return True
 
 
-def test_a_damaged_status_is_no_lease(storage: Storage, clock: Clock) -> None:
+def test_a_damaged_status_is_no_lease(storage: Storage, time: FakeClock) -> None:
     storage.write_bytes(f"_streams/{TABLE}/000003.json", b'{"table":')
     assert (read_stream(storage, TABLE), read_streams(storage)) == (None, [])
-    assert acquire(storage, clock).number == 4
+    assert acquire(storage).number == 4
 
 
-def test_a_status_with_fields_of_a_later_version_is_read(storage: Storage, clock: Clock) -> None:
-    text = acquire(storage, clock).status.model_dump_json()
+def test_a_status_with_fields_of_a_later_version_is_read(storage: Storage, time: FakeClock) -> None:
+    text = acquire(storage).status.model_dump_json()
     storage.write_bytes(f"_streams/{TABLE}/000000.json", text.replace('{"table"', '{"of later":1,"table"').encode())
     assert read_stream(storage, TABLE)
 
 
 def test_a_batch_may_take_longer_than_the_lease(storage: Storage) -> None:
     """A thread renews it meanwhile; the lease is released however the block ends."""
-    lease = acquire_stream(storage, TABLE, "landing", lambda: datetime.now(UTC))
+    lease = acquire_stream(storage, TABLE, "landing")
     first = lease.status.until
     with lease.renewed(every_seconds=0.01):
         wait_until(lambda: lease.status.until > first)
@@ -233,15 +229,15 @@ def test_a_batch_may_take_longer_than_the_lease(storage: Storage) -> None:
     assert "stream-lease" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_an_error_in_a_stream_is_kept_in_its_status(storage: Storage, clock: Clock) -> None:
-    with pytest.raises(ValueError, match="boom"), acquire(storage, clock).renewed():
+def test_an_error_in_a_stream_is_kept_in_its_status(storage: Storage, time: FakeClock) -> None:
+    with pytest.raises(ValueError, match="boom"), acquire(storage).renewed():
         raise ValueError("boom")
     status = read_stream(storage, TABLE)
     assert status and (status.state, status.error) == ("failed", "boom")
 
 
-def test_a_table_that_was_lost_meanwhile_ends_the_next_beat(storage: Storage, clock: Clock) -> None:
-    lease = acquire(storage, clock)
+def test_a_table_that_was_lost_meanwhile_ends_the_next_beat(storage: Storage, time: FakeClock) -> None:
+    lease = acquire(storage)
 
     def lose() -> None:
         with lease.renewed(every_seconds=0.01):
@@ -255,9 +251,9 @@ def test_a_table_that_was_lost_meanwhile_ends_the_next_beat(storage: Storage, cl
     assert found and (found.holder.lease, found.state) == ("other", "starting")
 
 
-def test_readers_find_the_old_status_or_the_new_one(storage: Storage, clock: Clock) -> None:
+def test_readers_find_the_old_status_or_the_new_one(storage: Storage, time: FakeClock) -> None:
     """Never a part of it, however often it is written."""
-    lease, ended = acquire(storage, clock), threading.Event()
+    lease, ended = acquire(storage), threading.Event()
 
     def write() -> None:
         while not ended.is_set():
@@ -281,11 +277,11 @@ def test_a_batch_is_described_in_one_line() -> None:
     assert str(slow) == "batch 7: 2,000 events in 1.3 s; slowed down: the source took 4.1 s: reading at 250 records/s"
 
 
-def test_what_was_held_back_stays_so_until_the_next_stream_has_looked(storage: Storage, clock: Clock) -> None:
+def test_what_was_held_back_stays_so_until_the_next_stream_has_looked(storage: Storage, time: FakeClock) -> None:
     """A start may take minutes, in which nothing is over."""
     held = HeldEvents(table="bronze_sales", day=NOON.date(), rule="few_rejected", why="", events=9, since=NOON)
-    lease = acquire(storage, clock)
+    lease = acquire(storage)
     lease.beat(state="live", held_back=(held,))
     lease.release()
-    assert acquire(storage, clock).status.held_back == (held,)
+    assert acquire(storage).status.held_back == (held,)
     assert [each.held_back for each in read_streams(storage)] == [(held,)]

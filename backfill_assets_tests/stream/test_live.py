@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.errors import AnotherStreamRuns, LakehouseUnusable, SourceUnreadable
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import BatchRead, Checkpoint
@@ -21,7 +21,7 @@ from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.live import LiveStream, Trigger, stream_settings
 from backfill_assets.stream.throttle import ReadLimit, Throttle
-from backfill_assets_tests.clock import NOON, Clock
+from backfill_assets_tests.clock import NOON, FakeClock
 
 DAY = date(2026, 3, 2)
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -100,9 +100,16 @@ class FakeReporter:
         self.stops.append(why)
 
 
-def live_stream(source: FakeSource, clock: Clock, reporter: FakeReporter, **changes: Any) -> LiveStream:
+@pytest.fixture(autouse=True)
+def _time() -> Iterator[None]:
+    """It passes while somebody sleeps."""
+    with clock.use(FakeClock()):
+        yield
+
+
+def live_stream(source: FakeSource, reporter: FakeReporter, **changes: Any) -> LiveStream:
     nothing = {"follow": lambda days: None, "follow_again": lambda: None, "throttle": Throttle()}
-    known = {"reading": source, "trigger": Trigger(), "reporter": reporter, "now": clock, "sleep": clock.sleep}
+    known = {"reading": source, "trigger": Trigger(), "reporter": reporter}
     return LiveStream(**{**nothing, **known, **changes})
 
 
@@ -154,9 +161,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
             return FakeQuery(source, on_batch, answers)
 
         monkeypatch.setattr(live, "start_query", start)
-        clock, marks = Clock(), list[float]()
+        marks = list[float]()
         reporter = FakeReporter(lambda batch: marks.append(clock.seconds()))
-        live_stream(source, clock, reporter, throttle=Throttle(limit)).run()
+        live_stream(source, reporter, throttle=Throttle(limit)).run()
         ends = [*marks[1:], clock.seconds()]
         return Played(
             reporter.batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], reporter.waits
@@ -209,7 +216,7 @@ def test_each_query_plans_in_a_folder_of_its_own_that_goes_with_it(monkeypatch: 
         return FakeQuery(source, on_batch, [0.1] * 6)
 
     monkeypatch.setattr(live, "start_query", start)
-    live_stream(source, Clock(), FakeReporter(), throttle=Throttle(ReadLimit.parse(["1000"]))).run()
+    live_stream(source, FakeReporter(), throttle=Throttle(ReadLimit.parse(["1000"]))).run()
     assert len(set(folders)) == 2 and not any(folder.exists() for folder in folders)
 
 
@@ -246,7 +253,7 @@ def cleaned_stream(monkeypatch: pytest.MonkeyPatch, noticed_by: str, deleted: li
 
     monkeypatch.setattr(live, "start_query", start)
     monkeypatch.setattr(source, "publish", publish)
-    return live_stream(source, Clock(), FakeReporter())
+    return live_stream(source, FakeReporter())
 
 
 @pytest.mark.parametrize("noticed_by", ["spark", "batch"])
@@ -275,20 +282,20 @@ def test_one_that_was_suspended_says_who_streams_now_whatever_failed_first(monke
     monkeypatch.setattr(source, "publish", refuse)
     monkeypatch.setattr(live, "start_query", lambda rows, folder, trigger, on_batch: FakeQuery(source, on_batch, [0.1]))
     with pytest.raises(AnotherStreamRuns, match="process 7"):
-        live_stream(source, Clock(), reporter).run()
+        live_stream(source, reporter).run()
 
 
 def test_the_source_is_asked_what_it_has_while_a_batch_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a slow batch shows that nothing waits, however much comes meanwhile."""
     source = FakeSource([10, 10], live_from=0)
-    stream, _ = quiet_stream(monkeypatch, lambda clock: None, source)
+    stream, _ = quiet_stream(monkeypatch, lambda: None, source)
     stream.run()
     assert source.looks >= 140 // 5
 
 
 def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:
     source, reporter = FakeSource([1]), FakeReporter()
-    stream, said = live_stream(source, Clock(), reporter), reporter.stops
+    stream, said = live_stream(source, reporter), reporter.stops
 
     def interrupt(query: FakeQuery) -> None:
         with stream._stopped(query):  # type: ignore[arg-type]
@@ -312,7 +319,6 @@ def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() ->
 class QuietQuery(FakeQuery):
     """Two batches half a minute apart, then ``quiet`` seconds without any."""
 
-    clock: Clock = field(default_factory=Clock)
     quiet: int = 140
 
     @property
@@ -322,30 +328,30 @@ class QuietQuery(FakeQuery):
     def awaitTermination(self, seconds: float) -> None:  # noqa: N802
         if len(self.source.read) < len(self.source.amounts):
             super().awaitTermination(seconds)
-            self.clock.sleep(30)
+            clock.sleep(30)
         else:
-            self.clock.sleep(1)
+            clock.sleep(1)
             self.quiet -= 1
 
 
 def quiet_stream(
-    monkeypatch: pytest.MonkeyPatch, follow_again: Callable[[Clock], None], source: FakeSource | None = None
+    monkeypatch: pytest.MonkeyPatch, follow_again: Callable[[], None], source: FakeSource | None = None
 ) -> tuple[LiveStream, FakeReporter]:
     """A stream of which no batch comes any more, and what it tells."""
-    clock, reporter = Clock(), FakeReporter()
+    reporter = FakeReporter()
 
     def start(rows: Any, checkpoint: Any, trigger: Any, on_batch: Any) -> FakeQuery:
-        return QuietQuery(rows, on_batch, [0.1] * 2, clock=clock)
+        return QuietQuery(rows, on_batch, [0.1] * 2)
 
     monkeypatch.setattr(live, "start_query", start)
     source = source or FakeSource([10, 10], live_from=0)
-    return live_stream(source, clock, reporter, follow_again=partial(follow_again, clock)), reporter
+    return live_stream(source, reporter, follow_again=follow_again), reporter
 
 
 def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other batch would come for them, perhaps until the next morning."""
     tried: list[datetime] = []
-    stream, _ = quiet_stream(monkeypatch, lambda clock: tried.append(clock()))
+    stream, _ = quiet_stream(monkeypatch, lambda: tried.append(clock.now()))
     stream.run()
     first_quiet = NOON + timedelta(seconds=30)
     assert tried == [first_quiet + timedelta(seconds=60), first_quiet + timedelta(seconds=120)]
@@ -354,7 +360,7 @@ def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monke
 def test_what_could_not_be_read_is_tried_again_each_minute_and_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was left out and landed again: no other file may come for hours."""
     source = FakeSource([10, 10], live_from=0)
-    stream, reporter = quiet_stream(monkeypatch, lambda clock: None, source)
+    stream, reporter = quiet_stream(monkeypatch, lambda: None, source)
     followed: list[date] = []
     stream.follow = followed.extend
     source.left_out = 7
@@ -365,7 +371,7 @@ def test_what_could_not_be_read_is_tried_again_each_minute_and_follows(monkeypat
 def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[datetime] = []
     away = FakeSource([10, 10], errors=8, live_from=0)
-    stream, reporter = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
+    stream, reporter = quiet_stream(monkeypatch, lambda: tried.append(clock.now()), away)
     stream.run()
     assert len(reporter.waits) == 8 and NOON + timedelta(seconds=60) in tried
 
@@ -373,7 +379,7 @@ def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.Monke
 def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(_: Clock) -> None:
+    def full() -> None:
         raise OSError(28, "No space left on device")
 
     stream, _ = quiet_stream(monkeypatch, full)

@@ -11,12 +11,14 @@ from typing import Any, cast
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.stream.batches import BatchRead
 from backfill_assets.stream.delays import Delays, Received, delays_of
 from backfill_assets.stream.lease import HeldEvents, StreamBatch, acquire_stream
 from backfill_assets.stream.reporter import StreamEvent, StreamReporter
 from backfill_assets.stream.run import _tell
+from backfill_assets_tests.clock import FakeClock
 
 SENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
 DAY, NEXT = date(2026, 3, 2), date(2026, 3, 3)
@@ -37,22 +39,19 @@ class Watching:
 
     home: Path
     follows: Follows | None
-    seconds: float = 0.0
+    time: FakeClock
     reports: list[StreamEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lease = acquire_stream(Storage(str(self.home)), "raw_sales", "landing", self.now)
+        self.lease = acquire_stream(Storage(str(self.home)), "raw_sales", "landing")
         reading = SimpleNamespace(is_live=True, boundary_text="all", start=None, positions=())
         self.watched = StreamReporter(self.lease, cast("Any", reading), self.reports.append, cast("Any", self.follows))
 
-    def now(self) -> datetime:
-        return SENT + timedelta(seconds=self.seconds)
-
     def publish(self, day: date, *, in_raw: float, followed: float) -> None:
         received = Received.of(10, [round(SENT.timestamp() * 1000)])
-        self.seconds = followed
+        self.time.moment = SENT + timedelta(seconds=followed)
         read = BatchRead(10, received, 0, "publication", (day,), SENT + timedelta(seconds=in_raw))
-        self.watched.published(read, StreamBatch(at=self.now(), batch=1, events=10, seconds=1.0))
+        self.watched.published(read, StreamBatch(at=clock.now(), batch=1, events=10, seconds=1.0))
 
     @property
     def delays(self) -> dict[str, Delays]:
@@ -60,8 +59,9 @@ class Watching:
 
 
 @pytest.fixture
-def watching(tmp_path: Path) -> Watching:
-    return Watching(tmp_path, Follows())
+def watching(tmp_path: Path, time: FakeClock) -> Watching:
+    time.moment = SENT
+    return Watching(tmp_path, Follows(), time)
 
 
 def test_the_delay_until_revenue_is_named_beside_the_one_until_raw(watching: Watching) -> None:
@@ -94,7 +94,7 @@ def test_events_of_a_day_that_waits_count_when_it_has_followed(watching: Watchin
     watching.publish(DAY, in_raw=3, followed=9)
     watching.publish(NEXT, in_raw=4, followed=10)
     assert watching.delays["fact_daily_revenue"].p99 == 10
-    watching.follows.pending, watching.seconds = set(), 70
+    watching.follows.pending, watching.time.moment = set(), SENT + timedelta(seconds=70)
     watching.watched.followed()
     assert watching.delays == {"raw_sales": Delays(3, 4), "fact_daily_revenue": Delays(10, 70)}
 
@@ -113,13 +113,13 @@ def test_events_that_a_gate_holds_back_are_told_and_are_in_no_delay_of_revenue(w
     assert watching.lease.status.held_back == (held(DAY),)
     watching.publish(NEXT, in_raw=4, followed=10)
     assert watching.delays["fact_daily_revenue"] == Delays(10, 10)
-    watching.follows.held, watching.seconds = {}, 70
+    watching.follows.held, watching.time.moment = {}, SENT + timedelta(seconds=70)
     watching.watched.followed()
     assert watching.delays["fact_daily_revenue"].p99 == 70 and not watching.lease.status.held_back
 
 
-def test_a_stream_of_raw_alone_names_no_other_table(tmp_path: Path) -> None:
-    watching = Watching(tmp_path, None)
+def test_a_stream_of_raw_alone_names_no_other_table(tmp_path: Path, time: FakeClock) -> None:
+    watching = Watching(tmp_path, None, time)
     watching.publish(DAY, in_raw=3, followed=9)
     assert watching.delays == {"raw_sales": Delays(3, 3)}
     assert watching.reports[-1].text == "batch 1: 10 events in 1.0 s; in raw_sales after p50 3.0 s, p99 3.0 s"

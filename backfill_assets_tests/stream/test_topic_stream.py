@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import functions as F
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable, SourceUnreadable
@@ -137,7 +138,7 @@ def test_a_record_of_no_possible_time_decides_nothing_over_its_event(stream: Sma
         topic.send([sale(1), sale(2, transaction_timestamp="soon")], time=time)
     stream.run()
     today, found = (
-        stream.lake.publisher.now().date(),
+        clock.today(),
         Counter((row["day"], row["day_is_arrival"]) for row in stream.raw()),
     )
     assert found == {(DAY.date(), False): 2, (today, True): 2}
@@ -317,7 +318,7 @@ def unleased(stream: SmallStream) -> Callable[..., StreamLease]:
     """Leases of another table: two streams write one table at once, as with a lease that has ended in a pause."""
 
     def acquire(*_: object) -> StreamLease:
-        return acquire_stream(stream.storage, "raw_other", "test", stream.lake.publisher.now)
+        return acquire_stream(stream.storage, "raw_other", "test")
 
     return acquire
 

@@ -6,27 +6,26 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import timedelta
 
+from backfill_assets import clock
 from backfill_assets.cli.foreground import foreground_lake
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.publish.log import utc_now
-from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.stream.tally_checks import BRONZE, FACT, REVENUE
 
 
 def main(days: str) -> None:
     with foreground_lake() as lake:
-        tomorrow = Publisher(lake.storage, now=lambda: utc_now() + timedelta(days=1))
-        builder = Builder(replace(lake, publisher=tomorrow))
-        for table in (BRONZE, FACT, REVENUE):
-            step, run = CATALOG.step(table), RunInfo("whole rebuild")
-            builder.build(step, list(DayRange.parse(days)), run=run, version=AS_PUBLISHED, force=True)
+        builder = Builder(lake)
+        with clock.use(FakeClock(clock.now() + timedelta(days=1))):
+            for table in (BRONZE, FACT, REVENUE):
+                step, run = CATALOG.step(table), RunInfo("whole rebuild")
+                builder.build(step, list(DayRange.parse(days)), run=run, version=AS_PUBLISHED, force=True)
 
 
 if __name__ == "__main__":

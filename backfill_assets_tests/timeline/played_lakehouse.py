@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import BackfillError
@@ -40,6 +41,7 @@ from backfill_assets.timeline.build import forward, run_on
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.upkeep.reclaim import reclaim
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.audit import log_rows
@@ -116,7 +118,7 @@ class PlayedLakehouse:
         self.root = root
         self.root.mkdir(exist_ok=True)
         self.storage = Storage(str(self.root))
-        self.clock = datetime.now(UTC)
+        self.time = FakeClock(datetime.now(UTC))
         self.candidates = [Candidate(Model(), {}, {})]
         self.deeds: dict[int, Deed] = {}
         self._reader = self.publisher()
@@ -129,7 +131,7 @@ class PlayedLakehouse:
         """Another lakehouse with the same past, in a temporary folder."""
         other = PlayedLakehouse(Path(tempfile.mkdtemp(prefix="histories-", dir=scratch())))
         shutil.copytree(self.root, other.root, dirs_exist_ok=True)
-        other.clock, other.candidates = self.clock, list(self.candidates)
+        other.time.moment, other.candidates = self.time.moment, list(self.candidates)
         other._deeds, other._rows = self._deeds, self._rows
         return other
 
@@ -162,10 +164,11 @@ class PlayedLakehouse:
             Candidate(each.model, {**each.outcomes, number: ""}, {**each.begun, number: each.model})
             for each in self.candidates
         ]
-        actor.advance()
-        while not actor.finished and (passing is None or passing > 0):
+        with clock.use(self.time):
             actor.advance()
-            passing = None if passing is None else passing - 1
+            while not actor.finished and (passing is None or passing > 0):
+                actor.advance()
+                passing = None if passing is None else passing - 1
         return deed
 
     def _work(self, number: int, actor: Actor, work: Work) -> None:
@@ -178,7 +181,8 @@ class PlayedLakehouse:
 
     def end(self, deed: Deed) -> str:
         """Let it run to its end, and judge what the lakehouse has become."""
-        deed.actor.run_out()
+        with clock.use(self.time):
+            deed.actor.run_out()
         if deed.actor.error is not None:
             raise deed.actor.error
         self._come_about()
@@ -262,7 +266,7 @@ class PlayedLakehouse:
 
     def lines(self) -> dict[str, tuple[Rows, Stale]]:
         """What each timeline shows, and which days it names as stale. All others of its own agree with the rest."""
-        kept = kept_timelines(self.storage, self.clock)
+        kept = kept_timelines(self.storage, clock.now())
         for each in kept:
             named = [f"{table}/{file.path}" for table, days in each.days.items() for d in days for file in d.files]
             assert not self.storage.missing(named), f"files of {each.name} are gone"
@@ -300,11 +304,11 @@ class PlayedLakehouse:
     # ---------------------------------------------------------------- work
 
     def publisher(self) -> Publisher:
-        return Publisher(self.storage, retention_days=RETENTION_DAYS, now=lambda: self.clock)
+        return Publisher(self.storage, retention_days=RETENTION_DAYS)
 
     def lake(self, reached: Callable[..., None]) -> Lake:
         storage = WatchedStorage(str(self.root), reached=reached)
-        publisher = Publisher(storage, retention_days=RETENTION_DAYS, now=lambda: self.clock, reached=reached)
+        publisher = Publisher(storage, retention_days=RETENTION_DAYS, reached=reached)
         return Lake(
             catalog_of(STEPS),
             storage,
@@ -312,15 +316,10 @@ class PlayedLakehouse:
             LandingZone(self.root / "landing"),
             lambda: cast("object", ArrowEngine(reached)),  # type: ignore[arg-type,return-value]
             "",
-            sleep=self._sleep,
         )
 
-    def _sleep(self, seconds: float) -> None:
-        """Who waits for a hold waits by this clock."""
-        self.clock += timedelta(seconds=seconds)
-
     def days_pass(self) -> None:
-        self.clock += timedelta(days=RETENTION_DAYS, hours=1)
+        self.time.moment += timedelta(days=RETENTION_DAYS, hours=1)
         self.do(lambda _: None, lambda _: model.days_pass)
 
     def new_rows(self, day: date, count: int) -> tuple[str, ...]:
@@ -364,26 +363,26 @@ class PlayedLakehouse:
                 moment_before(lake.storage, publication) if before else find_moment(lake.storage, publication, target)
             )
             asked = RewindRequest(name, [target], days)
-            return create_timeline(lake.storage, rewound_timeline(lake.storage, STEPS, asked, moment, self.clock))
+            return create_timeline(lake.storage, rewound_timeline(lake.storage, STEPS, asked, moment, clock.now()))
 
         return work
 
     def forward(self, name: str, version: str, other: str | None, *, arrivals: bool = True) -> Work:
         def work(lake: Lake) -> object:
-            timeline = find_timeline(lake.storage, name, self.clock)
+            timeline = find_timeline(lake.storage, name, clock.now())
             return forward(lake, timeline, version, RUN, silent, arrivals=arrivals, other=other, by="ana")
 
         return work
 
     def run_on(self, name: str, step: Step, days: Iterable[date], version: str) -> Work:
         asked = StepRequest(step, list(days), version)
-        return lambda lake: run_on(lake, find_timeline(lake.storage, name, self.clock), [asked], RUN, silent)
+        return lambda lake: run_on(lake, find_timeline(lake.storage, name, clock.now()), [asked], RUN, silent)
 
     def publish(self, name: str, campaign: str) -> Work:
-        return lambda lake: publish_timeline(lake, STEPS, find_timeline(lake.storage, name, self.clock), campaign)
+        return lambda lake: publish_timeline(lake, STEPS, find_timeline(lake.storage, name, clock.now()), campaign)
 
     def delete(self, name: str) -> Work:
-        return lambda lake: delete_timeline(lake.storage, find_timeline(lake.storage, name, self.clock), self.clock)
+        return lambda lake: delete_timeline(lake.storage, find_timeline(lake.storage, name, clock.now()), clock.now())
 
 
 def measured_change(made: TableChange, rows: Mapping[date, Iterable[str]]) -> TableChange:

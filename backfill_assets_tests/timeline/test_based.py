@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline, delete_timeline
 from backfill_assets.timeline.opened import OpenedTimeline
@@ -22,8 +24,10 @@ A_CENTURY = 60 * 24 * 365 * 100
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = published_twice(tmp_path, REVENUE, FIRST, SECOND)
+    with clock.use(found.time):
+        yield found
 
 
 def create(lakehouse: SmallLakehouse, base: str, name: str = "x") -> NamedTimeline:

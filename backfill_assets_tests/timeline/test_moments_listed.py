@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, JournalEntry
 from backfill_assets.lakehouse.delta_log import schema_at
@@ -92,8 +94,10 @@ def test_of_a_gate_that_failed_again_and_again_the_first_bad_day_counts() -> Non
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = published_twice(tmp_path, REVENUE, FIRST, SECOND)
+    with clock.use(found.time):
+        yield found
 
 
 @pytest.mark.protocol

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.difference.find import find_state
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone, read_log
@@ -26,11 +28,12 @@ _A_CENTURY = 60 * 24 * 365 * 100
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
     found = SmallLakehouse(tmp_path)
-    found.publish("one", {FACT: {FIRST: [1], SECOND: [2]}, REVENUE: {FIRST: [1, 2], SECOND: [3]}})
-    found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
-    return found
+    with clock.use(found.time):
+        found.publish("one", {FACT: {FIRST: [1], SECOND: [2]}, REVENUE: {FIRST: [1, 2], SECOND: [3]}})
+        found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
+        yield found
 
 
 def after_a_century(lakehouse: SmallLakehouse, *tables: str) -> list[str]:

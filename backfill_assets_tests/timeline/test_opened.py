@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
@@ -25,12 +27,13 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
     """In a folder with a space and a percent sign in its name."""
     found = SmallLakehouse(tmp_path / "the 10% lake")
-    found.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}, OTHER: {FIRST: [7]}})
-    found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
-    return found
+    with clock.use(found.time):
+        found.publish("one", {REVENUE: {FIRST: [1, 2], SECOND: [3]}, OTHER: {FIRST: [7]}})
+        found.publish("two", {REVENUE: {SECOND: [4, 5]}}, code="v2")
+        yield found
 
 
 @pytest.fixture

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
@@ -107,8 +109,10 @@ def test_a_version_that_is_gone_and_a_foreign_write_come_along_only_as_they_are_
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return published_twice(tmp_path, REVENUE, FIRST, SECOND)
+def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
+    found = published_twice(tmp_path, REVENUE, FIRST, SECOND)
+    with clock.use(found.time):
+        yield found
 
 
 def test_reclaiming_keeps_what_a_timeline_names_until_it_is_deleted(lakehouse: SmallLakehouse) -> None:

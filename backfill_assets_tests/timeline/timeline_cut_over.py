@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.campaign.cutover import CutOver, cut_over
 from backfill_assets.campaign.timeline_plan import timeline_request
 from backfill_assets.errors import InvalidRequest
@@ -43,9 +44,9 @@ def plan_context(lake: Lake, steps: Sequence[Step]) -> PlanContext:
         steps=steps,
         observed=seen,
         begins=date(2017, 1, 1),
-        today=lake.publisher.now().date(),
+        today=clock.today(),
         bytes=seen.bytes,
         schemas=schemas,
         declared_schemas=schemas,
-        now=lake.publisher.now(),
+        now=clock.now(),
     )

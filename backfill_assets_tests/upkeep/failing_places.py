@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise, product
 from threading import Event
 
+from backfill_assets import clock
 from backfill_assets.errors import NoAnswer, NotDelivered
 from backfill_assets.notice_routes import LOG, parse_routes
 from backfill_assets.publish.delivery import Routed, deliver
@@ -16,6 +17,7 @@ from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.places import LONGEST
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.side_by_side import RoundLimits
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.upkeep.healing import Life
 
 ROUTES = parse_routes(
@@ -63,7 +65,8 @@ class Post:
         if not due:
             return
         outlets = {route.name: _Place(route.name, self) for route in ROUTES}
-        deliver(Publisher(self.life.storage, now=lambda: self.life.now), Routed(ROUTES, outlets, _LIMITS))
+        with clock.use(FakeClock(self.life.now)):
+            deliver(Publisher(self.life.storage), Routed(ROUTES, outlets, _LIMITS))
         self.hung.set()
         self.hung = Event()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,6 +14,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyspark.sql import types as T
 
+from backfill_assets import clock
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse.foreign_commits import ForeignCommit, find_foreign_commits
 from backfill_assets.lakehouse.records import TOTAL
@@ -105,15 +106,16 @@ class Watched:
 
 
 @pytest.fixture
-def lakehouse(tmp_path: Path) -> InEuros:
+def lakehouse(tmp_path: Path) -> Iterator[InEuros]:
     """A day of lines, and what is made of it: a day, and a week with another day in it."""
     found = InEuros(tmp_path / "lakehouse", STEPS)
-    for table, day, ids in (("fact", DAY, [1, 2]), ("fact", NEXT_DAY, [1]), ("other", DAY, [1])):
-        found.bring(table, day, ids)
-    found.bring("daily", DAY, [1, 2])
-    found.bring("daily", NEXT_DAY, [1])
-    found.bring("weekly", MONDAY, [1, 2, 9])
-    return found
+    with clock.use(found.time):
+        for table, day, ids in (("fact", DAY, [1, 2]), ("fact", NEXT_DAY, [1]), ("other", DAY, [1])):
+            found.bring(table, day, ids)
+        found.bring("daily", DAY, [1, 2])
+        found.bring("daily", NEXT_DAY, [1])
+        found.bring("weekly", MONDAY, [1, 2, 9])
+        yield found
 
 
 def _opened(lakehouse: SmallLakehouse, hands: Watched | None = None) -> Incident:

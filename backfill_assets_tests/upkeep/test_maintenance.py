@@ -46,7 +46,7 @@ def test_it_compacts_closes_and_reclaims_and_then_there_is_nothing_left(lake: La
     assert planned(lake) == set()
     for number in range(5):
         lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
-    put_hold(lake.storage, "campaign-dead", {"t": [D1]}, lambda: lake.clock)
+    put_hold(lake.storage, "campaign-dead", {"t": [D1]})
     stage(lake.storage, "u", "20170301t000000-dead-run", {D2: ["never"]}).open()
     lake.clock += timedelta(days=40)
     first = planned(lake)

@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame
 from rich.console import Console
 from rich.table import Table as Rows
 
+from backfill_assets import clock
 from backfill_assets.cli.foreground import foreground_spark
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
@@ -48,6 +49,7 @@ from backfill_assets.stream.live import stream_settings
 from backfill_assets.stream.run import _after_batch
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 from backfill_assets.stream.topic import StartRequest, TopicReading
+from backfill_assets_tests.clock import FakeClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,13 +94,14 @@ class Batches:
     spark: SparkSession
     home: Path
     late_days: int
-    moment: datetime = _START
+    time: FakeClock = field(default_factory=lambda: FakeClock(_START))
+    """In use while it is played."""
     ends: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
 
     def __post_init__(self) -> None:
         storage, key = Storage(str(self.home / "lakehouse")), self.home / "token.key"
         key.write_text("a key for the benchmark of batches")
-        publisher = Publisher(storage, now=lambda: self.moment)
+        publisher = Publisher(storage)
         landing = LandingZone(self.home / "landing")
         today = _START.date()
         land_references(landing.root, DayRange(today - timedelta(days=self.late_days), today))
@@ -123,7 +126,7 @@ class Batches:
 
     def land(self, number: int, events: Sequence[LiveEvent]) -> tuple[DataFrame, list[OffsetRange]]:
         """A file for each partition, so that it is a task of its own; and their offsets."""
-        self.moment = max(self.moment, events[-1].moment)
+        self.time.moment = max(self.time.moment, events[-1].moment)
         parts, planned = [], []
         for partition in range(PARTITIONS):
             own = events[partition::PARTITIONS]
@@ -179,6 +182,7 @@ def measure(
     with ExitStack() as stack:
         spark = foreground_spark(settings, stack, options)
         played = Batches(spark, home, days - 1)
+        stack.enter_context(clock.use(played.time))
         found = []
         for number in range(batches):
             found.append(played.play(number, events))

@@ -35,6 +35,7 @@ from deltalake import Schema
 from rich.console import Console
 from rich.table import Table as Rows
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -69,6 +70,7 @@ from backfill_assets.publish.rows import (
     prepared_rows,
 )
 from backfill_assets.publish.small_files import files_to_compact
+from backfill_assets_tests.clock import FakeClock
 
 RAW = "raw_sales"
 EXTENDED = ("bronze_sales", "quarantine_sales", "fact_sales", "fact_daily_revenue")
@@ -117,14 +119,23 @@ class Stream:
 
     root: Path
     beside: Callable[[Stream, Sequence[date]], None] | None = None
-    clock: datetime = BEGIN
+    time: FakeClock = field(default_factory=lambda: FakeClock(BEGIN))
+    """In use while anything of it is played."""
     number: int = 0
     offsets: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     timed: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.storage = Storage(str(self.root))
-        self.publisher = Publisher(self.storage, now=lambda: self.clock)
+        self.publisher = Publisher(self.storage)
+
+    @property
+    def clock(self) -> datetime:
+        return self.time.moment
+
+    @clock.setter
+    def clock(self, moment: datetime) -> None:
+        self.time.moment = moment
 
     def days(self) -> list[date]:
         """Today; now and then a late row of yesterday, and of three days ago."""
@@ -527,7 +538,9 @@ def main() -> None:
     asked = parser.parse_args()
     root = asked.root or Path(tempfile.mkdtemp(prefix="flat-cost-"))
     try:
-        _run(Stream(root, None if asked.naive else keep_small), asked.batches, asked.profile)
+        stream = Stream(root, None if asked.naive else keep_small)
+        with clock.use(stream.time):
+            _run(stream, asked.batches, asked.profile)
     finally:
         if asked.root is None:
             shutil.rmtree(root)

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
 
+from backfill_assets import clock
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.settings import Settings, shipped
 
@@ -27,7 +27,7 @@ def dagster_home(settings: Settings) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if instance.is_symlink() or not instance.exists() or instance.read_text() != wanted:
-            unfinished = folder / f"{_INSTANCE}.{os.getpid()}"
+            unfinished = folder / f"{_INSTANCE}.{clock.token(4)}"
             unfinished.write_text(wanted)
             unfinished.replace(instance)
     except OSError as error:

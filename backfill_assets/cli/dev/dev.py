@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from urllib.request import Request, urlopen
 
 import psutil
 
+from backfill_assets import clock
 from backfill_assets.cli.dev.dagster_home import dagster_home
 from backfill_assets.cli.dev.dev_log import DevLog
 from backfill_assets.cli.dev.only_daemon import only_daemon, require_free_port, require_place
@@ -73,7 +73,7 @@ class DevPart:
         code = self.process.poll()
         if code is not None:
             return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        old_enough = time.monotonic() - self.started > _EARLY_SECONDS
+        old_enough = clock.seconds() - self.started > _EARLY_SECONDS
         lost = self.has_worker and old_enough and _is_alone(self.process)
         return "lost the process that does its work" if lost else ""
 
@@ -97,7 +97,7 @@ class DevParts:
         """While ``goes_on``; :class:`DevPartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
         while goes_on():
             self.restart_ended()
-            time.sleep(LOOK_EVERY_SECONDS)
+            clock.sleep(LOOK_EVERY_SECONDS)
 
     def restart_ended(self) -> bool:
         """Check every part once. True if one had to be started again."""
@@ -114,7 +114,7 @@ class DevParts:
         stop_sessions(self._sessions)
 
     def _restart(self, part: DevPart, how: str) -> None:
-        part.early_ends = part.early_ends + 1 if time.monotonic() - part.started < _EARLY_SECONDS else 1
+        part.early_ends = part.early_ends + 1 if clock.seconds() - part.started < _EARLY_SECONDS else 1
         if part.early_ends >= MOST_EARLY_ENDS:
             raise DevPartEnded(
                 f"The {part.name} {how}, {part.early_ends} times in a row within {_EARLY_SECONDS:.0f} s of its start.",
@@ -127,7 +127,7 @@ class DevParts:
             self._start(part)
         except BackfillError as error:
             # The next check counts this as one more early end.
-            part.started = time.monotonic()
+            part.started = clock.seconds()
             self.say(str(error))
         else:
             part.is_awaited = True
@@ -139,7 +139,7 @@ class DevParts:
 
     def _start(self, part: DevPart) -> None:
         part.process = part.start()
-        part.started = time.monotonic()
+        part.started = clock.seconds()
         if not part.has_owner:
             self._sessions.append(part.process)
 
@@ -360,7 +360,7 @@ _TIMEOUT_SECONDS = 60
 def _say_next_ticks(settings: Settings, port: int) -> None:
     """Once the UI answers: what is launched by itself, and when."""
     while not answers(port):
-        time.sleep(LOOK_EVERY_SECONDS)
+        clock.sleep(LOOK_EVERY_SECONDS)
     ui = f"http://{LOOPBACK}:{port}"
     _say(f"The UI is on {ui}{FIRST_PAGE}. Ctrl-C stops everything.")
     try:

@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+from backfill_assets import clock
 
 MOST_LINES = 40
 """Of one message on the terminal; the file has the others."""
@@ -123,7 +124,7 @@ class DevLog:
                 while line := written.readline():
                     unfinished += line
                     if unfinished.endswith("\n"):
-                        self._say(sieve.take(unfinished, time.monotonic()))
+                        self._say(sieve.take(unfinished, clock.seconds()))
                         unfinished = ""
                 if is_last:
                     return

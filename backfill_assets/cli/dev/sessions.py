@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+from backfill_assets import clock
 
 _GRACE_SECONDS = 10.0
 _EXISTS = 0
@@ -97,7 +98,7 @@ def start_process(
     try:
         _watch.add(process.pid)
         while process.poll() is None and not is_ready():
-            time.sleep(0.1)
+            clock.sleep(0.1)
     except BaseException:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -114,9 +115,9 @@ def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: flo
         for each in left:
             with suppress(ProcessLookupError):
                 os.killpg(each.pid, number)
-        until = time.monotonic() + grace_seconds
-        while (left := [each for each in left if session_exists(each)]) and time.monotonic() < until:
-            time.sleep(0.05)
+        until = clock.seconds() + grace_seconds
+        while (left := [each for each in left if session_exists(each)]) and clock.seconds() < until:
+            clock.sleep(0.05)
     _watch.remove(each.pid for each in every)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import click
 
+from backfill_assets import clock
 from backfill_assets.cli.completion import complete_incident
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import say_answer
@@ -38,7 +39,7 @@ def list_() -> None:
     from backfill_assets.upkeep.incidents import IncidentBook
 
     book = IncidentBook(open_storage())
-    say_answer(incidents_answer(book.open(), book.closed_since(datetime.now(UTC) - timedelta(days=7))))
+    say_answer(incidents_answer(book.open(), book.closed_since(clock.now() - timedelta(days=7))))
 
 
 @incident.command()
@@ -68,7 +69,7 @@ def acknowledge(incident: str, until: str, reason: str) -> None:
     from backfill_assets.rebuild.outcome import os_person
     from backfill_assets.upkeep.incidents import IncidentBook
 
-    book, now = IncidentBook(open_storage()), datetime.now(UTC)
+    book, now = IncidentBook(open_storage()), clock.now()
     say_answer(incidents.acknowledge(book, incident, str(os_person()), now, reason, until))
 
 
@@ -85,5 +86,5 @@ def close(incident: str, reason: str) -> None:
     from backfill_assets.rebuild.outcome import os_person
     from backfill_assets.upkeep.incidents import IncidentBook
 
-    book, now = IncidentBook(open_storage()), datetime.now(UTC)
+    book, now = IncidentBook(open_storage()), clock.now()
     say_answer(incidents.close(book, incident, str(os_person()), now, reason))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets import clock
 from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_lake, report_progress, run_info
 from backfill_assets.cli.ids import campaign_meant, find_undoable, prepared
@@ -148,7 +147,6 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
     say_done(undo_plan_answer(done.plan), undone_answer(done, undone_sentence(done, current_catalog().steps)))
 
 
-def new_rollback_id(now: datetime | None = None) -> str:
+def new_rollback_id() -> str:
     """``rollback-20170301t112000-1a2b3c``: sorts by time (UTC), and two in the same second differ."""
-    at = (now or datetime.now(UTC)).strftime("%Y%m%dt%H%M%S")
-    return f"rollback-{at}-{secrets.token_hex(3)}"
+    return f"rollback-{clock.now():%Y%m%dt%H%M%S}-{clock.token(3)}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets import clock
 from backfill_assets.cli.campaigns import stage_plan
 from backfill_assets.cli.completion import complete_limits, complete_table_or_plan
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress, report_step, run_info
@@ -183,7 +183,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     for each in observed.unreadable.values():
         report_step(f"{each.table} and what is made of it is left out, it cannot be read: {each.next_step}")
     steps = observed.readable(observed.with_current(declared))
-    today = datetime.now(UTC).date()
+    today = clock.today()
     edited = edited_logic(storage, steps, contents_of(observed.states))
     return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage), edited))
 
@@ -259,7 +259,7 @@ def _build_step(each: PlannedStep, builder: Builder, info: RunInfo, *, force: bo
     from backfill_assets.answers.run import StepRan
     from backfill_assets.plan.records import days_of
 
-    started = time.monotonic()
+    started = clock.seconds()
     result = builder.build(
         current_catalog().step(each.name),
         each.all_days,
@@ -270,7 +270,7 @@ def _build_step(each: PlannedStep, builder: Builder, info: RunInfo, *, force: bo
         verify=verify,
         progress=report_progress,
     )
-    return StepRan(each.name, result, time.monotonic() - started)
+    return StepRan(each.name, result, clock.seconds() - started)
 
 
 def _interruption(step: str, ran: Sequence[StepRan]) -> Interrupted:
@@ -320,7 +320,7 @@ def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
     place = observe_timeline(publisher, catalog.table_names, name)
     for step in asked_steps:
         refuse_raw(step, name)
-    context = RunContext(place.view.with_current(catalog.steps), place.view, publisher.now().date())
+    context = RunContext(place.view.with_current(catalog.steps), place.view, clock.today())
     plan = plan_run(asked, context).without_raw()
     if go_on(run_plan_answer(plan, name), dry_run=dry_run):
         done = _run_on_timeline(place.timeline, plan)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets import clock
 from backfill_assets.cli.campaigns import campaign_run, stage_plan
 from backfill_assets.cli.completion import (
     complete_step_version,
@@ -64,7 +65,7 @@ def list_timelines() -> None:
     from backfill_assets.timeline.view import all_places
 
     publisher = open_publisher()
-    say_answer(timelines_answer(all_places(publisher.storage, publisher.now())))
+    say_answer(timelines_answer(all_places(publisher.storage, clock.now())))
 
 
 @timeline.command("create")
@@ -104,7 +105,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     with foreground_lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:
-            made = timeline_based_on(storage, at, name, by, lake.publisher.now())
+            made = timeline_based_on(storage, at, name, by, clock.now())
             made = create_timeline(storage, made)
         else:
             made = _create_of_version(lake, name, of_version, str(days or ""))
@@ -159,7 +160,7 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     require_timeline_name(asked.name)
     moment = find_moment(storage, to, tables[0])
     with foreground_lake() as lake:
-        made = rewound_timeline(storage, lake.catalog.steps, asked, moment, lake.publisher.now())
+        made = rewound_timeline(storage, lake.catalog.steps, asked, moment, clock.now())
         _say(lake, create_timeline(storage, made))
 
 
@@ -214,7 +215,7 @@ def show(name: str) -> None:
     from backfill_assets.timeline.view import find_place
 
     with foreground_lake() as lake:
-        _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), lake.publisher.now()))
+        _say(lake, find_place(lake.storage, find_timeline(lake.storage, name), clock.now()))
 
 
 @timeline.command("open")
@@ -365,7 +366,7 @@ def keep(name: str, keep_days: int | None, fresh: bool | None, other: str | None
     from backfill_assets.timeline.of_version import keep_fresh
 
     with foreground_lake() as lake:
-        found, now = _to_change(lake.publisher, name), lake.publisher.now()
+        found, now = _to_change(lake.publisher, name), clock.now()
         if other is not None:
             found = rename_timeline(lake.storage, found, other, now)
         if fresh is not None:
@@ -394,7 +395,7 @@ def delete(name: str, yes: bool) -> None:
         name = found.name
         if not yes:
             ask(f"Forget {name}, with {format_count(found.count_of_days, 'day')} of its own?")
-        delete_timeline(publisher.storage, found, publisher.now())
+        delete_timeline(publisher.storage, found, clock.now())
     say(f"{name} is deleted. Nothing that is published changed.")
 
 
@@ -421,4 +422,4 @@ def _to_change(publisher: Publisher, name: str) -> NamedTimeline:
 
     name = find_timeline(publisher.storage, name, change=True)
     refuse_campaign(name)
-    return named_timelines.find_timeline(publisher.storage, name, publisher.now())
+    return named_timelines.find_timeline(publisher.storage, name, clock.now())

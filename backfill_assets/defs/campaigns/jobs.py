@@ -10,13 +10,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets import clock
 from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
 from backfill_assets.campaign.look import carry_out_undo
@@ -353,7 +353,7 @@ def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") ->
 
     Of dead runs the newest alone says that: one before it was started again already.
     """
-    now, about = datetime.now(UTC), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
+    now, about = clock.now(), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
     newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
     for record in newest:
         run = record.dagster_run

@@ -4,10 +4,11 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.defs.dagster_internals import SENSOR_NAME_TAG
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables
@@ -148,7 +149,7 @@ def _landed_state(
     raw = next(step for step in dataset.steps if step.source)
     if raw.source is None:
         return Landed(dataset)
-    today = datetime.now(UTC).date()
+    today = clock.today()
     files = {
         day: paths
         for day, paths in LandingZone(backfill.settings.landing).paths(raw.source).items()
@@ -178,7 +179,7 @@ def _being_restored(storage: Storage) -> dict[str, str]:
 
 def _restored(storage: Storage, table: str) -> str:
     """The last incident of files that ``table`` had lost, of those that are over."""
-    closed = IncidentBook(storage).closed_since(datetime.now(UTC) - KEPT_CLOSED)
+    closed = IncidentBook(storage).closed_since(clock.now() - KEPT_CLOSED)
     return next((each.id for each in reversed(closed) if (each.table, each.cause) == (table, Cause.LOST_RAW)), "")
 
 
@@ -190,7 +191,7 @@ def _holds_days(storage: Storage, table: str) -> bool:
 
 def _followed_by_streams(storage: Storage) -> dict[str, str]:
     """Raw tables into which a running stream brings what lands."""
-    now = datetime.now(UTC)
+    now = clock.now()
     running = [status for status in read_streams(storage) if status.is_running(now)]
     return {status.table: f"the stream of {status.table}" for status in running if status.source == LANDING}
 

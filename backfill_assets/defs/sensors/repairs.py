@@ -6,13 +6,14 @@ failed check asked again, and keeps an incident of each. It may die at any momen
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import starmap
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay, parse_day
 from backfill_assets.defs.campaigns.pages import Launchpads
 from backfill_assets.defs.checks import (
@@ -89,7 +90,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
         left_out = frozenset[str]().union(*(each.names for each in tables.catalog.left_out))
-        healed = heal(backfill.storage, hands, datetime.now(UTC), _addresses(context, backfill, tables), left_out)
+        healed = heal(backfill.storage, hands, clock.now(), _addresses(context, backfill, tables), left_out)
         launched = [each.id for each in healed.decision.launch if not each.restores]
         lines = [*stopped, *healed.lines(), *where_launched(launched, backfill.settings.ui or "")]
         for line in lines:
@@ -171,7 +172,7 @@ class _Hands:
 
     def _how_ended(self, attempt: RepairAttempt) -> str:
         launched = self.instance.get_backfill(attempt.id)
-        is_over = launched and not is_backfill_alive(self.instance, launched, datetime.now(UTC))
+        is_over = launched and not is_backfill_alive(self.instance, launched, clock.now())
         return launched.status.value if launched and is_over else ""
 
     def _how_run_ended(self, attempt: RepairAttempt) -> str:
@@ -218,7 +219,7 @@ def look(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
 ) -> RepairContext:
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
-    storage, now, names = backfill.storage, datetime.now(UTC), tables.by_table
+    storage, now, names = backfill.storage, clock.now(), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
     observed = observe_each(storage, tables.catalog.table_names)
     forced = {
@@ -262,7 +263,7 @@ def look(
 
 def running_streams(storage: Storage) -> RunningStreams:
     """Streams with a fresh lease. The log is asked only about days that are stale."""
-    now = datetime.now(UTC)
+    now = clock.now()
 
     def published_at(publication: str) -> datetime | None:
         found = PublicationLog(storage).find_prepared(publication)

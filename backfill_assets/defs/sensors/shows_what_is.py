@@ -11,7 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
@@ -19,6 +19,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay, by_table, parse_day
 from backfill_assets.defs.checks import (
     FRESH,
@@ -245,12 +246,12 @@ class ReportedUpTo:
         return [self.world, self.settled]
 
 
-def put_statuses_right(shown: ShownDays, place: ReportedUpTo, now: datetime | None = None) -> Corrections:
+def put_statuses_right(shown: ShownDays, place: ReportedUpTo) -> Corrections:
     """Report a materialization and its checks for each day published after ``place`` that Dagster does not show."""
     known = [state for state in shown.states().values() if state.sequence > place.settled]
     reported = shown.publications(known)
     differing = {each.publication for each in known if reported.get(TableDay(each.table, each.day)) != each.publication}
-    runs = {name: _run_behind(shown, name, now or datetime.now(UTC)) for name in sorted(differing)}
+    runs = {name: _run_behind(shown, name, clock.now()) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
     found = statuses_to_put_right(known, reported, under_way, settled=place.settled)
     by = f"the sensor {SENSOR}: no run reported this publication to Dagster"
@@ -426,7 +427,7 @@ def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | 
     """Where data begins and has ended, by dataset; None if landing zone or publication log cannot be read."""
     zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
     try:
-        return data_days(catalog.datasets, zone, storage, datetime.now(UTC).date())
+        return data_days(catalog.datasets, zone, storage, clock.today())
     except (BackfillError, OSError):
         return None
 

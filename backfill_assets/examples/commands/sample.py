@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import click
 
+from backfill_assets import clock
 from backfill_assets.cli.options import as_json
 from backfill_assets.cli.output import console, say_answer
 from backfill_assets.days import DayRange
@@ -32,7 +32,7 @@ _into = click.option(
 _from_seed = click.option(
     "--seed",
     type=click.IntRange(min=0),
-    default=lambda: secrets.randbelow(2**31),
+    default=lambda: int(clock.between(0, 2**31)),
     help="The same seed gives the same lines.  [default: random]",
 )
 
@@ -133,7 +133,7 @@ def live(events_per_second: float, seconds: float | None, seed: int, landing: Pa
     """
     from backfill_assets.examples.sample.live import KINDS, LiveLanding, LiveSpec
 
-    landed = LiveLanding(LiveSpec(seed, datetime.now(UTC), events_per_second), landing)
+    landed = LiveLanding(LiveSpec(seed, clock.now(), events_per_second), landing)
     line = f"Live sales in {landing}, {events_per_second:g} a second; Ctrl-C ends it."
     with suppress(KeyboardInterrupt), console(stderr=True).status(line) as status:
         landed.land_for(seconds, lambda now: status.update(f"{line} {format_count(now.lines, 'event')}"))

@@ -6,7 +6,6 @@ Where ``make dev`` runs, its daemon carries it out: an instance of Dagster has o
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from backfill_assets import clock
 from backfill_assets.cli.dev.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.dev.only_daemon import only_daemon
 from backfill_assets.cli.dev.sessions import start_process, stop_sessions
@@ -137,7 +137,7 @@ class DemoBackfill:
                 show(now)
                 if has_ended(now) or not lives():
                     return now
-                time.sleep(_POLL_SECONDS)
+                clock.sleep(_POLL_SECONDS)
 
     def _cancel(self) -> None:
         say(f"Interrupted: cancelling the backfill {self.backfill_id} ...")
@@ -209,7 +209,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
         for step in instance.get_run_step_stats(run.run_id):
             steps[step.step_key] = step.status.value if step.status else "STARTED"
             if step.start_time:
-                seconds[step.step_key] = round((step.end_time or time.time()) - step.start_time, 3)
+                seconds[step.step_key] = round((step.end_time or clock.now().timestamp()) - step.start_time, 3)
     newest = runs[0].run_id if runs else ""
     return BackfillProgress(
         backfill_id=backfill_id,
@@ -230,7 +230,7 @@ def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_li
     backfill = _existing_backfill(instance, backfill_id)
     ended = backfill._replace(status=BulkActionStatus.CANCELING)
     if not daemon_lives:
-        ended = backfill._replace(status=BulkActionStatus.CANCELED, backfill_end_timestamp=time.time())
+        ended = backfill._replace(status=BulkActionStatus.CANCELED, backfill_end_timestamp=clock.now().timestamp())
         for run in _runs(instance, backfill_id):
             if not run.is_finished:
                 instance.report_run_canceled(run, message="The process that ran it was stopped.")

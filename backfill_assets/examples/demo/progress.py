@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from backfill_assets import clock
 from backfill_assets.cli.output import console, say
 
 _DONE, _FAILED, _RUNNING, _WAITING = "done", "failed", "running", "waiting"
@@ -40,10 +40,10 @@ class Phases:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
+        started = clock.seconds()
         say(f"{name} ...", style="bold")
         yield
-        self.seconds[name] = time.monotonic() - started
+        self.seconds[name] = clock.seconds() - started
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def shown(steps: Sequence[str]) -> Iterator[Show]:
 
     Each thing is said once, as a line; a terminal also has what the demo waits for.
     """
-    began, said = time.monotonic(), set[str]()
+    began, said = clock.seconds(), set[str]()
     with console().status("") as status:
 
         def show(now: BackfillProgress) -> None:
@@ -93,5 +93,5 @@ def happening(now: BackfillProgress, steps: Sequence[str]) -> str:
 
 
 def _clock(began: float) -> str:
-    seconds = int(time.monotonic() - began)
+    seconds = int(clock.seconds() - began)
     return f"{seconds // 60:02d}:{seconds % 60:02d}"

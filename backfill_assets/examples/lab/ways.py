@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.examples.lab.counts import Hazard, WayCounts, hazard_texts
 from backfill_assets.examples.lab.lakes import BRONZE, PLAIN, RAW, Files, PlainLake, SafeLake
@@ -91,14 +91,14 @@ class Workbench:
     def _count(
         self, way: str, lake: PlainLake | SafeLake, play: Callable[[], str | None], tables: Sequence[str]
     ) -> WayCounts:
-        started = time.monotonic()
+        started = clock.seconds()
         note = play()
         return WayCounts(
             way=way,
             safe=isinstance(lake, SafeLake),
             events=lake.sent.total(),
             tables=tuple(lake.count(table) for table in tables),
-            seconds=time.monotonic() - started,
+            seconds=clock.seconds() - started,
             source=lake.read,
             days_computed=lake.days_computed,
             days_thrown_away=lake.days_thrown_away,

@@ -6,7 +6,6 @@ unreadable, as real ones are. Of one transaction, no two different lines have th
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.landing_writer import LandingWriter, landing, line
 from backfill_assets.examples.sample.references import (
@@ -235,13 +235,11 @@ class LiveLanding:
         self,
         seconds: float | None,
         report: Callable[[LiveLanding], None] = lambda landing: None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Land what is due each second, for ``seconds`` or without end; ``report`` is called after each file."""
-        events, began, taken = live_events(self.spec), clock(), 0
+        events, began, taken = live_events(self.spec), clock.seconds(), 0
         while True:
-            passed = clock() - began
+            passed = clock.seconds() - began
             until = passed if seconds is None else min(passed, seconds)
             due = list(islice(events, round(until * self.spec.events_per_second) - taken))
             taken += len(due)
@@ -250,7 +248,7 @@ class LiveLanding:
             if seconds is not None and passed >= seconds:
                 return
             left = TICK_SECONDS if seconds is None else min(TICK_SECONDS, seconds - passed)
-            sleep(max(0.0, left - (clock() - began - passed)))
+            clock.sleep(max(0.0, left - (clock.seconds() - began - passed)))
 
     def land(self, events: Sequence[LiveEvent]) -> None:
         """One file for each arrival day of ``events``, which is the day of their moments."""

@@ -134,7 +134,7 @@ def _interrupted_at(monkeypatch: pytest.MonkeyPatch, staged: Backfill, at: Campa
             raise KeyboardInterrupt
         made = lakehouse.request(f"cut-{len(begun)}", {REVENUE: {DAYS[0]: [5]}})
         of_campaign = made.provenance.model_copy(update={"campaign": campaign_of(PLAN.id)})
-        lakehouse.publisher.publish(made.model_copy(update={"provenance": of_campaign}))
+        lakehouse.publish_request(made.model_copy(update={"provenance": of_campaign}))
         at_work.catch_up()
 
     monkeypatch.setattr(steps, "do_step", do_step)

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.answers import machine
 from backfill_assets.cli import foreground
 from backfill_assets.examples.catalog import CATALOG
@@ -281,7 +282,8 @@ def test_files_of_a_timeline_of_a_version_are_not_reclaimed(kept: Backfill) -> N
 
     kept.lakehouse.minutes += 60 * 24 * 100
     for table in (FACT, REVENUE, RATES):
-        reclaim(kept.lakehouse.publisher, table, clock_checked=True)
+        with clock.use(kept.lakehouse.time):
+            reclaim(kept.lakehouse.publisher, table, clock_checked=True)
     kept(*SWITCH)
     assert _ids(kept) == OLD
 
@@ -290,7 +292,7 @@ def test_files_of_a_timeline_of_a_version_are_not_reclaimed(kept: Backfill) -> N
 def gone(kept: Backfill) -> Backfill:
     """The fact was switched to v9, by code that is not there any more."""
     switches = {FACT: Switch(version="v9")}
-    kept.lakehouse.publisher.publish(Publication(id="gone", kind="replace", tables=(), switches=switches))
+    kept.lakehouse.publish_request(Publication(id="gone", kind="replace", tables=(), switches=switches))
     return kept
 
 
@@ -341,7 +343,7 @@ def test_a_campaign_whose_days_a_switch_has_put_back_is_not_undone_once_more(
     brought = {day.day: day.logical for change in facts.tables for day in change.days}
     revenue = lakehouse.request("cut", {REVENUE: ids}, inputs=_inputs(lakehouse, REVENUE, FIRST, {FACT: brought}))
     cut = {"tables": (*facts.tables, *revenue.tables), "inputs": facts.inputs, "provenance": Provenance(campaign=made)}
-    lakehouse.publisher.publish(revenue.model_copy(update=cut))
+    lakehouse.publish_request(revenue.model_copy(update=cut))
     switched = backfill.json(*SWITCH)["publication"]
     for option in ("--dry-run", "--yes"):
         refused = backfill("rollback", plan, option, exit_code=1).stderr

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
@@ -55,8 +56,9 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     campaign = campaign_of(plan)
     request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
     made = request.provenance.model_copy(update={"campaign": campaign})
-    backfill.lakehouse.publisher.publish(request.model_copy(update={"provenance": made}))
-    roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made)
+    backfill.lakehouse.publish_request(request.model_copy(update={"provenance": made}))
+    with clock.use(backfill.lakehouse.time):
+        roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made)
     for what in (plan, campaign, "cut"):
         backfill("diff", what, "--recomputed")
     assert asked == ["cut"] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Notice
@@ -74,6 +75,7 @@ def test_the_publication_of_a_campaign_names_who_approved_it(backfill: Backfill)
     made = backfill.lakehouse.request("cut", {"bronze_sales": {FIRST: [1]}})
     notice = Notice(title="Rebuilt", approved_by="ana (OS user, uid 1000)")
     campaign = made.provenance.model_copy(update={"campaign": "campaign-0123456789abcdef"})
-    backfill.lakehouse.publisher.publish(made.model_copy(update={"notice": notice, "provenance": campaign}))
-    roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made.provenance)
+    backfill.lakehouse.publish_request(made.model_copy(update={"notice": notice, "provenance": campaign}))
+    with clock.use(backfill.lakehouse.time):
+        roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made.provenance)
     assert [each["approved_by"] for each in backfill.json("history")["publications"]] == ["", "ana (OS user, uid 1000)"]

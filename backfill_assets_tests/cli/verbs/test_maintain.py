@@ -83,7 +83,7 @@ def due(backfill: Backfill) -> Backfill:
     """One announced, one of a publication."""
     announce(backfill.lakehouse.storage, "campaign-x.start", NOTICE)
     request = backfill.lakehouse.request("cut", {"bronze_sales": {date(2017, 3, 1): [1]}})
-    backfill.lakehouse.publisher.publish(request.model_copy(update={"notice": NOTICE}))
+    backfill.lakehouse.publish_request(request.model_copy(update={"notice": NOTICE}))
     return backfill
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets_tests.cli.command import Backfill, built_once
@@ -28,10 +29,11 @@ def begun(backfill: Backfill) -> None:
 
 
 @pytest.fixture
-def streamed(begun: Backfill) -> StreamedLakehouse:
+def streamed(begun: Backfill) -> Iterator[StreamedLakehouse]:
     found = StreamedLakehouse(begun.home / "lakehouse")
     found.minutes = 60
-    return found
+    with clock.use(found.time):
+        yield found
 
 
 def test_positions_of_raw_and_of_what_is_computed_from_it(backfill: Backfill, streamed: StreamedLakehouse) -> None:

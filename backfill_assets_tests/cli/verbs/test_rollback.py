@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 import pytest
 from click.testing import CliRunner
 
+from backfill_assets import clock
 from backfill_assets.cli import main, output
 from backfill_assets.cli.verbs.rollback import new_rollback_id
 from backfill_assets.lakehouse.records import Provenance
@@ -16,6 +17,7 @@ from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.rebuild.outcome import os_person
 from backfill_assets_tests import two_versions
 from backfill_assets_tests.cli.command import Backfill, built_once
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.protocol.foreign import demand_feature
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
@@ -138,9 +140,9 @@ def test_files_that_are_gone_are_no_reason_to_roll_back_later_publications(two: 
 
 def test_ids_sort_by_time_and_can_name_a_timeline() -> None:
     """Lower case letters, digits, hyphens; two in one second differ."""
-    at = datetime(2017, 3, 1, 11, 20, tzinfo=UTC)
-    assert re.fullmatch(r"rollback-20170301t112000-[0-9a-f]{6}", new_rollback_id(at))
-    assert new_rollback_id(at) != new_rollback_id(at)
+    with clock.use(FakeClock(datetime(2017, 3, 1, 11, 20, tzinfo=UTC))):
+        assert re.fullmatch(r"rollback-20170301t112000-[0-9a-f]{6}", new_rollback_id())
+        assert new_rollback_id() != new_rollback_id()
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ def campaign(two: Backfill) -> Backfill:
     """A campaign that brought other rows to both tables."""
     rows = {"bronze_sales": {DAY: [7]}, "quarantine_sales": {DAY: [70]}}
     request = two.lakehouse.request("cut", rows, code="v0")
-    two.lakehouse.publisher.publish(request.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
+    two.lakehouse.publish_request(request.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
     return two
 
 

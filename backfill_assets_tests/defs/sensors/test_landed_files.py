@@ -2,7 +2,7 @@
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -149,7 +149,7 @@ def test_a_late_file_is_left_to_a_stream_of_the_landing_folder(world: World) -> 
     world.take_in(DAYS[0], "a")
     world.land(DAYS[0], "late")
     storage = Storage(str(world.home / "lakehouse"))
-    lease = acquire_stream(storage, "raw_sales", "landing", lambda: datetime.now(UTC))
+    lease = acquire_stream(storage, "raw_sales", "landing")
     assert "waits for the stream of raw_sales" in world.tick()
     lease.beat(source="kafka://broker:9092/sales")
     assert "Launched the backfill late-" in world.tick()

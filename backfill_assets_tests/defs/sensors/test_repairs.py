@@ -14,6 +14,7 @@ import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import TableDay
 from backfill_assets.defs.checks import AS_USUAL, PUBLICATION, evaluations
@@ -131,7 +132,7 @@ def test_a_plan_that_was_removed_while_it_is_open_stops_no_repair(world: World) 
 
 def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None:
     """Until its lease ends: then they are repaired as any other."""
-    lease = acquire_stream(world.lakehouse.storage, "raw_sales", "landing", lambda: datetime.now(UTC))
+    lease = acquire_stream(world.lakehouse.storage, "raw_sales", "landing")
     world.lakehouse.minutes += (datetime.now(UTC) - world.lakehouse.now()) // timedelta(minutes=1)
     world.lakehouse.publish("20170310t120000-stream-raw-sales-1", {"raw_sales": {DAY: [9]}}, mode="append")
     assert world.tick() == f"Waiting: bronze_sales {DAY}: left to the running stream for 10 minutes"
@@ -317,7 +318,8 @@ def _roll_back(world: World, *ids: str) -> None:
     world.late_row(DAY)
     publish_step(world.lakehouse, "new", SMALL.step_of("bronze_sales"), {DAY: 3})
     for before, id in pairwise(("new-bronze-sales", *ids)):
-        roll_back(world.lakehouse.publisher, before, id=id, steps=SMALL.steps)
+        with clock.use(world.lakehouse.time):
+            roll_back(world.lakehouse.publisher, before, id=id, steps=SMALL.steps)
     for table in ("bronze_sales", "quarantine_sales"):
         _compact_in_name(world.lakehouse, table)
 
@@ -329,7 +331,7 @@ def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
     (change,) = request.tables
     days = tuple(each.model_copy(update={"content": pin.states[TableDay(table, DAY)].content}) for each in change.days)
     tables = (change.model_copy(update={"days": days}),)
-    lakehouse.publisher.publish(request.model_copy(update={"kind": "compact", "tables": tables}))
+    lakehouse.publish_request(request.model_copy(update={"kind": "compact", "tables": tables}))
 
 
 def test_raw_is_right_again_once_the_published_files_are_restored(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.defs import dagster_internals
 from backfill_assets.defs.checks import FRESH, check_key
@@ -43,6 +44,7 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.model.logic import logic_of
 from backfill_assets.settings import Settings
 from backfill_assets.state.edited_logic import keep_logic_of
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
@@ -66,7 +68,7 @@ class Reported:
         self.lakehouse.publish(id, {"bronze_sales": dict.fromkeys(DATES, ids)})
 
     def put_right(self) -> int:
-        found = put_statuses_right(self.days, ReportedUpTo(), datetime.now(UTC))
+        found = put_statuses_right(self.days, ReportedUpTo())
         return len(found.published) + len(found.withdrawn)
 
     def tick(self, builder: FakeBuilder, cursor: str | None = None) -> dg.SensorExecutionData:
@@ -129,10 +131,12 @@ def test_a_rollback_is_reported_and_a_withdrawn_day_is_not_fresh(reported: Repor
     reported.publish("p1", 1, 2, 3)
     reported.publish("p2", 4)
     reported.put_right()
-    roll_back(reported.lakehouse.publisher, "p2", id="undo-p2", steps=CATALOG.steps)
+    with clock.use(reported.lakehouse.time):
+        roll_back(reported.lakehouse.publisher, "p2", id="undo-p2", steps=CATALOG.steps)
     assert reported.put_right() == 2
     assert reported.newest(DAYS[0]).metadata["dagster/partition_row_count"].value == 3
-    roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
+    with clock.use(reported.lakehouse.time):
+        roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     assert reported.put_right() == 2
     fresh = reported.check(DAYS[0], FRESH)
     assert not fresh.passed
@@ -144,7 +148,8 @@ def test_a_campaign_that_withdraws_days_when_it_is_undone_shows_no_empty_day(rep
     shown = reported.days
     reported.publish("p1", 1, 2, 3)
     report_publication(shown, "p1", "the-campaign")
-    roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
+    with clock.use(reported.lakehouse.time):
+        roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     assert report_publication(shown, "undo-p1", "the-undo") == 2
     assert reported.newest(DAYS[0]).metadata["publication"].value == "p1"
     fresh = reported.check(DAYS[0], FRESH)
@@ -159,7 +164,8 @@ def test_many_withdrawn_days_are_reported_tick_by_tick(reported: Reported, build
     reported.lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
     for day in days:
         reported.instance.report_runless_asset_event(dg.AssetMaterialization(BRONZE, partition=str(day)))
-    roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
+    with clock.use(reported.lakehouse.time):
+        roll_back(reported.lakehouse.publisher, "p1", id="undo-p1", steps=CATALOG.steps)
     reported.publish("p2", 2)
     cursor: str | None = None
     words: list[str | None] = []
@@ -195,9 +201,11 @@ def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(reporte
     reported.instance.add_run(started)
     reported.publish("p1", 1)
     shown, at = reported.days, reported.lakehouse.now()
-    soon = put_statuses_right(shown, ReportedUpTo(), at + timedelta(seconds=29))
+    with clock.use(FakeClock(at + timedelta(seconds=29))):
+        soon = put_statuses_right(shown, ReportedUpTo())
     assert soon.published == ()
-    later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled), at + timedelta(seconds=31))
+    with clock.use(FakeClock(at + timedelta(seconds=31))):
+        later = put_statuses_right(shown, ReportedUpTo(settled=soon.settled))
     assert len(later.published) == 2
 
 
@@ -209,11 +217,13 @@ def test_the_days_of_a_run_whose_process_was_killed_are_reported_at_once(
     started = dg.DagsterRun(job_name="daily", run_id=PROVENANCE.run, status=dg.DagsterRunStatus.STARTED)
     own_instance.add_run(started)
     reported.publish("p1", 1)
-    found = put_statuses_right(reported.days, ReportedUpTo(), reported.lakehouse.now())
+    with clock.use(reported.lakehouse.time):
+        found = put_statuses_right(reported.days, ReportedUpTo())
     assert found.published == ()
     gone = CheckRunHealthResult(WorkerStatus.FAILED, "its process 7 is gone: it was killed")
     monkeypatch.setattr(LocalRunLauncher, "check_run_worker_health", lambda *_: gone)
-    found = put_statuses_right(reported.days, ReportedUpTo(settled=found.settled), reported.lakehouse.now())
+    with clock.use(reported.lakehouse.time):
+        found = put_statuses_right(reported.days, ReportedUpTo(settled=found.settled))
     assert len(found.published) == 2
     assert materialized(own_instance, "bronze_sales") == list(DAYS)
 
@@ -275,12 +285,13 @@ def test_days_that_a_switch_brought_are_reported_with_their_version(reported: Re
     reported.publish("p1", 1)
     assert reported.put_right() == 2
     asked = reported.lakehouse.request("s1", {"bronze_sales": {day: [2, 3] for day in DATES}}, code="v2")
-    reported.lakehouse.publisher.publish(asked.model_copy(update={"switches": {"bronze_sales": Switch(version="v2")}}))
+    reported.lakehouse.publish_request(asked.model_copy(update={"switches": {"bronze_sales": Switch(version="v2")}}))
     assert reported.put_right() == 2
     event = reported.newest(DAYS[0])
     assert (event.metadata["publication"].value, event.metadata["dagster/partition_row_count"].value) == ("s1", 2)
     assert event.metadata["code_version"].value == "v2"
-    roll_back(reported.lakehouse.publisher, "s1", id="undo", steps=CATALOG.steps)
+    with clock.use(reported.lakehouse.time):
+        roll_back(reported.lakehouse.publisher, "s1", id="undo", steps=CATALOG.steps)
     assert reported.put_right() == 2
     assert reported.newest(DAYS[0]).metadata["code_version"].value == "v1"
 
@@ -290,7 +301,7 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     shown = reported.days
 
     def put_right() -> int:
-        put_statuses_right(shown, ReportedUpTo(), datetime.now(UTC))
+        put_statuses_right(shown, ReportedUpTo())
         return put_freshness_right(shown)
 
     publish_chain(reported.lakehouse, "p", DATES)
@@ -317,7 +328,7 @@ def test_a_day_whose_version_was_edited_is_not_shown_as_fresh_until_it_is_put_ba
     reported.lakehouse.logic["fact_daily_revenue"] = logic_of(step.version()).fingerprint
     keep_logic_of(reported.lakehouse.storage, step, step.version())
     publish_chain(reported.lakehouse, "p", DATES)
-    put_statuses_right(reported.days, ReportedUpTo(), datetime.now(UTC))
+    put_statuses_right(reported.days, ReportedUpTo())
     assert put_freshness_right(reported.days) == 0
     steps = tuple(replace(each, versions=(edited,)) if each is step else each for each in SMALL.steps)
     with monkeypatch.context() as patch:

@@ -31,7 +31,7 @@ class Streamed(DagsterLake):
     number = 0
 
     def acquire(self) -> StreamLease:
-        return acquire_stream(self.lakehouse.storage, "raw_sales", "landing", lambda: datetime.now(UTC))
+        return acquire_stream(self.lakehouse.storage, "raw_sales", "landing")
 
     def events_come(self, count: int) -> None:
         """Just now, by the stream."""

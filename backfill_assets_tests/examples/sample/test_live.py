@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.sample.live import (
@@ -25,7 +26,7 @@ from backfill_assets.examples.sample.live import (
 from backfill_assets.examples.sample.real import land_real
 from backfill_assets.examples.sample.sales_line import FIELDS
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets_tests.clock import Clock
+from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.declared import source_named
 from backfill_assets_tests.examples.sample.landed_lines import fingerprint, landed_lines
 from backfill_assets_tests.examples.sample.live_tally import SaleVersion, version_of
@@ -115,17 +116,17 @@ def live_lines(root: Path) -> list[str]:
     return [text for path, lines in landed_lines(root, "sales").items() if "live-2" in path for text in lines]
 
 
-def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path) -> None:
-    clock, live = Clock(), LiveLanding(NOON, tmp_path)
-    live.land_for(3.5, clock=clock.seconds, sleep=clock.sleep)
-    assert (live.files, live.lines, clock.slept) == (4, 105, [1, 1, 1, 0.5])
+def test_a_file_lands_each_second_and_all_events_once(tmp_path: Path, time: FakeClock) -> None:
+    live = LiveLanding(NOON, tmp_path)
+    live.land_for(3.5)
+    assert (live.files, live.lines, time.slept) == (4, 105, [1, 1, 1, 0.5])
     assert live_lines(tmp_path) == [event.text for event in islice(live_events(NOON), 105)]
     names = [file.path for file in LandingZone(tmp_path).files(source_named("sales"), [TODAY])]
     assert names == [
         f"sales/{TODAY}/live-20261123T120000.000000-1-{number:06d}-{TODAY}.jsonl.gz" for number in (1, 2, 3, 4)
     ]
-    clock.at_sleep = lambda: clock.pass_seconds(2)
-    live.land_for(10, clock=clock.seconds, sleep=clock.sleep)
+    time.at_sleep = lambda: time.pass_seconds(2)
+    live.land_for(10)
     assert live.lines == 105 + 300, "slow seconds are made up for"
 
 
@@ -141,25 +142,25 @@ def test_two_that_start_within_one_second_land_beside_each_other(tmp_path: Path)
     assert not baskets[0] & baskets[1]
 
 
-def test_after_midnight_they_land_on_the_next_day(tmp_path: Path) -> None:
+def test_after_midnight_they_land_on_the_next_day(tmp_path: Path, time: FakeClock) -> None:
     spec = LiveSpec(1, datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC), 30)
-    clock, live = Clock(), LiveLanding(spec, tmp_path)
-    live.land_for(2, clock=clock.seconds, sleep=clock.sleep)
+    live = LiveLanding(spec, tmp_path)
+    live.land_for(2)
     zone = LandingZone(tmp_path)
     assert [len(zone.files(source_named("sales"), [day])) for day in DayRange.parse("2026-11-23..2026-11-24")] == [1, 1]
     assert len(zone.files(source_named("fx_rates"), [date(2026, 11, 24)])) == 1
 
 
-def test_interrupted_it_leaves_whole_files_and_knows_how_many(tmp_path: Path) -> None:
-    clock, live = Clock(), LiveLanding(NOON, tmp_path)
+def test_interrupted_it_leaves_whole_files_and_knows_how_many(tmp_path: Path, time: FakeClock) -> None:
+    live = LiveLanding(NOON, tmp_path)
 
     def interrupt_after_two_seconds() -> None:
         if clock.seconds() > 1_002.5:
             raise KeyboardInterrupt
 
-    clock.at_sleep = interrupt_after_two_seconds
+    time.at_sleep = interrupt_after_two_seconds
     with pytest.raises(KeyboardInterrupt):
-        live.land_for(None, clock=clock.seconds, sleep=clock.sleep)
+        live.land_for(None)
     assert live.lines == len(live_lines(tmp_path)) == 60
 
 
