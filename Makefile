@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind story-healing generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -101,6 +101,10 @@ faults: setup ## the storage goes wrong at each call that publish, approve, roll
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_killed_cut_over.py
+
+simulate: setup ## everybody on one lakehouse in memory, in an order that a seed gives: SEED=7, SEEDS=500, STEPS=1500, ACTORS="publisher undo", TURNS=...
+	@$(BIN)/python -m backfill_assets_tests.simulator --seed $(or $(SEED),1) --seeds $(or $(SEEDS),$(if $(SEED),1,500)) \
+		--steps $(or $(STEPS),1500) --actors "$(ACTORS)" --turns "$(TURNS)"
 
 storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
 	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)

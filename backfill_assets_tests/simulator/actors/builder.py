@@ -1,0 +1,145 @@
+"""What the package itself builds, approves, undoes, rewinds and takes forward, on a chain of four tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
+from backfill_assets.campaign.undo import undo
+from backfill_assets.lakehouse.named_timelines import (
+    create_timeline,
+    delete_timeline,
+    find_timeline,
+    kept_timelines,
+)
+from backfill_assets.lakehouse.records import DayContent, Position, Publication
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.records import PlanRequest, Scope
+from backfill_assets.publish.crash_points import nowhere
+from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.walk import shadow
+from backfill_assets.state.view import moment_before
+from backfill_assets.timeline.build import forward
+from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+from backfill_assets_tests.simulator.chain import (
+    COMPUTED,
+    DAYS,
+    LANDED,
+    RUN,
+    STEPS,
+    lake_of,
+    measured,
+)
+from backfill_assets_tests.simulator.staging import Names, change, stage
+from backfill_assets_tests.simulator.world import CHAIN, Deed, Life
+from backfill_assets_tests.timeline.timeline_cut_over import plan_context, publish_timeline, shadow_steps
+
+_NEWEST = 4
+_NAMES = ("one", "two")
+
+
+def land(life: Life) -> None:
+    """A row of a new key arrives, or a newer version of one."""
+    world, day = life.world, life.draw.choice(DAYS)
+    known = sorted({name.partition(".")[0] for name in world.reports.landed.get(day, ())})
+    key = life.draw.choice([*known, f"{day.day}-{world.count('keys')}"])
+    rows = {day: (f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}",)}
+    _publish_raw(life, lake_of(life.watched()), rows)
+
+
+def _publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names]) -> None:
+    """Appended once, with the position of their source."""
+    id = life.new_id("l")
+    position = Position(id=f"landed {id}", before=None, after=1)
+    made = change(stage(life.storage, LANDED.name, id, rows), rows, mode="append", positions=(position,))
+    days = tuple(each.model_copy(update={"content": _content(rows[each.day])}) for each in made.days)
+    lake.publisher.publish(Publication(id=id, kind="append", tables=(made.model_copy(update={"days": days}),)))
+
+
+def _content(names: Names) -> DayContent:
+    figures = measured(names)
+    return DayContent(rows=figures.pop("rows"), checksum=str(figures.pop("checksum")), metrics=figures)
+
+
+def build(life: Life) -> None:
+    """One step or all, of the days that have landed; the fact by any version."""
+    lake, days = lake_of(life.watched()), sorted(life.world.reports.landed)
+    for step in [life.draw.choice(COMPUTED)] if life.draw.random() < 0.5 else COMPUTED:
+        version = life.draw.choice([AS_PUBLISHED, AS_PUBLISHED, "v1"])
+        if days:
+            Builder(lake).build(step, step.cadence.starts(days), run=RUN, version=version)
+
+
+def campaign(life: Life) -> None:
+    """A version of the fact over some days, staged and then published with all that is computed from it."""
+    lake, name = lake_of(life.watched()), life.new_id("campaign")
+    days, version = sorted(life.draw.sample(DAYS, 2)), life.draw.choice(["v1", "v2"])
+    scope = life.draw.choice([Scope.WHOLE, Scope.ONWARDS])
+    asked = PlanRequest(target="sums", days=f"{days[0]}..{days[1]}", version=version, scope=scope)
+    planned = shadow_steps(STEPS, make_plan(asked, plan_context(lake, STEPS)))
+    shadow(lake, name, planned, RUN, silent)
+    life.reached("staged")
+    cut_over(lake, name, planned, RUN, silent)
+
+
+def take_back(life: Life) -> None:
+    """A campaign together with what arrived since, a run by its files; as the command does it."""
+    newest = life.world.published_so_far(CHAIN)[-_NEWEST:]
+    if not newest:
+        return
+    undone, lake = life.draw.choice(newest), lake_of(life.watched())
+    lake.publisher.recover()
+    prepared = undoable(lake.publisher, undone)
+    require_in_force(lake.publisher, prepared)
+    if prepared.publication.provenance.campaign:
+        undo(lake, undone, RUN, silent)
+    elif prepared.publication.kind != "append":
+        roll_back(lake.publisher, undone, id=lake.new_id("rollback"), steps=STEPS)
+
+
+def rewind(life: Life) -> None:
+    """A timeline on which the fact, or bronze, is as it was before a publication."""
+    newest = life.world.published_so_far(CHAIN)[-_NEWEST:]
+    if newest:
+        moment = moment_before(life.storage, life.draw.choice(newest))
+        asked = RewindRequest(life.draw.choice(_NAMES), [life.draw.choice(["sums", "sums", "clean"])], None)
+        create_timeline(life.storage, rewound_timeline(life.storage, STEPS, asked, moment, life.world.clock.now()))
+
+
+def go_forward(life: Life) -> None:
+    """A timeline is computed again from what there is now; or published; or deleted."""
+    lake, now = lake_of(life.watched()), life.world.clock.now()
+    kept = kept_timelines(life.storage, now)
+    if not kept:
+        return
+    chosen = find_timeline(life.storage, life.draw.choice(sorted(each.name for each in kept)), now)
+    match life.draw.choice(["forward", "forward", "publish", "publish", "delete"]):
+        case "forward":
+            forward(lake, chosen, life.draw.choice(["v1", "v2"]) if "sums" in chosen.targets else "", RUN, silent)
+        case "publish":
+            publish_timeline(lake, STEPS, chosen, life.new_id("campaign"))
+        case _:
+            delete_timeline(life.storage, chosen, now)
+
+
+def first_build(life: Life) -> None:
+    """What all of them begin with: a row of each day, and all that is computed from it, by v1."""
+    lake = lake_of(life.watched(nowhere))
+    for day in DAYS:
+        _publish_raw(life, lake, {day: (f"{day.day}-0.0={day.day}",)})
+    for step in COMPUTED:
+        Builder(lake).build(step, step.cadence.starts(DAYS), run=RUN, version="v1")
+
+
+BUILDERS: dict[str, Deed] = {
+    "source": land,
+    "builder": build,
+    "campaign": campaign,
+    "undoer": take_back,
+    "rewinder": rewind,
+    "traveller": go_forward,
+}

@@ -1,0 +1,54 @@
+"""A writer who knows nothing of publications: adds rows to a day, deletes one, or puts its files together."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import pyarrow as pa
+from deltalake import CommitProperties
+from deltalake._internal import RemoveAction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from backfill_assets.lakehouse.delta_log import newest_version, open_table, read_log
+from backfill_assets_tests.simulator.judges.tables import FOREIGN
+from backfill_assets_tests.simulator.staging import DAYS
+from backfill_assets_tests.simulator.world import RAW, TABLES, Life
+
+_HOW = ("add", "add", "delete", "optimise")
+
+
+def write_past_the_protocol(life: Life) -> None:
+    table, day, how = life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(_HOW)
+    version = newest_version(life.storage, table)
+    if version is None or (how == "delete" and table in RAW):
+        return
+    handle, name = open_table(life.storage, table, version), life.new_id("foreign")
+    active = read_log(life.storage, table, version).of_days([day])[day]
+    rows = [f"{name}/{table}"] if how == "add" else []
+    if how == "optimise":
+        paths = [f"{table}/{file.path}" for file in active]
+        rows = [row for path in paths for row in life.storage.read_parquet(path).column("name").to_pylist()]
+    if (how != "add" and not active) or (how == "optimise" and len(active) < 2):
+        return
+    gone = [] if how == "add" else [RemoveAction(f.path, how == "delete", 0, f.size, {}) for f in active]
+    new = [_written(life, table, day, name, rows, changes=how != "optimise")] if rows else []
+    life.world.record.asks(life.id, "publish", pinned=False, writes={(table, str(day)): name})
+    try:
+        properties = CommitProperties(custom_metadata={FOREIGN: name}, max_commit_retries=0)
+        handle.create_write_transaction([*new, *gone], "append", handle.schema(), ["day"], commit_properties=properties)
+    except CommitFailedError:
+        life.world.record.told(life.id, "refused")
+        return
+    life.world.follow()
+    before = life.world.tables[table].at(version, day).value
+    life.world.record.told(life.id, "ok", replaced={(table, str(day)): before})
+    life.world.tally[f"foreign {how}"] += 1
+
+
+def _written(life: Life, table: str, day: date, name: str, rows: list[str], *, changes: bool) -> AddAction:
+    path = f"day={day}/{name}.parquet"
+    size = life.storage.write_parquet(f"{table}/{path}", pa.table({"name": rows}))
+    moment = life.world.clock.milliseconds()
+    return AddAction(path, size, {"day": str(day)}, moment, changes, json.dumps({"numRecords": len(rows)}))

@@ -1,0 +1,200 @@
+"""Rows once and right: a table judged by its own Delta log, commit by commit, beside the model.
+
+All of a publication's days or none, never twice, nothing of others undone, and no reader who misses a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from backfill_assets.days import parse_day
+from backfill_assets.lakehouse.main_table import PUBLICATION_KEY
+from backfill_assets_tests.simulator.model import NOTHING, Commit, DayImage, Rows, Wishes, back, forward
+from backfill_assets_tests.simulator.store import Files
+
+SHARED = "stream"
+"""The transaction that appends and compactions share, as those of a stream do."""
+STATES = 4
+FOREIGN = "foreign"
+"""Where the commit of a writer who knows nothing of publications has its name."""
+Actions = list[dict[str, Any]]
+
+
+class TableJudge:
+    """Follows one main table. What is committed past the protocol says so itself."""
+
+    def __init__(self, held: Files, table: str, wishes: Mapping[str, Wishes]) -> None:
+        self.held = held
+        self.table = table
+        self.version = -1
+        self.days: list[dict[date, DayImage]] = []
+        """Every day, by version."""
+        self.positions: list[dict[str, int]] = []
+        self.commits: dict[str, Commit] = {}
+        self.withdrawn: dict[str, int] = {}
+        self.fenced: dict[str, int] = {}
+        self.touched: dict[date, list[int]] = {}
+        """The versions at which foreign writers changed a day."""
+        self._wishes = wishes
+        self._day_of: dict[str, date] = {}
+        self._rows: dict[str, Rows] = {}
+        self._newest: dict[date, set[str]] = {}
+
+    def follow(self) -> bool:
+        """Check every commit since the last look; whether there was one."""
+        known = self.version
+        while isinstance(data := self.held.contents.get(self._log_file(self.version + 1)), bytes):
+            self.version += 1
+            actions = [json.loads(line) for line in data.splitlines()]
+            self._check_files(actions)
+            before = self.days[-1] if self.days else {}
+            self.days.append(self._images(before, actions))
+            self.positions.append(self._moved_positions(actions))
+            self._judge(actions, before)
+        return self.version > known
+
+    def newest_is_of(self, publications: Collection[str]) -> bool:
+        """Did one of ``publications`` make the newest commit?"""
+        commits = {id: commit.version for id, commit in self.commits.items()}
+        return any(
+            made.get(id) == self.version for id in publications for made in (commits, self.fenced, self.withdrawn)
+        )
+
+    def _log_file(self, version: int) -> str:
+        return f"{self.table}/_delta_log/{version:020d}.json"
+
+    def _check_files(self, actions: Actions) -> None:
+        """Spark loses a day whose path a commit both adds and removes; a path that is active may not be added."""
+        adds = [action["add"] for action in actions if "add" in action]
+        removes = {action["remove"]["path"] for action in actions if "remove" in action}
+        paths = {add["path"] for add in adds}
+        assert not paths & removes, f"{self.table} {self.version}: {paths & removes} both added and removed"
+        assert not paths & self._day_of.keys(), f"{self.table} {self.version}: an active path is added"
+        assert removes <= self._day_of.keys(), f"{self.table} {self.version}: removes what is not there"
+        for path in removes:
+            self._newest[self._day_of.pop(path)].discard(path)
+        for add in adds:
+            day = self._day_of[add["path"]] = parse_day(add["partitionValues"]["day"])
+            self._newest.setdefault(day, set()).add(add["path"])
+
+    def _images(self, before: Mapping[date, DayImage], actions: Actions) -> dict[date, DayImage]:
+        """Each day that has other files than before gets the name of this write."""
+        found = dict(before)
+        for day, paths in self._newest.items():
+            if before.get(day, NOTHING).files != paths:
+                found[day] = DayImage(self._rows_in(paths), frozenset(paths), self._name(actions))
+        return found
+
+    def _name(self, actions: Actions) -> str:
+        info = _info(actions)
+        return str(info.get(FOREIGN) or info.get(PUBLICATION_KEY) or f"{self.table} {self.version}")
+
+    def _rows_in(self, paths: Iterable[str]) -> Rows:
+        total: Rows = Counter()
+        for path in paths:
+            if path not in self._rows:
+                content = self.held.contents.get(f"{self.table}/{path}")
+                assert content is not None, f"{self.table} {self.version}: the file {path} is missing"
+                assert isinstance(content, pa.Table), f"{self.table} {self.version}: the file {path} is torn"
+                self._rows[path] = Counter(content.column("name").to_pylist())
+            total += self._rows[path]
+        return total
+
+    def _moved_positions(self, actions: Actions) -> dict[str, int]:
+        positions = dict(self.positions[-1]) if self.positions else {}
+        for action in actions:
+            if "txn" in action and action["txn"]["appId"] not in (*self._wishes, SHARED):
+                positions[action["txn"]["appId"]] = action["txn"]["version"]
+        return positions
+
+    def _judge(self, actions: Actions, before: dict[date, DayImage]) -> None:
+        done = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
+        ours = [(id, number) for id, number in done.items() if id in self._wishes]
+        if SHARED in done:  # its number counts in fours; the commit says whose it is
+            assert not ours, f"{self.table} {self.version} has two marks"
+            ours = [(self._name(actions), done[SHARED] % STATES)]
+        if FOREIGN in _info(actions) or not ours:
+            assert FOREIGN in _info(actions) or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
+            self._take_foreign(before)
+            return
+        ((publication, number),) = ours
+        assert publication not in self.fenced, f"{publication} committed to {self.table} past its fence"
+        assert publication not in self.withdrawn, f"{publication} committed to {self.table} after it was withdrawn"
+        checks: list[Callable[[str, dict[date, DayImage]], None]] = [self._fenced, self._committed, self._restored]
+        checks[number](publication, before)
+
+    def _take_foreign(self, before: dict[date, DayImage]) -> None:
+        now = self.days[-1]
+        for day in now.keys() | before.keys():
+            if now.get(day, NOTHING).files != before.get(day, NOTHING).files:
+                self.touched.setdefault(day, []).append(self.version)
+
+    def _fenced(self, publication: str, before: dict[date, DayImage]) -> None:
+        assert publication not in self.commits, f"{publication} was fenced in {self.table} after it had committed"
+        assert self.days[-1] == before, f"the fence of {publication} changed {self.table}"
+        self.fenced[publication] = self.version
+
+    def _committed(self, publication: str, before: dict[date, DayImage]) -> None:
+        assert publication not in self.commits, f"{publication} committed to {self.table} twice"
+        wishes, wish = self._wishes[publication], self._wishes[publication].tables.get(self.table)
+        undone = self.commits[wishes.undoes] if wishes.undoes else None
+        days = undone.after if undone else (wish.rows if wish else {})
+        was = {day: before.get(day, NOTHING) for day in days}
+        self._check_expected(publication, was, undone)
+        self._compare(publication, before, forward(wishes, self.table, was, undone))
+        for day in days:  # also a day that has the same files as before is of this publication now
+            image = self.days[-1].get(day, NOTHING)
+            self.days[-1][day] = DayImage(image.rows, image.files, publication)
+        self.commits[publication] = Commit(self.version, was, {day: self.days[-1][day] for day in days})
+
+    def _check_expected(self, publication: str, was: dict[date, DayImage], undone: Commit | None) -> None:
+        """Compare-and-swap, checked from outside: the days are just as they were when they were staged."""
+        wish = self._wishes[publication].tables.get(self.table)
+        for day, image in was.items():
+            expected = undone.after[day].files if undone else wish.expected.get(day) if wish else None
+            if undone and image.files != expected:  # a compaction puts the same rows into other files
+                assert image.rows == undone.after[day].rows, f"{publication} undid others' {self.table} {day}"
+                continue
+            assert expected is None or image.files == expected, f"{publication} undid others' {self.table} {day}"
+
+    def _restored(self, publication: str, before: dict[date, DayImage]) -> None:
+        commit = self.commits[publication]
+        now = {day: before.get(day, NOTHING) for day in commit.after}
+        rows = back(self._wishes[publication].tables.get(self.table), commit, now)
+        self._compare(publication, before, rows)
+        for day, image in commit.before.items():
+            found = self.days[-1].get(day, NOTHING)
+            if found.files == image.files:
+                self.days[-1][day] = image
+            if rows[day] != image.rows:  # others changed the day, or the positions that belong to it
+                self.touched.setdefault(day, []).append(self.version)
+        self.withdrawn[publication] = self.version
+
+    def _compare(self, publication: str, before: Mapping[date, DayImage], rows: Mapping[date, Rows]) -> None:
+        """All of the publication's days or none: every day equals the model, and no other day moved."""
+        model = {day: image.rows for day, image in before.items()} | dict(rows)
+        found = {day: image.rows for day, image in self.days[-1].items()}
+        assert {d: r for d, r in model.items() if r} == {d: r for d, r in found.items() if r}, (
+            f"{self.table} {self.version} ({publication}): model {model}, table {found}"
+        )
+
+    def missing_files(self, version: int) -> list[str]:
+        """Files that a reader of ``version`` would not find."""
+        paths = (f"{self.table}/{path}" for image in self.days[version].values() for path in image.files)
+        return [path for path in paths if path not in self.held.contents]
+
+    def at(self, version: int, day: date) -> DayImage:
+        return self.days[version].get(day, NOTHING)
+
+    def touched_between(self, day: date, after: int, upto: int) -> bool:
+        return any(after < version <= upto for version in self.touched.get(day, ()))
+
+
+def _info(actions: Actions) -> dict[str, Any]:
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})

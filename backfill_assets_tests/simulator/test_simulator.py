@@ -1,0 +1,141 @@
+"""The simulator itself: the same seed is the same history, a broken rule is found, and a failure gets shorter."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.finish import Finish
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets_tests.simulator.history import History
+from backfill_assets_tests.simulator.play import Played, play_seed, play_turns
+from backfill_assets_tests.simulator.schedule import Seeded, Turn, Written
+from backfill_assets_tests.simulator.shrink import how_it_failed, shortest
+from backfill_assets_tests.simulator.store import FAULTS
+
+pytestmark = pytest.mark.protocol
+
+FEW, MANY = 60, 2_000
+BROKEN_WITHIN = range(1, 200)
+_PLAY = """
+import hashlib
+from backfill_assets_tests.simulator.play import play_seed
+for seed in (3, 5, 8, 21):
+    played = play_seed(seed)
+    print(hashlib.sha256((played.line + played.history.to_json()).encode()).hexdigest(), played.steps)
+"""
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seeds", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.long)])
+def test_no_seed_breaks_a_promise(seeds: int) -> None:
+    """Everybody works, is overtaken, meets a storage that fails, and dies; each step is judged beside the model."""
+    tally, failed = Counter[str](), list[str]()
+    for seed in range(1, seeds + 1):
+        played = play_seed(seed)
+        tally += played.tally
+        if played.failure is not None:
+            failed.append(f"make simulate SEED={seed}: {played.failure}")
+    assert not failed, "\n".join(failed)
+    steps = {step.value for step in CrashPoint}
+    assert not [step for step in (*steps, "published", "refused", "foreign add", *FAULTS) if not tally[step]], tally
+    assert seeds == FEW or not [step for step in steps if not tally[f"died at {step}"]], tally
+
+
+def test_the_same_seed_is_the_same_history_in_any_process() -> None:
+    """Bit for bit, whatever order sets have there."""
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", _PLAY],
+            env={**os.environ, "PYTHONHASHSEED": salt},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for salt in ("1", "2")
+    ]
+    assert found[0] == found[1] and len(found[0].splitlines()) == 4
+
+
+def test_turns_that_are_written_down_play_the_same_history() -> None:
+    played = play_seed(5)
+    again = play_turns(5, played.actors, list(map(Turn.parse, " ".join(map(str, played.turns)).split())))
+    assert again.history == played.history and again.steps == played.steps
+    assert History.from_json(played.history.to_json()) == played.history
+
+
+def test_a_history_has_each_question_and_its_answer_in_their_order() -> None:
+    """Ordinals are unique, and a process asks one thing after the other."""
+    operations = play_seed(5).history.operations
+    ordinals = [at for each in operations for at in (each.begin, each.end) if at is not None]
+    assert len(set(ordinals)) == len(ordinals)
+    of_process: dict[str, list[tuple[int, int | None]]] = {}
+    for each in sorted(operations, key=lambda each: each.begin):
+        of_process.setdefault(each.process, []).append((each.begin, each.end))
+    for asked in of_process.values():
+        assert all(end is not None and end < begin for (_, end), (begin, _) in pairwise(asked))
+    assert {each.kind for each in operations} == {"publish", "read"}
+
+
+def _no_conflicts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publisher, "_conflict_of", lambda *_: None)
+
+
+def _no_fence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Finish, "_fence", lambda *_: True)
+
+
+def _locks_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publisher, "_finish_blocking", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [(_no_conflicts, "undid others'"), (_no_fence, "left open|without end"), (_locks_nothing, "past the lock")],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_rule_that_is_taken_out_is_named(
+    broken: Callable[[pytest.MonkeyPatch], None], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    found = _first_failure()
+    assert re.search(said, str(found.failure))
+
+
+def _first_failure() -> Played:
+    return next(played for played in map(play_seed, BROKEN_WITHIN) if played.failure is not None)
+
+
+def test_the_shortest_history_has_only_what_the_failure_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two who publish the same day; and the line that is printed plays it again."""
+    _no_conflicts(monkeypatch)
+    found = _first_failure()
+    best = shortest(found, most=150)
+    assert best.failure is not None and found.failure is not None
+    assert how_it_failed(best.failure) == how_it_failed(found.failure)
+    assert len(best.turns) < len(found.turns) / 2 and len(best.actors) <= 3
+    turns: Any = best.line.partition('TURNS="')[2].rstrip('"')
+    again = play_turns(best.seed, best.actors, list(map(Turn.parse, turns.split())))
+    assert again.failure is not None and again.history == best.history
+
+
+def test_turns_are_read_as_they_are_written() -> None:
+    for text in ("publisher-1:17", "undo-2:0!", "reader-1:3?l", "publisher-1:4!m", "time-1:1?p"):
+        assert str(Turn.parse(text)) == text
+    with pytest.raises(ValueError, match="is no turn"):
+        Turn.parse("publisher")
+
+
+def test_each_seed_has_another_schedule() -> None:
+    drawn = [[str(Seeded(seed, 100).next(["a", "b"], 0)) for _ in range(1)] for seed in range(20)]
+    assert len({each for (each,) in drawn}) > 10
+    assert Written([Turn("gone", 1), Turn("a", 2)]).next(["a"], 0) == Turn("a", 2)
