@@ -1,8 +1,9 @@
 """What a landed line costs on its way to raw: ``python -m benchmarks.landed_lines [--files 6] [--rounds 8]``.
 
-Reads files of 50,000 lines of the sample's shape, one a day, and writes them as a run does. Each round takes other
-files, in one embedded session; prints CPU microseconds of Spark and its workers for a line, of each round: in the first
-one they are cold. With ``--parquet`` each round also reads the same rows as Parquet with types, less the broken lines.
+Reads files of 50,000 ``--lines`` of the sample's shape, one a day, and writes them as a run does. Each round takes
+other files, in one embedded session; prints CPU microseconds of Spark and its workers for a line, of each round: in the
+first one they are cold. With ``--parquet`` each round also reads the same rows as Parquet with types, less the broken
+lines.
 """
 
 from __future__ import annotations
@@ -79,11 +80,13 @@ def _texts(fields: Sequence[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="CPU seconds of landed lines on their way to raw.")
-    parser.add_argument("--files", type=int, default=6, help="of a round, each of 50,000 lines")
+    parser.add_argument("--days", type=int, default=DAYS, help="of generated data")
+    parser.add_argument("--lines", type=int, default=LINES, help="of a file")
+    parser.add_argument("--files", type=int, default=6, help="of a round")
     parser.add_argument("--rounds", type=int, default=8, help="each of other files")
     parser.add_argument("--parquet", action="store_true", help="the same rows as Parquet, too")
     asked = parser.parse_args()
-    settings = Settings.at(generated(DAYS, LINES).home)
+    settings = Settings.at(generated(asked.days, asked.lines).home)
     files = sorted((settings.landing / SALES.source.name).glob("*/*"))
     with spark_session(settings, "landed-lines") as spark:
         for turn in range(asked.rounds):
@@ -93,7 +96,7 @@ def main() -> None:
                 with tempfile.TemporaryDirectory(prefix="landed-parquet-") as folder:
                     rows = [as_parquet(file, Path(folder) / "sales") for file in part]
                     found.append(cpu_of(spark, PARQUET, rows, settings.token_key_file))
-            shown = "; ".join(f"{cpu / (asked.files * LINES) * 1e6:.1f}" for cpu in found)
+            shown = "; ".join(f"{cpu / (asked.files * asked.lines) * 1e6:.1f}" for cpu in found)
             print(f"round {turn + 1}: {shown} CPU us a line", flush=True)
 
 

@@ -19,11 +19,11 @@ from backfill_assets.judge.engine import database
 from backfill_assets.lakehouse.day_files import DayFolders, day_folders, write_days
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_query import MAY_NEST, PLACE, raw_rows, register
+from backfill_assets.landing.raw_query import MAY_NEST, PLACE, raw_rows, raw_rows_to_write, register, values_read
 from backfill_assets.landing.records import format_of
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source, Table
-from backfill_assets.model.landed_format import Format, record_columns
+from backfill_assets.model.landed_format import Format, FormatOfValues, typed_columns
 from backfill_assets.spark.worker_queries import ROWS_AT_ONCE, columns_written, sql_of, streamed, with_hashes
 from backfill_assets.spark.workers import carried_by_value, in_workers
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _SHARED_BYTES = 4_000_000
 """Files that are smaller share a task up to as many: each task makes files of its own."""
 _RECORDS = "records"
+_TEXTS_ALONE = pa.schema([])
 
 
 class LandingFile(NamedTuple):
@@ -63,6 +64,8 @@ class LinesQuery:
     fields: tuple[str, ...]
     token_key_file: str
     """Empty if no personal value is asked for."""
+    values: pa.Schema = _TEXTS_ALONE
+    """Those that a format may give with their types."""
 
     @contextmanager
     def rows(self, files: Iterable[LandingFile], at_once: int = ROWS_AT_ONCE) -> Iterator[Iterator[pa.RecordBatch]]:
@@ -85,16 +88,21 @@ class LinesQuery:
 
     @property
     def _columns(self) -> pa.Schema:
-        return _columns_read(self.format, self.fields)
+        return _columns_read(self.format, self.fields, self.values)
 
     def _records(self, files: Iterable[LandingFile], unreadable: list[SourceUnreadable]) -> Iterator[pa.RecordBatch]:
         try:
             for file in files:
-                for batch in _first(self.format.records(Path(file.path), self.fields), file.most):
+                for batch in _first(self._records_of(Path(file.path)), file.most):
                     yield self._placed(batch, file)
         except SourceUnreadable as error:
             unreadable.append(error)
             raise
+
+    def _records_of(self, path: Path) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.format, FormatOfValues):
+            return self.format.typed_records(path, self.fields, self.values)
+        return self.format.records(path, self.fields)
 
     def _placed(self, batch: pa.RecordBatch, file: LandingFile) -> pa.RecordBatch:
         of_file = {"source_file": file.source_file, "arrival_day": file.arrival_day}
@@ -106,9 +114,9 @@ class LinesQuery:
         return pa.record_batch([*batch.columns[1:], *place, *may_nest], schema=self._columns)
 
 
-def _columns_read(format_: Format, fields: Sequence[str]) -> pa.Schema:
+def _columns_read(format_: Format, fields: Sequence[str], values: pa.Schema) -> pa.Schema:
     may_nest = [] if format_.of_json else [(MAY_NEST, pa.bool_())]
-    return pa.schema([*list(record_columns(format_, fields))[1:], *PLACE, *may_nest])
+    return pa.schema([*list(typed_columns(format_, fields, values))[1:], *PLACE, *may_nest])
 
 
 def _may_nest(fields: pa.StructArray) -> bool:
@@ -132,7 +140,7 @@ def lines_query(source: Source, token_key_file: str, table: Table | None = None)
     """Gives the raw rows of ``source``, in bulk as the files of ``table`` have them: hashes are beside each row."""
     asked, key = _query(source, table), token_key_file if source.personal_fields else ""
     carried_by_value(format_of(source))
-    return LinesQuery(asked, format_of(source), source.fields, key)
+    return LinesQuery(asked, format_of(source), source.fields, key, values_read(source))
 
 
 def prepare(source: Source, table: Table) -> None:
@@ -144,9 +152,9 @@ def prepare(source: Source, table: Table) -> None:
 def _query(source: Source, table: Table | None) -> str:
     import ibis
 
-    columns = _columns_read(format_of(source), source.fields)
-    rows = raw_rows(ibis.table(ibis.Schema.from_pyarrow(columns), name=_RECORDS), source)
-    return sql_of(with_hashes(rows, table) if table else rows)
+    columns = _columns_read(format_of(source), source.fields, values_read(source))
+    records = ibis.table(ibis.Schema.from_pyarrow(columns), name=_RECORDS)
+    return sql_of(with_hashes(raw_rows_to_write(records, source), table) if table else raw_rows(records, source))
 
 
 # ------------------------------------------------------------------ written by workers

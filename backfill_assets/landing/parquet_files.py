@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.landing.compressed import unreadable
-from backfill_assets.landing.parquet_texts import literal, text_of
+from backfill_assets.landing.parquet_texts import literal, no_value, text_of, value_of
 from backfill_assets.model.event_day import zone_meant
-from backfill_assets.model.landed_format import FILES_OF_ROWS, record_columns
+from backfill_assets.model.landed_format import FILES_OF_ROWS, typed_columns
 
 if TYPE_CHECKING:
     from backfill_assets.landing.parquet_rows import Rows
@@ -55,29 +55,39 @@ class Parquet:
         return None
 
     def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self.typed_records(path, fields, pa.schema([]))
+
+    def typed_records(self, path: Path, fields: Sequence[str], values: pa.Schema) -> Iterator[pa.RecordBatch]:
         from backfill_assets.landing.parquet_rows import rows_of
 
-        schema, read = record_columns(self, fields), 0
+        schema, read = typed_columns(self, fields, values), 0
         with rows_of(path) as rows:
             if problem := _problem_of(rows, fields):
                 raise unreadable(path, problem)
-            for batch in rows.batches(self._asked(rows, fields)):
+            for batch in rows.batches(self._asked(rows, fields, values)):
                 numbers = pa.array(np.arange(read + 1, read + 1 + len(batch)))
-                *known, others = batch.columns
-                of_row = pa.StructArray.from_arrays(known, list(fields))
                 no_text = pa.nulls(len(batch), pa.string())
-                yield pa.record_batch([numbers, no_text, of_row, others.cast(schema.field("others").type)], schema)
+                of_row = pa.StructArray.from_arrays(batch.columns[: len(fields)], list(fields))
+                others, *given = batch.columns[len(fields) :]
+                typed = [pa.StructArray.from_arrays(given, fields=list(values))] if given else []
+                columns = [numbers, no_text, of_row, others.cast(schema.field("others").type), *typed]
+                yield pa.record_batch(columns, schema)
                 read += len(batch)
             if read != rows.count:
                 raise unreadable(path, f"it has {read:,} rows, and says that it has {rows.count:,}")
 
-    def _asked(self, rows: Rows, fields: Sequence[str]) -> Sequence[str]:
-        """The texts of ``fields``, in DuckDB's SQL, then the pairs of name and text of all other columns."""
+    def _asked(self, rows: Rows, fields: Sequence[str], values: pa.Schema) -> Sequence[str]:
+        """In DuckDB's SQL: the texts of ``fields``, the pairs of name and text of all other columns, and ``values``."""
         zone = self.zone or ("UTC" if rows.has_moments_of_96_bits else "")
-        texts = {name: text_of(value, kind, zone) for name, value, kind in rows.columns()}
+        columns = {name: (value, kind) for name, value, kind in rows.columns()}
+        texts = {name: text_of(value, kind, zone) for name, (value, kind) in columns.items()}
         others = [f"{{'key': {literal(name)}, 'value': {text}}}" for name, text in texts.items() if name not in fields]
         pairs = f"[{', '.join(others)}]" if others else "CAST(NULL AS STRUCT(key VARCHAR, value VARCHAR)[])"
-        return [*(texts.get(name, "CAST(NULL AS VARCHAR)") for name in fields), pairs]
+        typed = [
+            value_of(*columns[each.name], zone, each.type) if each.name in columns else no_value(each.type)
+            for each in values
+        ]
+        return [*(texts.get(name, "CAST(NULL AS VARCHAR)") for name in fields), pairs, *typed]
 
 
 def _problem_of(rows: Rows, fields: Sequence[str]) -> str | None:

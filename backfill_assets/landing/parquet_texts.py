@@ -14,9 +14,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
 
 from backfill_assets.model.landed_values import MICROSECONDS
 
@@ -29,6 +31,33 @@ _NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "
 _PLAIN = (*_NUMBERS, "uhugeint", "decimal", "boolean")
 """Types whose texts are JSON."""
 _OF_PARTS = ("list", "struct", "map")
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "int64": "BIGINT",
+        "int32": "INTEGER",
+        "bool": "BOOLEAN",
+        "date32[day]": "DATE",
+        "timestamp[us, tz=UTC]": "TIMESTAMPTZ",
+    }
+)
+"""Of declared types, those of decimals aside."""
+_WITHIN: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "int64": ("tinyint", "smallint", "integer", "bigint"),
+        "int32": ("tinyint", "smallint", "integer"),
+        "bool": ("boolean",),
+        "date32[day]": ("date",),
+    }
+)
+"""The types of which each value is of a declared one."""
+_BOUNDS: Mapping[str, str] = MappingProxyType(
+    {
+        "int64": "-999999999999999999 AND 999999999999999999",
+        "date32[day]": "DATE '0001-01-01' AND DATE '9999-12-31'",
+        "timestamp[us, tz=UTC]": "TIMESTAMPTZ '0001-01-01 00:00:00Z' AND TIMESTAMPTZ '9999-12-31 23:59:59.999999Z'",
+    }
+)
+"""Of the values that a landed text may have: numbers of 18 digits, and years of four."""
 _MACRO_OF: Mapping[str, str] = MappingProxyType(
     {
         "double": "double_text",
@@ -75,6 +104,39 @@ def text_of(value: str, kind: DuckDBPyType, zone: str) -> str:
     if kind.id in _OF_PARTS:
         return f"CASE WHEN {value} IS NOT NULL THEN {_of_parts(value, kind, zone)} END"
     return f"CAST({value} AS VARCHAR)"
+
+
+def value_of(value: str, kind: DuckDBPyType, zone: str, declared: pa.DataType) -> str:
+    """``value`` in the type that is declared, where it is just what its text is parsed as; null where it may not be."""
+    if not _is_within(kind, declared, zone):
+        return no_value(declared)
+    if kind.id in _WITHOUT_ZONE:
+        value = f"timezone({literal(zone)}, CAST({value} AS TIMESTAMP))"
+    bounds = _BOUNDS.get(str(declared))
+    found = f"CASE WHEN {value} BETWEEN {bounds} THEN {value} END" if bounds else value
+    return f"CAST({found} AS {_name_of(declared)})"
+
+
+def no_value(declared: pa.DataType) -> str:
+    """Null, in the type that is declared."""
+    return f"CAST(NULL AS {_name_of(declared)})"
+
+
+def _is_within(kind: DuckDBPyType, declared: pa.DataType, zone: str) -> bool:
+    """Whether all values of this type are of the declared one, but for those out of :data:`_BOUNDS`."""
+    if pa.types.is_decimal(declared):
+        if kind.id != "decimal":
+            return False
+        precision, scale = (int(cast("int", size)) for _, size in kind.children)
+        # DuckDB writes .25 where no digit can be before the point, which is no landed decimal.
+        return bool(scale <= declared.scale and 0 < precision - scale <= declared.precision - declared.scale)
+    if pa.types.is_timestamp(declared):
+        return kind.id == "timestamp with time zone" or (bool(zone) and kind.id in _WITHOUT_ZONE)
+    return kind.id in _WITHIN.get(str(declared), ())
+
+
+def _name_of(declared: pa.DataType) -> str:
+    return _NAMES.get(str(declared)) or f"DECIMAL({declared.precision}, {declared.scale})"
 
 
 def literal(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import add, or_
 from pathlib import Path
@@ -17,7 +17,15 @@ from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.landing.token_key import tokens_by
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_contract
-from backfill_assets.model.landed_values import on_its_clock, parsed, raw_content_hash_of_read
+from backfill_assets.model.landed_format import VALUES
+from backfill_assets.model.landed_values import (
+    AS_HASHED,
+    as_hashed,
+    ibis_type,
+    on_its_clock,
+    parsed,
+    raw_content_hash_of_read,
+)
 from backfill_assets.model.of_duckdb import of_duckdb
 
 if TYPE_CHECKING:
@@ -35,7 +43,9 @@ TODAY = "day of reading"
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
 _FIELDS = "fields"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
-"""Only the last two, and typed values, are beside landed fields; no field has a space in its name."""
+"""Only the last two, and values by type, are beside landed fields; no field has a space in its name."""
+_GIVEN = ("bigint", "int", "boolean", "date", "timestamp")
+"""Types, and decimals, of which a format may give values; others are always read from their text."""
 _ODD = "odd_line_as_plain_object"
 _READABLE = "readable_line"
 _HMAC = "hmac_of_personal_value"
@@ -66,6 +76,11 @@ def text_of_line(value: ir.BinaryValue) -> ir.StringValue:
     return cast("ir.StringValue", of_duckdb(_READABLE, "string", value))
 
 
+def raw_rows_to_write(records: ir.Table, source: Source) -> ir.Table:
+    """:func:`raw_rows` with :data:`AS_HASHED` beside them, by which what is staged is checked as it is written."""
+    return _raw_rows(records, source, lambda rows: {AS_HASHED: as_hashed(source, rows)})
+
+
 def raw_rows(records: ir.Table, source: Source) -> ir.Table:
     """One row in the columns of ``raw_schema(source)`` for each of ``records``.
 
@@ -80,6 +95,10 @@ def raw_rows(records: ir.Table, source: Source) -> ir.Table:
     any form: its length and its token are kept. A token replaces each value that may hold a personal field under
     another name or within a structure.
     """
+    return _raw_rows(records, source, lambda _: {})
+
+
+def _raw_rows(records: ir.Table, source: Source, beside: Callable[[ir.Table], Mapping[str, ir.Value]]) -> ir.Table:
     import ibis
 
     read = _fields(records, source)
@@ -94,13 +113,42 @@ def raw_rows(records: ir.Table, source: Source) -> ir.Table:
         source_line=read.source_line,
         arrival_day=read.arrival_day,
         superseded_by_day=ibis.null("date"),
-        **{name: read[name] for name in read.columns if name == TODAY},
+        **{name: read[name] for name in read.columns if name in (TODAY, VALUES)},
     )
-    read_texts = dict.fromkeys([*source.parsed_columns, *_event_day_fields(source)])
-    typed = landed.mutate({_typed(name): parsed(landed[name], source.type_of(name)) for name in read_texts})
+    typed = landed.mutate({_typed(name): _value(landed, source, name) for name in _read_texts(source)})
     placed = _placed(typed, source)
     hashed = raw_content_hash_of_read(source, placed, lambda name: placed[_typed(name)])
-    return placed.mutate(content_hash=hashed).select(*raw_columns(source))
+    rows = placed.mutate(content_hash=hashed)
+    return rows.select(*raw_columns(source), **beside(rows))
+
+
+def values_read(source: Source) -> pa.Schema:
+    """The fields of which records may have :data:`VALUES`, in the types that are declared."""
+    import ibis
+
+    read = _read_texts(source)
+    kinds = {
+        name: source.type_of(column)
+        for name, column in _columns(source).items()
+        if name not in source.personal_fields and column in read
+    }
+    given = {name: kind for name, kind in kinds.items() if kind in _GIVEN or kind.startswith("decimal")}
+    return pa.schema([(name, ibis.dtype(ibis_type(kind)).to_pyarrow()) for name, kind in given.items()])
+
+
+def _read_texts(source: Source) -> list[str]:
+    return list(dict.fromkeys([*source.parsed_columns, *_event_day_fields(source)]))
+
+
+def _value(landed: ir.Table, source: Source, column: str) -> ir.Value:
+    import ibis
+
+    read = parsed(landed[column], source.type_of(column))
+    if VALUES not in landed.columns:
+        return read
+    given = landed[VALUES]
+    (name,) = (name for name, each in _columns(source).items() if each == column)
+    return ibis.coalesce(given[name], read) if name in given.names else read
 
 
 def raw_columns(source: Source) -> tuple[str, ...]:

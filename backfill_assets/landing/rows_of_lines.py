@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from backfill_assets.lakehouse.day_files import day_folders
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.raw_query import PLACE, TODAY, raw_rows, register, text_of_line
+from backfill_assets.landing.raw_query import PLACE, TODAY, raw_rows, raw_rows_to_write, register, text_of_line
 from backfill_assets.model.declaration import Source, Table
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.spark.partition_query import ROWS, PartitionQuery, by_query, columns_of_rows, write_by_query
@@ -56,7 +56,7 @@ def write_rows_of_lines(
     """
     table, timeline = into
     columns = columns_written(table)
-    query = _query(source, _sql(source, raw_rows, table), columns, token_key_file)
+    query = _query(source, _sql(source, raw_rows_to_write, table), columns, token_key_file)
     return write_by_query(_with_today(lines, today), query, day_folders(timeline, table, columns))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from backfill_assets.model.declaration import Source
 
 OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 """The fields of a record that are not declared, in its order."""
+VALUES = "values by type"
+"""The column of records with the values of some fields, where they are known without reading their texts. No field has
+a space in its name."""
 FILES_OF_ROWS = (".parquet", ".pq")
 """How the names of files end whose records are no lines."""
 
@@ -50,6 +53,18 @@ class Format(Protocol):
         """
 
 
+@runtime_checkable
+class FormatOfValues(Format, Protocol):
+    """A format whose files have values of types, most of which need not be read from their texts again."""
+
+    def typed_records(self, path: Path, fields: Sequence[str], values: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Like :meth:`records`, with a struct of ``values`` behind all other columns, unless there are none.
+
+        These are fields in the types that are declared. A value is given only if it is just what its text is read as;
+        what is null is read from the text.
+        """
+
+
 def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
     """The columns of the records that ``format_`` gives of a source with these ``fields``.
 
@@ -59,6 +74,13 @@ def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
     if not format_.of_json:
         columns += [("fields", pa.struct([(name, pa.string()) for name in fields])), ("others", OTHERS)]
     return pa.schema(columns)
+
+
+def typed_columns(format_: Format, fields: Sequence[str], values: pa.Schema) -> pa.Schema:
+    """:func:`record_columns`, and those ``values`` that the format gives with their types."""
+    typed = isinstance(format_, FormatOfValues) and len(values) > 0
+    columns = record_columns(format_, fields)
+    return columns.append(pa.field(VALUES, pa.struct(list(values)))) if typed else columns
 
 
 def record_word(file: str) -> str:

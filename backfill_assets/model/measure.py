@@ -364,6 +364,8 @@ class ContentHash(WrittenHash):
             before = [landed_values.content_hash_as_before(each, rows) for each in sources]
             in_newer_form = landed_values.in_newer_form(self.source, rows)
             known = in_newer_form.ifelse(ibis.coalesce(*_those_carried(rows, before), known), known)
+        if landed_values.AS_HASHED in rows.columns:
+            known = landed_values.hash_of_staged(self.source, rows, known)
         return cast("ir.IntegerValue", rows["arrival_day"].notnull().ifelse(known, None))
 
     def over_all_fields(self) -> Column:

@@ -77,29 +77,30 @@ def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
     if values.null_count == len(values):
         return seeds
     if not values.null_count:
-        return _hashed(seeds, values, prefix)
-    present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        return _hashed(seeds, values, _ALL, prefix)
+    present = np.flatnonzero(_bits(values.buffers()[0], values))
     hashes = seeds.copy()
-    hashes[present] = _hashed(seeds[present], values.drop_null(), prefix)
+    hashes[present] = _hashed(seeds[present], values, present, prefix)
     return hashes
 
 
 # ------------------------------------------------------------------ values of each type
 
 
-def _hashed(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
+def _hashed(seeds: Words, values: pa.Array, present: Rows, prefix: bytes) -> Words:
+    """The hashes of those ``values`` that are ``present``."""
     kind = values.type
-    if pa.types.is_decimal128(kind):
-        return _of_decimals(seeds, values)
-    if pa.types.is_timestamp(kind) and kind.unit == "us":
-        return _of_words(seeds, _numbers(values, np.uint64))
-    if pa.types.is_list(kind):
-        return _of_lists(seeds, values)
+    if kind in _TEXTS:
+        return _of_texts(seeds, _texts(values, present, prefix))
     if kind in _BY_TYPE:
-        return _BY_TYPE[kind](seeds, values)
-    if kind not in _TEXTS:
-        raise InvalidRequest(f"A hash of a row takes no values of the type {kind}.")
-    return _of_texts(seeds, _texts(values.cast(pa.binary()), prefix))
+        return _BY_TYPE[kind](seeds, values, present)
+    if pa.types.is_decimal128(kind):
+        return _of_decimals(seeds, values, present)
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        return _of_words(seeds, _numbers(values, np.uint64)[present])
+    if pa.types.is_list(kind):
+        return _of_lists(seeds, values.drop_null())
+    raise InvalidRequest(f"A hash of a row takes no values of the type {kind}.")
 
 
 def _numbers(values: pa.Array, kind: Any) -> Any:
@@ -107,13 +108,23 @@ def _numbers(values: pa.Array, kind: Any) -> Any:
     return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * size)
 
 
-def _of_integers(seeds: Words, values: pa.Array) -> Words:
-    return _of_halves(seeds, _numbers(values.cast(pa.int32()), np.uint32))
+def _bits(buffer: pa.Buffer, values: pa.Array) -> npt.NDArray[np.uint8]:
+    """One number for each of ``values``, whose bits ``buffer`` has."""
+    first = values.offset
+    return np.unpackbits(np.frombuffer(buffer, np.uint8), count=first + len(values), bitorder="little")[first:]
 
 
-def _of_floats(seeds: Words, values: pa.Array) -> Words:
+def _of_booleans(seeds: Words, values: pa.Array, present: Rows) -> Words:
+    return _of_halves(seeds, _bits(values.buffers()[1], values)[present])
+
+
+def _of_integers(seeds: Words, values: pa.Array, present: Rows) -> Words:
+    return _of_halves(seeds, _numbers(values.cast(pa.int32()), np.uint32)[present])
+
+
+def _of_floats(seeds: Words, values: pa.Array, present: Rows) -> Words:
     """Of 0.0 for -0.0, and of one NaN for all."""
-    numbers = _numbers(values, values.type.to_pandas_dtype())
+    numbers = _numbers(values, values.type.to_pandas_dtype())[present]
     with np.errstate(invalid="ignore"):
         plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
     if plain.itemsize == _WORD:
@@ -121,12 +132,12 @@ def _of_floats(seeds: Words, values: pa.Array) -> Words:
     return _of_halves(seeds, plain.view(np.uint32))
 
 
-def _of_decimals(seeds: Words, values: pa.Array) -> Words:
+def _of_decimals(seeds: Words, values: pa.Array, present: Rows) -> Words:
     """Of the unscaled number: a word if its type has no more digits than one holds, or else its shortest bytes."""
     if values.type.precision <= _DIGITS_OF_WORD:
         halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 2 * _WORD * values.offset)
-        return _of_words(seeds, halves[::2])
-    return _of_texts(seeds, _shortest_bytes(values))
+        return _of_words(seeds, halves[::2][present])
+    return _of_texts(seeds, _shortest_bytes(values.drop_null()))
 
 
 def _shortest_bytes(values: pa.Array) -> _Texts:
@@ -154,11 +165,14 @@ def _of_lists(seeds: Words, values: pa.Array) -> Words:
 
 
 _TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view())
-_BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array], Words]] = MappingProxyType(
+_AS_BINARY = (pa.string(), pa.binary())
+"""Have one form in memory; the others are brought into it."""
+_BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array, Rows], Words]] = MappingProxyType(
     {
-        pa.int64(): lambda seeds, values: _of_words(seeds, _numbers(values, np.uint64)),
-        pa.date32(): lambda seeds, values: _of_halves(seeds, _numbers(values, np.uint32)),
-        **dict.fromkeys([pa.bool_(), pa.int8(), pa.int16(), pa.int32()], _of_integers),
+        pa.int64(): lambda seeds, values, present: _of_words(seeds, _numbers(values, np.uint64)[present]),
+        pa.date32(): lambda seeds, values, present: _of_halves(seeds, _numbers(values, np.uint32)[present]),
+        pa.bool_(): _of_booleans,
+        **dict.fromkeys([pa.int8(), pa.int16(), pa.int32()], _of_integers),
         **dict.fromkeys([pa.float32(), pa.float64()], _of_floats),
     }
 )
@@ -233,7 +247,9 @@ def _known(prefix: bytes) -> tuple[Words, Words]:
     return np.frombuffer(prefix + own, np.uint64), ~np.frombuffer(b"\xff" * len(prefix) + own, np.uint64)
 
 
-def _texts(values: pa.Array, prefix: bytes) -> _Texts:
+def _texts(values: pa.Array, present: Rows, prefix: bytes) -> _Texts:
+    if values.type not in _AS_BINARY:
+        values = values.cast(pa.binary())
     if len(prefix) >= _STRIPE:
         values, prefix = pc.binary_join_element_wise(prefix, values.cast(pa.binary()), b""), b""
     _, offsets, content = values.buffers()
@@ -243,15 +259,18 @@ def _texts(values: pa.Array, prefix: bytes) -> _Texts:
     data = np.empty(size + 3 * _STRIPE, np.uint8)
     if size:
         data[_STRIPE : _STRIPE + size] = np.frombuffer(content, np.uint8, size, first)
-    lengths = ends[1:] - ends[:-1]
-    return _at(data, ends[:-1] + (_STRIPE - first), lengths, prefix, int(lengths[0]))
+    starts, lengths = ends[:-1][present] + (_STRIPE - first), np.diff(ends)[present]
+    return _at(data, starts, lengths, prefix, int(lengths[0]))
 
 
 def _at(data: npt.NDArray[np.uint8], starts: Any, lengths: Any, prefix: bytes, apart: int) -> _Texts:
-    """The texts behind ``prefix`` that are so long, and that lie ``apart`` in ``data`` if all have one length."""
+    """The texts behind ``prefix`` that are so long, and that lie ``apart`` in ``data`` if all have one length.
+
+    They do not where a null between them hides a text.
+    """
     before = len(prefix)
     shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
-    if shortest == longest:
+    if shortest == longest and starts[-1] - starts[0] == apart * (len(starts) - 1):
         return _Texts(data, int(starts[0]) - before, longest, shortest, longest, prefix, len(starts), apart)
     starts, lengths = (each.astype(np.int64) + more for each, more in ((starts, -before), (lengths, before)))
     return _Texts(data, starts, lengths, shortest, longest, prefix, len(starts), apart)
@@ -323,7 +342,7 @@ def _of_words(seeds: Words, words: Words) -> Words:
     return _finished(_with_word(seeds + _P5 + _BITS[_WORD], words))
 
 
-def _of_halves(seeds: Words, halves: npt.NDArray[np.uint32]) -> Words:
+def _of_halves(seeds: Words, halves: npt.NDArray[np.unsignedinteger[Any]]) -> Words:
     return _finished(_with_half(seeds + _P5 + _BITS[_HALF], halves.astype(np.uint64)))
 
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from backfill_assets.judge.engine import batches, columns_of
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Table
+from backfill_assets.model.landed_values import AS_HASHED
 from backfill_assets.model.measure import hashes_written_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def written_schema(contract: type[Contract]) -> StructType:
 
 
 def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
-    """``rows`` of ``table`` with the hashes that are written beside them."""
-    return rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
+    """``rows`` of ``table`` with the hashes that are written beside them, and without what was carried for these."""
+    found = rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
+    return found.drop(AS_HASHED) if AS_HASHED in rows.columns else found
 
 
 @contextmanager

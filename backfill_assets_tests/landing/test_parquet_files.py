@@ -19,9 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.judge.engine import engine
 from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.landing.parquet_files import Parquet
-from backfill_assets.model.landed_format import record_columns
+from backfill_assets.model.landed_format import VALUES, record_columns
+from backfill_assets.model.landed_values import parsed
 from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.data
@@ -116,6 +118,77 @@ def test_a_double_is_written_as_json_lines_have_it(
 
 
 # ------------------------------------------------------------------ columns and rows
+
+
+_DECLARED = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "decimal(18,2)": pa.decimal128(18, 2),
+    "decimal(5,0)": pa.decimal128(5, 0),
+    "decimal(3,2)": pa.decimal128(3, 2),
+}
+_WHOLE = [0, 7, -8, 127, -128, None]
+_MOMENTS = [0, 1, -1, 1_490_000_000_123_456, -62_135_596_800_000_000, 253_402_300_799_999_999, None]
+_OUT_OF_YEARS = [-63_000_000_000_000_000, 253_402_300_800_000_000, 2**62]
+_VALUES = {
+    "int8": (pa.array(_WHOLE, pa.int8()), {"bigint", "int"}),
+    "int16": (pa.array([*_WHOLE, 2**15 - 1], pa.int16()), {"bigint", "int"}),
+    "int32": (pa.array([*_WHOLE, 2**31 - 1, -(2**31)], pa.int32()), {"bigint", "int"}),
+    "int64": (pa.array([*_WHOLE, 10**18 - 1, 1 - 10**18], pa.int64()), {"bigint"}),
+    "too wide": (pa.array([10**18, -(10**18), 2**63 - 1, -(2**63)], pa.int64()), set()),
+    "without a sign": (pa.array([0, 2**64 - 1], pa.uint64()), set()),
+    "flags": (pa.array([True, False, None]), {"boolean"}),
+    "days": (pa.array([0, -719_162, 2_932_896, None], pa.date32()), {"date"}),
+    "days of other years": (pa.array([-719_163, 2_932_897], pa.date32()), set()),
+    "moments": (pa.array(_MOMENTS, pa.timestamp("us", "UTC")), {"timestamp"}),
+    "elsewhere": (pa.array(_MOMENTS[:4], pa.timestamp("us", "Europe/Berlin")), {"timestamp"}),
+    "in milliseconds": (pa.array([0, 1_490_000_000_123, None], pa.timestamp("ms", "UTC")), {"timestamp"}),
+    "without a zone": (pa.array(_MOMENTS, pa.timestamp("us")), {"timestamp"}),
+    "moments of other years": (pa.array(_OUT_OF_YEARS, pa.timestamp("us", "UTC")), set()),
+    "cents": (pa.array([D("12.30"), D("-0.05"), None], pa.decimal128(10, 2)), {"decimal(18,2)"}),
+    "tenths": (pa.array([D("12.3"), D("-9.9")], pa.decimal128(3, 1)), {"decimal(18,2)"}),
+    "thousandths": (pa.array([D("12.305")], pa.decimal128(10, 3)), set()),
+    "decimals without a point": (
+        pa.array([D("7"), D("-99999")], pa.decimal128(5, 0)),
+        {"decimal(5,0)", "decimal(18,2)"},
+    ),
+    "many digits": (pa.array([D("12.30"), D(10) ** 30], pa.decimal128(38, 2)), set()),
+    "shares": (pa.array([D("0.25"), None], pa.decimal128(2, 2)), set()),
+    "doubles": (pa.array([1.0, math.nan, 1e300]), set()),
+    "texts": (pa.array(["1", "2017-03-01", "true"]), set()),
+}
+
+
+@pytest.mark.parametrize("name", _VALUES)
+def test_a_value_that_is_given_is_what_its_text_is_read_as(tmp_path: Path, name: str) -> None:
+    """All values are given of those types that are written with the file's, and of others only right ones."""
+    import ibis
+
+    values, always = _VALUES[name]
+    path = written(tmp_path, {"a": values})
+    for kind, declared in _DECLARED.items():
+        wanted = pa.schema([("a", declared)])
+        batches = list(Parquet(zone="UTC").typed_records(path, ["a"], wanted))
+        texts_ = pa.chunked_array([batch.column("fields").field("a") for batch in batches])
+        given = [each["a"] for batch in batches for each in batch.column(VALUES).to_pylist()]
+        with engine(1) as connection:
+            table = ibis.memtable(pa.table({"n": range(len(texts_)), "text": texts_}))
+            asked = table.select("n", value=parsed(table.text, kind)).order_by("n")
+            read = connection.to_pyarrow(asked).column("value").to_pylist()
+        assert [each for each, value in zip(given, read, strict=True) if value is not None and each != value] == (
+            [] if kind in always else [None] * sum(value is not None for value in read)
+        )
+        assert all(value is not None for each, value in zip(given, read, strict=True) if each is not None)
+
+
+def test_a_value_is_null_where_a_file_has_no_such_column(tmp_path: Path) -> None:
+    path = written(tmp_path, {"a": pa.array(["x"])})
+    for declared in _DECLARED.values():
+        (batch,) = Parquet().typed_records(path, ["a", "b"], pa.schema([("b", declared)]))
+        assert batch.column(VALUES).to_pylist() == [{"b": None}]
 
 
 def test_a_column_is_a_field_by_its_very_name(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.fx_rates import FX_RATES
 from backfill_assets.examples.datasets.sales import SALES
 from backfill_assets.judge.engine import database
@@ -22,7 +23,9 @@ from backfill_assets.landing import raw_query
 from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import raw_schema
-from backfill_assets.model.measure import unbelieved_day
+from backfill_assets.model.landed_values import AS_HASHED, raw_content_hash
+from backfill_assets.model.measure import ContentHash, hashes_written_of, unbelieved_day
+from backfill_assets.spark.worker_queries import with_hashes
 from backfill_assets_tests.landing.lines_read import lines_of_rates, lines_of_sales
 from backfill_assets_tests.stories.toll_passages import SOURCE as TOLLS
 from backfill_assets_tests.stories.toll_passages import passage
@@ -54,6 +57,45 @@ def by_duckdb(
         connection.register("lines", lines)
         found: list[Row] = connection.execute(ibis.to_sql(asked, dialect="duckdb")).to_arrow_table().to_pylist()
     return sorted(found, key=lambda row: row["source_line"])
+
+
+def test_the_hash_beside_a_staged_row_is_of_what_is_staged(tmp_path: Path) -> None:
+    """Of other texts than those that were hashed it is computed from them; of the same it is carried."""
+    import ibis
+
+    table, lines = CATALOG.table("raw_sales"), numbered(json.dumps(sale(quantity=str(n))) for n in range(1, 4))
+    lines = pa.concat_tables([lines, numbered(["no JSON"]).set_column(2, "source_line", pa.array([4]))])
+    beside = next(each for each in hashes_written_of(table) if isinstance(each, ContentHash)).name
+
+    def staged(**spoiled: Any) -> list[Row]:
+        """Whose first and last row are spoiled."""
+        records = ibis.table(ibis.Schema.from_pyarrow(lines.schema), name="lines")
+        rows = raw_query.raw_rows_to_write(records, OF_SALES)
+        first_last = rows.source_line.isin([1, 4])
+        found = with_hashes(rows.mutate({n: first_last.ifelse(each, rows[n]) for n, each in spoiled.items()}), table)
+        afresh = raw_content_hash(OF_SALES, found)
+        with database(threads=1) as connection:
+            raw_query.register(connection, land_key(tmp_path, KEY))
+            connection.register("lines", lines)
+            asked = ibis.to_sql(found.mutate(afresh=afresh).order_by("source_line"), dialect="duckdb")
+            made: list[Row] = connection.execute(asked).to_arrow_table().to_pylist()
+            return made
+
+    def agree(rows: list[Row]) -> list[tuple[bool, bool]]:
+        """Whether the hash beside a row is that of what it has, and that which it carries."""
+        return [(row[beside] == row["afresh"], row[beside] == row["content_hash"]) for row in rows]
+
+    sound = staged()
+    assert agree(sound) == [(True, True)] * 4
+    assert AS_HASHED not in sound[0]
+    assert agree(staged(sales_value=ibis.literal("77.77")))[:3] == [(True, False), (True, True), (True, True)]
+    assert agree(staged(currency=ibis.null("string")))[0] == (True, False)
+    assert agree(staged(unparsed_line=ibis.literal("another"))) == [(True, False), *[(True, True)] * 2, (True, False)]
+    assert agree(staged(content_hash=ibis.literal(7).cast("int64"))) == [
+        (True, False),
+        *[(True, True)] * 2,
+        (True, False),
+    ]
 
 
 def numbered(lines: Iterable[str], today: date | None = None) -> pa.Table:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed import raw_contract
 from backfill_assets.model.landed_values import content_hash_as_before, raw_content_hash
 from backfill_assets.model.measure import ContentHash, RowHash, WrittenHash
+from backfill_assets.model.xxh64 import hashes_of_values
 from backfill_assets_tests.strategies.every_type import SOURCE, EveryType, SoundMostly, every_landed_text, every_type
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.xxh64 import chained_bytes
@@ -73,6 +76,23 @@ def test_a_name_of_any_length_is_in_front(name: str) -> None:
 def test_rows_without_a_value_have_the_seed() -> None:
     require_hashes([[None, None, None]] * 3)
     require_hashes([[None, b"", None]] * 3)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("valid", [[1, 0, 1, 1], [1, 1, 0, 1], [0, 1, 1, 1], [1, 1, 1, 0], [0, 1, 0, 1]])
+def test_what_a_null_hides_is_in_no_hash(valid: list[int]) -> None:
+    """Arrow allows any bytes behind a null; values may begin within the arrays of others."""
+    texts, numbers = ["abc", "defdef", "ghi", "jkl"], [7, -1, 0, 5]
+    values = [b"".join(text.encode() for text in texts), struct.pack("<4q", *numbers)]
+    offsets = struct.pack("<5i", *accumulate(map(len, texts), initial=0))
+    bits = pa.py_buffer(bytes([sum(bit << at for at, bit in enumerate(valid))]))
+    of_texts = pa.Array.from_buffers(pa.string(), 4, [bits, pa.py_buffer(offsets), pa.py_buffer(values[0])])
+    of_numbers = pa.Array.from_buffers(pa.int64(), 4, [bits, pa.py_buffer(values[1])])
+    of_flags = pa.Array.from_buffers(pa.bool_(), 4, [bits, pa.py_buffer(bytes([0b1010]))])
+    for hidden in (of_texts, of_numbers, of_flags):
+        for part in (hidden, hidden[1:], hidden[1:3]):
+            shown = pa.array(part.to_pylist(), part.type)
+            assert hashes_of_values(pa.chunked_array([part])) == hashes_of_values(pa.chunked_array([shown]))
 
 
 @pytest.mark.data

@@ -21,7 +21,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.sample.synthetic import SyntheticSpec
 from backfill_assets.landing import landing_files
-from backfill_assets.landing.raw_query import raw_rows
+from backfill_assets.landing.raw_query import raw_rows_to_write
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets.spark.computed import computed
@@ -154,7 +154,8 @@ def test_a_swap_while_raw_is_taken_in_is_noticed(
     workshop = Workshop(tmp_path, lambda: spark)
     workshop.land_synthetic(SPEC)
     with monkeypatch.context() as patch:
-        patch.setattr(landing_files, "raw_rows", lambda *given: swapped_by_the_query(raw_rows(*given)))
+        spoiled = lambda *given: swapped_by_the_query(raw_rows_to_write(*given))  # noqa: E731
+        patch.setattr(landing_files, "raw_rows_to_write", spoiled)
         patch.setattr(landing_files, "_query", unwrap(landing_files._query))
         with pytest.raises(DaysFailed) as failed:
             workshop.build("raw_sales", DAYS)
