@@ -273,8 +273,7 @@ def _shortest(
 ) -> Iterator[list[_Edge]]:
     """For each edge that such a cycle begins with the shortest one, unless a worse one was told of it.
 
-    A way that has to take a kind of edge once more goes through two copies of the graph; only that kind leads from
-    the first to the second.
+    So a way of this kind takes at least one edge that a worse kind may not, and passes no operation twice.
     """
     firsts: dict[int, list[_Edge]] = {}
     for edge in edges:
@@ -284,17 +283,16 @@ def _shortest(
     for target, into in firsts.items():
         paths = ways.paths_from(target)
         for first in into:
-            way = paths.get(first.source)
-            cycle = [first, *_without_moments(way, operations)] if way else []
-            passed = [edge.source for edge in cycle]
-            in_time = any(edge.kind == "rt" for edge in cycle)
-            if cycle and len(set(passed)) == len(passed) and in_time is ("rt" in kind.others):
-                yield cycle
+            if way := paths.get(first.source):
+                yield [first, *_without_moments(way, operations)]
 
 
 @dataclass(frozen=True)
 class _Ways:
-    """Ways through some edges, as rustworkx walks them."""
+    """Ways through some edges, as rustworkx walks them.
+
+    One that has to take a kind of edge ``again`` goes from a copy of the graph to another, where only that kind leads.
+    """
 
     graph: rustworkx.PyDiGraph[tuple[int, int], _Edge]
     numbers: Mapping[tuple[int, int], int]
@@ -305,10 +303,9 @@ class _Ways:
 
     @classmethod
     def of(cls, edges: list[_Edge], again: str) -> _Ways:
-        doubled = [((e.source, 0), (e.target, 0), e) for e in edges if e.kind != again]
-        if again:
-            doubled += [((e.source, 0), (e.target, 1), e) for e in edges if e.kind == again]
-            doubled += [((e.source, 1), (e.target, 1), e) for e in edges]
+        copies = ((0, 0), (1, 1)) if again else ((0, 0),)
+        doubled = [((e.source, here), (e.target, there), e) for e in edges for here, there in copies]
+        doubled += [((e.source, 0), (e.target, 1), e) for e in edges if e.kind == again]
         nodes = sorted({node for source, target, _ in doubled for node in (source, target)})
         graph: rustworkx.PyDiGraph[tuple[int, int], _Edge] = rustworkx.PyDiGraph()
         numbers = dict(zip(nodes, graph.add_nodes_from(nodes), strict=True))

@@ -161,22 +161,36 @@ def test_readers_who_pin_nothing_are_counted_and_not_judged() -> None:
     """Two saw half a publication, one what was aborted; who read one table only is not asked here."""
     half = [read(name, 5, 6, {FACT: "f2", REPORT: "r1"}, pinned=False) for name in "rs"]
     undone = publication("p3", 20, 29, {RATES: (None, "x3")}, "refused")
-    told = cycles.verdict(
-        History(
-            (
-                *(FIRST, SECOND, undone, *half),
-                read("t", 23, 24, {RATES: "x3", FACT: "f2"}, pinned=False),
-                read("u", 40, 41, {FACT: "f1"}, pinned=False),
-            )
-        )
-    )
+    aborted = read("t", 23, 24, {RATES: "x3", FACT: "f2"}, pinned=False)
+    of_one_table = read("u", 40, 41, {FACT: "f1"}, pinned=False)
+    told = cycles.verdict(History((FIRST, SECOND, undone, *half, aborted, of_one_table)))
     assert told.anomalies == () and told.seen == {"G-single, read skew": 2, "G1a, aborted read": 1}
 
 
+def test_what_publications_do_among_themselves_is_nothing_that_those_readers_saw() -> None:
+    operations, _ = WRONG["G0, write cycle"]
+    told = cycles.verdict(History((FIRST, *operations, read("r", 20, 21, {FACT: "f3", REPORT: "r2"}, pinned=False))))
+    assert told.names == {"G0, write cycle"} and told.seen == {}
+
+
+def test_what_died_is_proven_by_what_came_after_it() -> None:
+    """Nobody has seen the first of two that died, but the second replaced it, and was seen."""
+    second = publication("p3", 4, None, {FACT: ("f2", "f3")}, "unknown")
+    later = (read("r", 5, 6, {FACT: "f3"}), read("s", 7, 8, {FACT: "f1"}))
+    (anomaly,) = cycles.verdict(History((FIRST, DIED, second, *later))).anomalies
+    assert anomaly.sentence == (
+        "s's read [7, 8] saw f1 on fact of d, which publication p2 replaced; "
+        "publication p3 replaced f2 of publication p2 on fact of d; "
+        "r's read [5, 6] saw f3 of publication p3 on fact of d; "
+        "r's read [5, 6] had ended at 6, before s's read [7, 8] began at 7"
+    )
+
+
 def test_the_shortest_cycle_is_told_and_all_who_saw_one_are_counted() -> None:
-    """A reader of long ago is wrong by way of another publication, and one by itself."""
+    """One is stale by way of what died before, two directly; others end between what they missed and their reads."""
     third = publication("p3", 10, 11, {FACT: ("f2", "f3")})
-    stale = (read("r", 20, 21, {FACT: "f2"}), read("s", 20, 21, {FACT: "f1"}), read("t", 20, 21, {FACT: "f2"}))
-    (anomaly,) = cycles.verdict(History((FIRST, SECOND, third, *stale))).anomalies
+    stale = [read(name, 20, 21, {FACT: value}) for name, value in (("s", "f1"), ("r", "f2"), ("t", "f2"))]
+    between = read("u", 5, 15, {REPORT: "r2"})
+    (anomaly,) = cycles.verdict(History((FIRST, DIED, third, between, *stale))).anomalies
     assert anomaly.times == 3 and len(anomaly.operations) == 2
-    assert str(anomaly).startswith("G-single in real time, stale read (3): ")
+    assert str(anomaly).startswith("G-single in real time, stale read (3): r's read [20, 21] saw f2")

@@ -34,7 +34,8 @@ RIGHT: dict[str, list[Operation]] = {
     "died and was never there": [DIED, *of_fact("f1", "f1"), read("s", 90, 91, {FACT: "f1", REPORT: "r1"})],
     "put back, but not over the day of another": [
         ABORTED,
-        *of_fact("f2", "mine", "mine"),
+        *of_fact("f2", "mine"),
+        read("s", 10, 11, {FACT: "mine"}, pinned=False),
         Operation("else", "publish", 4, 5, "ok", {FACT: "mine"}, {FACT: "f2"}),
     ],
     "written past the log, and seen with the next publication": [
