@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -17,6 +17,7 @@ ARCHIVE := .cache/class-archive/.made
 BROKER := .cache/broker/.complete
 JUDGE := .cache/porcupine/.built
 PEERS := .cache/bench/venv/.synced
+KILLED_PEERS := .cache/bench/killed/.synced
 DEALT := --dist loadfile --no-loadscope-reorder
 IN_TWO := -n 2 $(DEALT)
 # Tests wait for Spark and for processes that they start: on two cores, a third process of tests has work meanwhile.
@@ -152,6 +153,9 @@ bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-
 bench-quick: setup setup-broker $(PEERS) ## the same on little data, in under 10 minutes
 	@$(BIN)/python -m benchmarks.backfill --quick
 
+bench-killed: setup setup-judge $(KILLED_PEERS) ## kill rewrites of several tables, here and with other tools, and judge what readers saw: KILLS=40
+	@$(BIN)/python -m benchmarks.killed --kills $(or $(KILLS),40)
+
 clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, Dagster's memory) stays
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -186,8 +190,16 @@ $(JUDGE): $(wildcard backfill_assets_tests/simulator/judges/porcupine/*) $(PACKA
 	@$(BIN)/python -m backfill_assets_tests.simulator.judges
 	@mkdir -p $(@D) && touch $@
 
-$(PEERS): benchmarks/backfill/peers.txt $(UV)
-	@echo "Installing the benchmark's peers into .cache/bench/venv ..."
-	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) venv --quiet --clear --python .cache/bootstrap/bin/python .cache/bench/venv
-	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --compile-bytecode --python .cache/bench/venv/bin/python benchmarks/backfill/peers.txt
+# One recipe for the two environments of peers, beside the project's own.
+define install_peers
+	@echo "Installing the benchmark's peers into $(@D) ..."
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) venv --quiet --clear --python .cache/bootstrap/bin/python $(@D)
+	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --compile-bytecode --python $(@D)/bin/python $<
 	@touch $@
+endef
+
+$(PEERS): benchmarks/backfill/peers.txt $(UV)
+	$(install_peers)
+
+$(KILLED_PEERS): benchmarks/killed/peers.txt $(UV)
+	$(install_peers)

@@ -19,7 +19,7 @@ from backfill_assets_tests.simulator.history import History
 from backfill_assets_tests.simulator.judges.verdict import Anomaly, Verdict, at, named, settled
 
 JUDGE = "porcupine"
-NOT_LINEARIZABLE = "not linearizable"
+NOT_LINEARIZABLE, LOG = "not linearizable", "the log"
 SOURCES = Path(__file__).with_name("porcupine")
 BUILT = Path(__file__).parents[3] / ".cache" / "porcupine"
 MOST_TOLD = 3
