@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -15,7 +15,9 @@ PACKAGES := .venv/.synced
 JARS := .cache/jars/.complete
 ARCHIVE := .cache/class-archive/.made
 BROKER := .cache/broker/.complete
+JUDGE := .cache/porcupine/.built
 PEERS := .cache/bench/venv/.synced
+KILLED_PEERS := .cache/bench/killed/.synced
 DEALT := --dist loadfile --no-loadscope-reorder
 IN_TWO := -n 2 $(DEALT)
 # Tests wait for Spark and for processes that they start: on two cores, a third process of tests has work meanwhile.
@@ -36,6 +38,8 @@ setup: $(ARCHIVE) ## the virtual environment from uv.lock, Spark's JARs, and wha
 
 setup-broker: $(BROKER) ## the Kafka broker that tests and benchmarks of the stream start; only they need it
 
+setup-judge: $(JUDGE) ## the judge of what is linearizable, built with Go where there is one; only tests need it
+
 demo: setup ## 90 real days from landed files to revenue in a native Dagster backfill
 	@$(BIN)/backfill demo
 
@@ -48,10 +52,10 @@ connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 lab: setup ## play the five hazards of a backfill, and write docs/lab again
 	@$(BIN)/backfill lab all --pages docs/lab
 
-test: setup setup-broker ## every promise at a small size, in three processes (PROCESSES=2: in two, with less memory)
+test: setup setup-broker setup-judge ## every promise at a small size, in three processes (PROCESSES=2: in two, with less memory)
 	@$(BIN)/pytest $(IN_THREE) -m "not long"
 
-test-long: setup setup-broker ## what `make test` leaves out: stories in full size, kills, clusters
+test-long: setup setup-broker setup-judge ## what `make test` leaves out: stories in full size, kills, clusters
 	@$(BIN)/pytest $(IN_TWO) -m long
 
 test-stories: setup setup-broker ## of those, the stories that are played before a change is taken
@@ -153,6 +157,9 @@ bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-
 bench-quick: setup setup-broker $(PEERS) ## the same on little data, in under 10 minutes
 	@$(BIN)/python -m benchmarks.backfill --quick
 
+bench-killed: setup setup-judge $(KILLED_PEERS) ## kill rewrites of several tables, here and with other tools, and judge what readers saw: KILLS=40
+	@$(BIN)/python -m benchmarks.killed --kills $(or $(KILLS),40)
+
 clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, Dagster's memory) stays
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -183,8 +190,20 @@ $(BROKER): backfill_assets_tests/stream/broker.lock $(JARS)
 	@$(BIN)/python -m backfill_assets_tests.stream.broker_jars
 	@touch $@
 
-$(PEERS): benchmarks/backfill/peers.txt $(UV)
-	@echo "Installing the benchmark's peers into .cache/bench/venv ..."
-	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) venv --quiet --clear --python .cache/bootstrap/bin/python .cache/bench/venv
-	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --compile-bytecode --python .cache/bench/venv/bin/python benchmarks/backfill/peers.txt
+$(JUDGE): $(wildcard backfill_assets_tests/simulator/judges/porcupine/*) $(PACKAGES)
+	@$(BIN)/python -m backfill_assets_tests.simulator.judges
+	@mkdir -p $(@D) && touch $@
+
+# One recipe for the two environments of peers, beside the project's own.
+define install_peers
+	@echo "Installing the benchmark's peers into $(@D) ..."
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) venv --quiet --clear --python .cache/bootstrap/bin/python $(@D)
+	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --compile-bytecode --python $(@D)/bin/python $<
 	@touch $@
+endef
+
+$(PEERS): benchmarks/backfill/peers.txt $(UV)
+	$(install_peers)
+
+$(KILLED_PEERS): benchmarks/killed/peers.txt $(UV)
+	$(install_peers)
