@@ -49,8 +49,8 @@ def verdict(history: History, *, seconds: float = 30.0) -> Verdict:
 
 
 def has_to_be_there() -> bool:
-    """In CI nobody reads what a judge left undecided."""
-    return bool(os.environ.get("CI"))
+    """Where ``JUDGES`` is set, as CI does: nobody reads there what a judge left undecided."""
+    return bool(os.environ.get("JUDGES"))
 
 
 def program() -> Path:
