@@ -157,8 +157,8 @@ HEADER = (*SALE, "unknown")
 def as_record(fields: Mapping[str, object]) -> bytes:
     """Values with line ends and quotes are between quotes; what is no text is written as Python writes it."""
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="").writerow([fields.get(name) for name in HEADER])
-    return out.getvalue().encode(errors="replace")
+    csv.writer(out, lineterminator="\r\n").writerow([fields.get(name) for name in HEADER])
+    return out.getvalue().removesuffix("\r\n").encode(errors="replace")
 
 
 def without_quotes(line: bytes) -> bytes:
