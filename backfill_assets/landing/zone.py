@@ -206,7 +206,8 @@ class LandingZone:
         if folder is None:
             raise SourceUnreadable(
                 f"The landing zone {self.root} has no folder {source.name!r}.",
-                hint="Point --landing at the right place, or land files there.",
+                hint="Point --landing at the right place, or land files there. Rows of a topic are read by"
+                f" backfill stream: what is made of them begins with bronze_{source.name}+.",
             )
         found: dict[date, list[Path]] = {}
         for entry in _visible(folder):

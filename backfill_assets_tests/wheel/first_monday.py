@@ -25,7 +25,8 @@ from backfill_assets.days import DayRange
 from backfill_assets_tests.stories import orders_of_others
 from backfill_assets_tests.wheel.project import Project
 
-FIRST, FACT, REPORT = date(2025, 1, 1), "fact_daily_orders", "report_orders"
+FIRST, LONG_AGO = date(2025, 1, 1), date(2021, 1, 1)
+FACT, REPORT = "fact_daily_orders", "report_orders"
 _A_DAY = 4
 """Orders on each day; every tenth was deleted since."""
 _TAX = Decimal("1.07")
@@ -105,11 +106,11 @@ class Walk:
         rows = DeltaTable(self.folder / ".data" / "lakehouse" / table).to_pyarrow_table(columns=["day", column])
         return dict(zip(rows["day"].to_pylist(), rows[column].to_pylist(), strict=True))
 
-    def spark(self, *scripts: str, **names: object) -> None:
+    def spark(self, *scripts: str, first: date = FIRST, **names: object) -> None:
         """By others, in a session of their own."""
         places = {name: f"delta.`{self.folder / 'others' / name}`" for name in ("orders", "history")}
         asked = [statement for text in scripts for statement in text.split(";")]
-        made = [each.format(**places, first=FIRST, a_day=_A_DAY, **names) for each in asked]
+        made = [each.format(**places, first=first, a_day=_A_DAY, **names) for each in asked]
         self.project("python", "-c", _WRITE, json.dumps(made))
 
 
@@ -119,12 +120,12 @@ def lines_of(text: str) -> int:
     return sum(not line.strip().startswith("#") for line in said)
 
 
-def amounts(days: int, taxed: Collection[date] = ()) -> dict[date, Decimal]:
+def amounts(days: int, taxed: Collection[date] = (), first: date = FIRST) -> dict[date, Decimal]:
     """In plain Python, what was ordered: by day."""
     found: dict[date, Decimal] = {}
     for order in range(days * _A_DAY):
         if order % 10 != 9:
-            day = FIRST + timedelta(days=order // _A_DAY)
+            day = first + timedelta(days=order // _A_DAY)
             amount = Decimal(order % 97)
             found[day] = found.get(day, Decimal(0)) + (round(amount * _TAX, 2) if day in taxed else amount)
     return found
@@ -146,15 +147,16 @@ def a_table_of_others(walk: Walk) -> None:
 
 def a_table_that_they_have(walk: Walk) -> None:
     """A fact with years of history is taken over; 90 of its days are computed again, and undone."""
-    size, wrong = walk.size, _last(walk.size.adopted, walk.size.wrong)
-    walk.spark(_ORDERS, _HISTORY, rows=size.adopted * _A_DAY)
+    size, wrong = walk.size, _last(walk.size.adopted, walk.size.wrong, LONG_AGO)
+    walk.spark(_ORDERS, _HISTORY, first=LONG_AGO, rows=size.adopted * _A_DAY)
     _begins(walk)
-    walk.declares(_declared(walk, "v1", "v2", months=False))
+    walk.declares(_declared(walk, "v1", "v2", months=False).replace("date(2025,", "date(2021,"))
     theirs = walk.folder / "others" / "history"
     walk.types("adopt", FACT, theirs, "--writers-stopped", "--dry-run")
     walk.types("adopt", FACT, theirs, "--writers-stopped")
-    assert walk.published(FACT) == amounts(size.adopted)
-    _mends(walk, wrong, before=amounts(size.adopted), after=amounts(size.adopted, set(wrong)), plan=FACT)
+    before, after = (amounts(size.adopted, taxed, LONG_AGO) for taxed in ((), set(wrong)))
+    assert walk.published(FACT) == before
+    _mends(walk, wrong, before=before, after=after, plan=FACT)
 
 
 def a_folder_of_parquet(walk: Walk) -> None:
@@ -216,7 +218,7 @@ def a_topic(walk: Walk, new_topic: Callable[[Sequence[Mapping[str, str]]], str])
     walk.proposed = lines_of((walk.folder / "shop" / "datasets" / "orders.py").read_text())
     walk.commands += 1
     walk.project("backfill", "stream", "raw_orders", "--from", address, "--from-beginning", "--available-now")
-    walk.types("run", f"+{REPORT}", "--days", day)
+    walk.types("run", "bronze_orders+", "--days", day)
     assert walk.published(REPORT) == {day: sum((Decimal(each["amount"]) for each in events), Decimal(0))}
 
 
@@ -287,12 +289,12 @@ def _declared(walk: Walk, *versions: str, months: bool = True) -> str:
     return "\n\n\n".join(kept).replace("/lake/shop/orders", str(walk.folder / "others" / "orders")) + "\n"
 
 
-def _all(days: int) -> DayRange:
-    return DayRange(FIRST, FIRST + timedelta(days=days - 1))
+def _all(days: int, first: date = FIRST) -> DayRange:
+    return DayRange(first, first + timedelta(days=days - 1))
 
 
-def _last(days: int, wrong: int) -> DayRange:
-    last = _all(days).last
+def _last(days: int, wrong: int, first: date = FIRST) -> DayRange:
+    last = _all(days, first).last
     return DayRange(last - timedelta(days=wrong - 1), last)
 
 
