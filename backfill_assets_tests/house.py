@@ -20,7 +20,7 @@ from backfill_assets_tests.docs_commands import BY_ANOTHER_TEST, PAGES, ROOT, bl
 PACKAGE, TESTS = ROOT / "backfill_assets", ROOT / "backfill_assets_tests"
 ENGINES = ("pyspark", "delta", "dagster", "pandas", "pandera", "ibis", "duckdb")
 READERS_PATH = {
-    *("start", "campaign", "timelines", "stream", "your-own-data", "operations", "architecture", "performance")
+    *("start", "campaign", "timelines", "stream", "your-own-data", "operations", "architecture", "performance", "reliability")
 }
 MOST = {"README.md": (110, "lines"), "CHANGELOG.md": (40, "lines"), "CONTRIBUTING.md": (600, "words")}
 MOST_WORDS, PROSE_COLUMNS = 15_000, 120
@@ -176,7 +176,7 @@ def picture_of_the_layers() -> Iterator[str]:
     """It is that of the imports."""
     page = import_picture.PAGE.read_text()
     if import_picture.drawn(page) != page or page.count(import_picture.BEGIN) != 1:
-        yield "docs/architecture.md shows other imports than there are: make picture"
+        yield "docs/reference/layers.md shows other imports than there are: make picture"
 
 
 # ------------------------------------------------------------------ targets

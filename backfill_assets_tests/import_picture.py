@@ -1,4 +1,4 @@
-"""``python -m backfill_assets_tests.import_picture``: draws the layers in ``docs/architecture.md`` from the imports.
+"""``python -m backfill_assets_tests.import_picture``: draws the layers in ``docs/reference/layers.md`` from the imports.
 
 The layers come from the import contract in ``pyproject.toml``, the arrows from the import graph. A test compares the
 page with what this writes.
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "reference" / "layers.md"
 PACKAGE = "backfill_assets"
 BEGIN, END = "<!-- drawn by `make picture` -->", "<!-- end of the picture -->"
 _BETWEEN = re.compile(f"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
