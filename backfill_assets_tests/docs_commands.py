@@ -101,6 +101,8 @@ _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+_SIMULATOR = "backfill_assets_tests/simulator/test_simulator.py::"
+_KEPT = "test_a_history_is_kept_and_judged_from_the_command_line"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py::test_back_to_before_it_and_forward_by_another_version"
 _PUBLISHED = "backfill_assets_tests/stories/test_rewind.py::test_a_timeline_is_published_as_a_plan_is_and_undone"
 _TIMELINE = "backfill_assets_tests/cli/verbs/test_timeline.py::"
@@ -181,6 +183,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark stop": _SPARK,
+    "make simulate SEEDS=500": f"{_SIMULATOR}test_no_seed_breaks_a_promise",
+    'make simulate SEED=7 ACTORS="publisher undo reader"': f"{_SIMULATOR}{_KEPT}",
+    ".venv/bin/python -m backfill_assets_tests.simulator --seed 7 --history history.jsonl": f"{_SIMULATOR}{_KEPT}",
+    ".venv/bin/python -m backfill_assets_tests.simulator.judges history.jsonl": f"{_SIMULATOR}{_KEPT}",
     "make storm SECONDS=180": _STORM,
     "make tally SECONDS=300": _TALLY,
 }
@@ -196,6 +202,8 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "backfill doctor --fix": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,
+    "make bench-killed KILLS=40": NotExecuted.BENCHMARK,
+    "make setup-judge": NotExecuted.DOWNLOADS,
     ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py": NotExecuted.BENCHMARK,
     "export AWS_ENDPOINT_URL=https://store.example AWS_REGION=eu-central-1": NotExecuted.OBJECT_STORE,
     "export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...": NotExecuted.OBJECT_STORE,

@@ -20,7 +20,17 @@ from backfill_assets_tests.docs_commands import BY_ANOTHER_TEST, PAGES, ROOT, bl
 PACKAGE, TESTS = ROOT / "backfill_assets", ROOT / "backfill_assets_tests"
 ENGINES = ("pyspark", "delta", "dagster", "pandas", "pandera", "ibis", "duckdb")
 READERS_PATH = {
-    *("start", "campaign", "timelines", "stream", "your-own-data", "operations", "architecture", "performance", "reliability")
+    *(
+        "start",
+        "campaign",
+        "timelines",
+        "stream",
+        "your-own-data",
+        "operations",
+        "architecture",
+        "performance",
+        "reliability",
+    )
 }
 MOST = {"README.md": (110, "lines"), "CHANGELOG.md": (40, "lines"), "CONTRIBUTING.md": (600, "words")}
 MOST_WORDS, PROSE_COLUMNS = 15_000, 120

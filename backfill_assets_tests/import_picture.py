@@ -1,4 +1,4 @@
-"""``python -m backfill_assets_tests.import_picture``: draws the layers in ``docs/reference/layers.md`` from the imports.
+"""``python -m backfill_assets_tests.import_picture``: draws ``docs/reference/layers.md`` from the imports.
 
 The layers come from the import contract in ``pyproject.toml``, the arrows from the import graph. A test compares the
 page with what this writes.

@@ -24,8 +24,10 @@ _AT_ONCE = 8
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 when every seed was played to its end."""
-    asked = _parser().parse_args(arguments)
+    asked = (parser := _parser()).parse_args(arguments)
     kinds = asked.actors.split()
+    if strangers := [kind for kind in kinds if kind.partition("-")[0] not in ACTORS]:
+        parser.error(f"there is no actor {', '.join(strangers)}; they are {', '.join(ACTORS)}")
     if asked.turns:
         turns = list(map(Turn.parse, asked.turns.split()))
         return _shown(play_turns(asked.seed, cast_of(asked.seed, kinds), turns), asked.history)

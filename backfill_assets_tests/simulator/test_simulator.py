@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ import pytest
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.finish import Finish
 from backfill_assets.publish.publisher import Publisher
+from backfill_assets_tests.simulator.__main__ import main as simulate
 from backfill_assets_tests.simulator.history import History
+from backfill_assets_tests.simulator.judges.__main__ import main as judge
 from backfill_assets_tests.simulator.play import Played, play_seed, play_turns
 from backfill_assets_tests.simulator.schedule import Seeded, Turn, Written
 from backfill_assets_tests.simulator.shrink import how_it_failed, shortest
@@ -139,3 +142,17 @@ def test_each_seed_has_another_schedule() -> None:
     drawn = [[str(Seeded(seed, 100).next(["a", "b"], 0)) for _ in range(1)] for seed in range(20)]
     assert len({each for (each,) in drawn}) > 10
     assert Written([Turn("gone", 1), Turn("a", 2)]).next(["a"], 0) == Turn("a", 2)
+
+
+def test_a_history_is_kept_and_judged_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an actor that is not there is named."""
+    kept = tmp_path / "history.jsonl"
+    assert simulate(["--seed", "7", "--steps", "400", "--actors", "publisher undo reader", "--history", str(kept)]) == 0
+    assert "seed 7: " in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["judges", str(kept)])
+    assert judge() == 0 and "porcupine" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        simulate(["--actors", "publisher ghost"])
+    assert "there is no actor ghost" in capsys.readouterr().err
