@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
@@ -19,7 +20,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 
 FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
-"""The metrics of such a day: how many files touch it, how long they are together, which ones they are, and the version
+"""The metrics of such a day: how many files touch it, its share of their bytes, which ones they are, and the version
 of the table that was looked at when that was so first.
 """
 _IDENTITY_DIGITS = 15
@@ -42,7 +43,10 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class DayMadeOf:
-    """The files that touch a day, together. ``rows`` are at most those of the day."""
+    """The files that touch a day, together. ``rows`` are at most those of the day; of ``bytes`` it has its share.
+
+    A build that reads a file of many days reads it once for all days of a chunk, so each counts with a part of it.
+    """
 
     files: int = 0
     rows: int = 0
@@ -80,11 +84,12 @@ def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[da
     A day between them that no file touches is there, and has no rows.
     """
     with_days = [each for each in files if not each.without_days]
-    days, of_day = _from_first_to_last(with_days, possible), dict[int, list[ExternalFile]]()
+    days, of_day = _from_first_to_last(with_days, possible), dict[int, list[_Share]]()
     for file in with_days:
         span = file.touches or days
+        share = _Share(file, file.bytes // len(span))
         for ordinal in range(max(span.first, days.first).toordinal(), min(span.last, days.last).toordinal() + 1):
-            of_day.setdefault(ordinal, []).append(file)
+            of_day.setdefault(ordinal, []).append(share)
     return {day: _together(of_day.get(day.toordinal(), ())) for day in days}
 
 
@@ -95,11 +100,18 @@ def _from_first_to_last(files: Iterable[ExternalFile], possible: DayRange) -> Da
     return DayRange(max(first, possible.first), min(last, possible.last)) if first <= last else possible
 
 
-def _together(files: Collection[ExternalFile]) -> DayMadeOf:
-    if not files:
+class _Share(NamedTuple):
+    """A file that touches a day, and how many of its bytes count for the day."""
+
+    file: ExternalFile
+    bytes: int
+
+
+def _together(shares: Collection[_Share]) -> DayMadeOf:
+    if not shares:
         return NO_FILES
-    identity = _number_of("\n".join(sorted(each.identity for each in files)))
-    return DayMadeOf(len(files), sum(each.rows for each in files), sum(each.bytes for each in files), identity)
+    identity = _number_of("\n".join(sorted(each.file.identity for each in shares)))
+    return DayMadeOf(len(shares), sum(each.file.rows for each in shares), sum(each.bytes for each in shares), identity)
 
 
 def _number_of(text: str) -> int:
@@ -155,7 +167,7 @@ def moved_days(
 
 
 def bytes_of_others(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> dict[str, dict[date, int]]:
-    """Of each table of others among ``steps``, how long the files together are that touch each day."""
+    """Of each table of others among ``steps``, how many bytes of its files count for each day."""
     found: dict[str, dict[date, int]] = {step.name: {} for step in steps if step.external}
     for key in states:
         if key.table in found:
@@ -164,7 +176,7 @@ def bytes_of_others(steps: Iterable[Step], states: Mapping[TableDay, DayState]) 
 
 
 def bytes_there(states: Mapping[TableDay, DayState], table: str, days: Iterable[date]) -> int:
-    """Of the files that touch ``days`` of a table of others, as it was looked at."""
+    """How many bytes of the files of a table of others count for ``days``, as it was looked at."""
     contents = (content_in(states, TableDay(table, day)) for day in days)
     return sum(int(each.metrics.get(BYTES) or 0) for each in contents if each)
 

@@ -163,3 +163,12 @@ def test_what_is_renewed_keeps_what_it_is_and_says_where_it_lies() -> None:
 def test_days_are_possible_from_the_first_one_until_the_day_after_the_newest_commit() -> None:
     assert possible_days(D1, D3) == DayRange(D1, D4)
     assert possible_days(D3, D1) == DayRange(D3, D3)
+
+
+def test_a_file_of_many_days_counts_for_each_with_its_share() -> None:
+    """Else 90 days in one file would be read in 45 parts, and the file 45 times."""
+    days = DayRange.parse("2025-01-01..2025-01-10")
+    wide, one = ExternalFile("wide", 10, 1_000, days), ExternalFile("one", 1, 7, DayRange.of(days.first))
+    made = days_made_of([wide, one], days)
+    assert [made[day].bytes for day in days] == [107, *[100] * 9]
+    assert sum(each.bytes for each in made.values()) == 1_007
