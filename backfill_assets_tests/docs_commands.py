@@ -203,6 +203,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,
     "make bench-killed KILLS=40": NotExecuted.BENCHMARK,
+    ".venv/bin/python -m backfill_assets_tests.simulator.rules --seeds 500": NotExecuted.BENCHMARK,
     "make setup-judge": NotExecuted.DOWNLOADS,
     ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py": NotExecuted.BENCHMARK,
     "export AWS_ENDPOINT_URL=https://store.example AWS_REGION=eu-central-1": NotExecuted.OBJECT_STORE,

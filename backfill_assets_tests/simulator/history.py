@@ -28,9 +28,10 @@ class Operation:
 
     A publication has the values that it ``writes``, and on these days those that it ``replaced`` (None: nothing was
     there; a day that it does not name: not known). The same value on both sides is a change of files alone. Without
-    the id of a ``publication`` it is a write past the log. A read has what it ``reads``, None where nothing is; it is
-    ``pinned`` to the log, or goes by each table as it is. ``position`` is the version of the log that a publication
-    was closed at, or that a read was pinned to.
+    the id of a ``publication`` it is a write past the log. It ``reads`` the days that it was decided on, as far as they
+    are compared. A read has what it ``reads``, None where nothing is; it is ``pinned`` to the log, or goes by each
+    table as it is. ``position`` is the version of the log that a publication was closed at, or that a read was pinned
+    to.
     """
 
     process: str

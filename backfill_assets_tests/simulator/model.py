@@ -34,6 +34,8 @@ class Wishes:
     undoes: str = ""
     inputs: RowsOfTables = field(default_factory=dict)
     """The rows that were read."""
+    looked_at: Mapping[str, int] = field(default_factory=dict)
+    """The version at which each input was read, where all days were computed of just that."""
     exact: bool = False
     switches: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The version that it was decided on and the one that becomes current, by step."""

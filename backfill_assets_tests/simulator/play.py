@@ -10,6 +10,7 @@ from random import Random
 
 from backfill_assets_tests.simulator.actors import ACTORS
 from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
+from backfill_assets_tests.simulator.actors.reader import look_at_the_end
 from backfill_assets_tests.simulator.history import History
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
 from backfill_assets_tests.simulator.world import Life, World
@@ -66,6 +67,7 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
                 world.take(turn)
                 world.judge()
             world.close()
+            look_at_the_end(Life(world, "end", 2))
         except Exception as error:
             failure = error
         history = world.history()

@@ -28,8 +28,9 @@ class Recorder:
         *,
         pinned: bool = True,
         writes: Mapping[Key, str] | None = None,
+        reads: Mapping[Key, str] | None = None,
     ) -> None:
-        """A process asks for one thing after the other."""
+        """A process asks for one thing after the other; ``reads`` is what it has seen before it asks."""
         self._asked[process] = Operation(
             process,
             kind,
@@ -37,6 +38,7 @@ class Recorder:
             None,
             "unknown",
             writes=dict(writes or {}),
+            reads=dict(reads or {}),
             publication=publication,
             pinned=pinned,
         )
@@ -57,7 +59,8 @@ class Recorder:
         """The process is answered; one that died, or was told of an error, does not know what became of it."""
         if (asked := self._asked.pop(process, None)) is not None:
             end = None if outcome == "unknown" else self.step()
-            known = replace(asked, end=end, outcome=outcome, reads=dict(reads or {}), position=position)
+            known = replace(asked, end=end, outcome=outcome, position=position)
+            known = replace(known, reads={**asked.reads, **(reads or {})})
             self.operations.append(replace(known, replaced=dict(replaced or {})))
 
     def history(self) -> History:

@@ -9,6 +9,7 @@ from backfill_assets_tests.simulator.play import Played, play_turns
 from backfill_assets_tests.simulator.schedule import Turn, joined
 
 Failed = tuple[type[BaseException], str, int]
+Turns = Sequence[Turn]
 MOST_PLAYS = 600
 
 
@@ -21,43 +22,71 @@ def how_it_failed(failure: BaseException) -> Failed:
     return type(failure), trace.tb_frame.f_code.co_qualname, trace.tb_lineno
 
 
+def _how(played: Played) -> object:
+    return None if played.failure is None else how_it_failed(played.failure)
+
+
 def shortest(
-    played: Played, most: int = MOST_PLAYS, progress: Callable[[Played, int], None] = lambda found, plays: None
+    played: Played,
+    most: int = MOST_PLAYS,
+    progress: Callable[[Played, int], None] = lambda found, plays: None,
+    how: Callable[[Played], object] = _how,
 ) -> Played:
-    """``played`` has failed; tries at most so many shorter ones, and tells of each that still fails."""
-    assert played.failure is not None
-    wanted, best, plays = how_it_failed(played.failure), played, 0
+    """``played`` has failed; tries at most so many shorter ones, and tells of each that still fails.
+
+    ``how`` says in which way: what it gives of ``played`` must stay; None is no failure.
+    """
+    wanted, best, plays = how(played), played, 0
+    assert wanted is not None
     found = True
     while found and plays < most:
         found = False
-        for turns in _shorter(best.turns):
-            plays += 1
-            names = {turn.actor for turn in turns}
-            tried = play_turns(best.seed, [name for name in best.actors if name in names], turns)
-            if tried.failure is not None and how_it_failed(tried.failure) == wanted:
-                best, found = tried, True
-                progress(best, plays)
-                break
-            if plays >= most:
-                break
+        for shorter in _WAYS:
+            at = 0
+            while plays < most and at < len(options := shorter(best.turns)):
+                turns, plays = options[at], plays + 1
+                names = {turn.actor for turn in turns}
+                tried = play_turns(best.seed, [name for name in best.actors if name in names], turns)
+                if how(tried) == wanted:
+                    best, found = tried, True
+                    progress(best, plays)
+                else:
+                    at += 1
     return best
 
 
-def _shorter(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
-    """Histories that are less, the much shorter ones first."""
-    for actor in sorted({turn.actor for turn in turns}):
-        yield [turn for turn in turns if turn.actor != actor]
-    if len(whole := joined(turns)) < len(turns):
-        yield whole
+def _without_an_actor(turns: Turns) -> list[Turns]:
+    return [[turn for turn in turns if turn.actor != actor] for actor in sorted({turn.actor for turn in turns})]
+
+
+def _joined(turns: Turns) -> list[Turns]:
+    whole = joined(turns)
+    return [whole] if len(whole) < len(turns) else []
+
+
+def _without_a_part(turns: Turns) -> list[Turns]:
+    """Large parts first, then single turns."""
+    found: list[Turns] = []
     part = len(turns) // 2
     while part:
-        yield from ([*turns[:at], *turns[at + part :]] for at in range(0, len(turns), part))
+        found += [[*turns[:at], *turns[at + part :]] for at in range(0, len(turns), part)]
         part //= 2
-    for at, turn in enumerate(turns):
-        yield from ([*turns[:at], plainer, *turns[at + 1 :]] for plainer in _plainer(turn))
+    return found
+
+
+def _without_a_switch(turns: Turns) -> list[Turns]:
+    """One actor goes on where another was between; either goes first."""
+    found: list[Turns] = []
     for at in range(len(turns) - 2):
-        if turns[at].actor == turns[at + 2].actor and turns[at].ends == "waits":  # one switch less
-            yield [*turns[:at], turns[at + 1], turns[at], *turns[at + 2 :]]
+        first, other, then = turns[at : at + 3]
+        if first.actor == then.actor and first.ends == "waits":
+            whole = replace(then, steps=first.steps + then.steps)
+            found += [[*turns[:at], *pair, *turns[at + 3 :]] for pair in ((whole, other), (other, whole))]
+    return found
+
+
+def _with_a_plainer_turn(turns: Turns) -> list[Turns]:
+    return [[*turns[:at], plainer, *turns[at + 1 :]] for at, turn in enumerate(turns) for plainer in _plainer(turn)]
 
 
 def _plainer(turn: Turn) -> Iterator[Turn]:
@@ -67,3 +96,7 @@ def _plainer(turn: Turn) -> Iterator[Turn]:
     for fewer in dict.fromkeys((turn.steps // 2, turn.steps * 3 // 4, turn.steps - 1)):
         if 0 < fewer < turn.steps:
             yield replace(turn, steps=fewer)
+
+
+_WAYS = (_without_an_actor, _joined, _without_a_part, _without_a_switch, _with_a_plainer_turn)
+"""Those that take much away come first."""

@@ -38,7 +38,7 @@ from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
 from backfill_assets_tests.simulator.judges.tables import TableJudge
-from backfill_assets_tests.simulator.model import Names, RowsOfTables, Wish, Wishes
+from backfill_assets_tests.simulator.model import NOTHING, Names, RowsOfTables, Wish, Wishes
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
 from backfill_assets_tests.simulator.schedule import Turn
@@ -55,6 +55,10 @@ _NEVER, _NEWEST = 10_000, 6
 _ROOTS = itertools.count(1)
 Deed = Callable[["Life"], object]
 """What an actor does again and again, each time with other draws."""
+
+
+class WithoutEnd(AssertionError):
+    """Somebody works on and on; no history comes after it, also where nobody asserts anything."""
 
 
 class Watched(Publisher):
@@ -249,6 +253,7 @@ class World:
         publication: Publication,
         rows: RowsOfTables,
         inputs: RowsOfTables | None = None,
+        looked_at: Mapping[str, int] | None = None,
     ) -> None:
         """A process is about to publish: what it would mean, were it done."""
         tables = {}
@@ -265,8 +270,26 @@ class World:
         self.requests.append(publication)
         if publication.notice is not None:
             self.noticed.add(publication.id)
-        wishes = Wishes(publication.kind, tables, inputs=inputs or {}, exact=exact, switches=switches)
-        self.intends(life, publication.id, wishes, {table: wish.rows for table, wish in tables.items()})
+        wishes = Wishes(
+            publication.kind, tables, inputs=inputs or {}, exact=exact, switches=switches, looked_at=looked_at or {}
+        )
+        days = {table: wish.rows for table, wish in tables.items()}
+        self.intends(life, publication.id, wishes, days, self._decided_on(publication))
+
+    def _decided_on(self, publication: Publication) -> dict[Key, str]:
+        """The publication that each of its days showed when it was staged, which compare-and-swap has to find there.
+
+        A day without files is left out: who knows nothing of publications may fill and empty it, and nobody can tell.
+        """
+        self.follow()
+        found: dict[Key, str] = {}
+        for change in (each for each in publication.tables if each.mode == "replace"):
+            for day in change.days:
+                was, files = day.expected.publication, frozenset(day.expected.files)
+                seen = (days.get(day.day, NOTHING) for days in self.tables[change.table].days)
+                if files and any(image.files == files and image.value == was for image in seen):
+                    found[change.table, str(day.day)] = was
+        return found
 
     def rows_of(self, publication: Publication) -> RowsOfTables:
         """The rows that a publication brings, by the files that it names."""
@@ -291,17 +314,24 @@ class World:
                 days[day] = tuple(rows.elements())
         return found
 
-    def intends(self, life: Life, id: str, wishes: Wishes, days: Mapping[str, Iterable[date]]) -> None:
+    def intends(
+        self,
+        life: Life,
+        id: str,
+        wishes: Wishes,
+        days: Mapping[str, Iterable[date]],
+        decided_on: Mapping[Key, str] | None = None,
+    ) -> None:
         self.wishes[id] = wishes
         written = [(table, str(day)) for table, listed in days.items() for day in listed]
-        self.record.asks(life.id, "publish", id, writes=dict.fromkeys(written, id))
+        self.record.asks(life.id, "publish", id, writes=dict.fromkeys(written, id), reads=decided_on)
 
     def told(self, life: Life, id: str, result: Published | Conflict | None) -> None:
         """What the caller was answered must be so: done is done for good, and refused had no effect."""
         if isinstance(result, Published):
             self.done.add(id)
             self.follow()
-            self.record.told(life.id, "ok", position=self.log.closed_at[id])
+            self.record.told(life.id, "ok", position=self.log.closed_at.get(id))
             self.tally["published"] += 1
         else:
             if result is not None:
@@ -387,7 +417,8 @@ class World:
         for name in sorted(self._lives):
             if not self._lives[name].process.finished:
                 self.take(Turn(name, _NEVER))
-                assert self._lives[name].process.finished, f"{name} goes on without end: {self._lives[name].process.at}"
+                if not self._lives[name].process.finished:
+                    raise WithoutEnd(f"{name} goes on without end: {self._lives[name].process.at}")
                 self.judge()
         publisher = Publisher(self.storage, retention_days=RETENTION_DAYS)
         publisher.recover()

@@ -56,7 +56,8 @@ def publish_days(
             transaction=transaction,
             switches=switched,
         )
-        life.world.asks(life, publication, rows, {reading: read} if reading else {})
+        looked_at = {table: each.version for table, each in pin.inputs.items() if each.version is not None}
+        life.world.asks(life, publication, rows, {reading: read} if reading else {}, looked_at)
         result = publisher.publish(publication)
         life.world.told(life, id, result)
         if not isinstance(result, Conflict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from backfill_assets.lakehouse.delta_log import VersionGone, newest_version
@@ -34,10 +35,22 @@ def read_pinned(life: Life) -> None:
 
 def look_at_newest(life: Life) -> None:
     """Opens one table or several at their newest versions: each is whole, and together they promise nothing."""
-    world, count = life.world, life.draw.choice([1, 1, 2, 4])
+    count = life.draw.choice([1, 1, 2, 4])
+    _look_at(life, sorted(life.draw.sample(TABLES, count)))
+
+
+def look_at_the_end(life: Life) -> None:
+    """What everybody has left: by the log, and each table by itself."""
+    read_pinned(life)
+    for table in TABLES:
+        _look_at(life, [table])
+
+
+def _look_at(life: Life, tables: Sequence[str]) -> None:
+    world = life.world
     world.record.asks(life.id, "read", pinned=False)
     reads: dict[tuple[str, str], str | None] = {}
-    for table in sorted(life.draw.sample(TABLES, count)):
+    for table in tables:
         version = newest_version(life.storage, table)
         if version is not None:
             found = rows_at(life.storage, table, version)

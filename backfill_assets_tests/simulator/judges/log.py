@@ -15,6 +15,7 @@ from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publish.log import HEAD, LOG_TABLE
 from backfill_assets_tests.simulator.judges.tables import TableJudge
+from backfill_assets_tests.simulator.judges.verdict import passed_over
 from backfill_assets_tests.simulator.model import NOTHING, Rows, Wishes
 from backfill_assets_tests.simulator.staging import content
 from backfill_assets_tests.simulator.store import Files
@@ -56,6 +57,7 @@ class LogJudge:
         self._aborting: set[str] = set()
         self._before: dict[str, dict[TableDay, Known]] = {}
         self._model: dict[TableDay, Known] = {}
+        self._made_of: dict[TableDay, Mapping[str, int]] = {}
         self._shown: list[tuple[int, Mapping[TableDay, str], Mapping[str, int]]] = []
 
     def follow(self) -> None:
@@ -68,7 +70,8 @@ class LogJudge:
                 if add.get("dataChange"):  # others may put the rows of several entries into one file: nothing new
                     rows = self.held.contents[f"{LOG_TABLE}/{add['path']}"]
                     assert isinstance(rows, pa.Table)
-                    self._entry(rows.to_pylist())
+                    with passed_over():
+                        self._entry(rows.to_pylist())
             for head in (action["commitInfo"][HEAD] for action in actions if HEAD in action.get("commitInfo", {})):
                 found = {step: each["version"] for step, each in json.loads(head).get("current", {}).items()}
                 assert found == self.current, f"the head says {found} is current, the entries {self.current}"
@@ -185,6 +188,14 @@ class LogJudge:
             self._before[publication][key] = was
             self._model[key] = self._after(wishes, was, key, commit.version)
             self.last[key] = publication
+            self._check_newer(publication, key)
+
+    def _check_newer(self, publication: str, key: TableDay) -> None:
+        """Who replaces a result has seen it, and so reads its inputs no older than it did."""
+        now, before = self._wishes[publication].looked_at, self._made_of.get(key, {})
+        older = [table for table, version in now.items() if version < before.get(table, version)]
+        assert not older, f"{publication} replaces {key} by what was made of older {older} unseen"
+        self._made_of[key] = now
 
     def _after(self, wishes: Wishes, was: Known, key: TableDay, version: int) -> Known:
         if wishes.undoes:

@@ -39,4 +39,5 @@ def judge_positions(table: TableJudge) -> None:
             for offset in range(position):
                 for rows in rows_of_offset(source, table.table, offset).values():
                     wanted.update(rows)
-    assert found == wanted, f"{table.table}: {found - wanted} too much, {wanted - found} lost"
+    assert not found - wanted, f"{table.table}: {dict(found - wanted)} count twice"
+    assert not wanted - found, f"{table.table}: {dict(wanted - found)} are lost"

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from backfill_assets.days import parse_day
 from backfill_assets.lakehouse.main_table import PUBLICATION_KEY
+from backfill_assets_tests.simulator.judges.verdict import passed_over
 from backfill_assets_tests.simulator.model import NOTHING, Commit, DayImage, Rows, Wishes, back, forward
 from backfill_assets_tests.simulator.store import Files
 
@@ -56,7 +57,8 @@ class TableJudge:
             before = self.days[-1] if self.days else {}
             self.days.append(self._images(before, actions))
             self.positions.append(self._moved_positions(actions))
-            self._judge(actions, before)
+            with passed_over():
+                self._judge(actions, before)
         return self.version > known
 
     def newest_is_of(self, publications: Collection[str]) -> bool:
@@ -78,7 +80,8 @@ class TableJudge:
         assert not paths & self._day_of.keys(), f"{self.table} {self.version}: an active path is added"
         assert removes <= self._day_of.keys(), f"{self.table} {self.version}: removes what is not there"
         for path in removes:
-            self._newest[self._day_of.pop(path)].discard(path)
+            if path in self._day_of:
+                self._newest[self._day_of.pop(path)].discard(path)
         for add in adds:
             day = self._day_of[add["path"]] = parse_day(add["partitionValues"]["day"])
             self._newest.setdefault(day, set()).add(add["path"])
@@ -166,7 +169,10 @@ class TableJudge:
     def _restored(self, publication: str, before: dict[date, DayImage]) -> None:
         commit = self.commits[publication]
         now = {day: before.get(day, NOTHING) for day in commit.after}
-        rows = back(self._wishes[publication].tables.get(self.table), commit, now)
+        wish = self._wishes[publication].tables.get(self.table)
+        if wish is None or wish.mode != "append":
+            self._check_left_alone(publication, commit, now)
+        rows = back(wish, commit, now)
         self._compare(publication, before, rows)
         for day, image in commit.before.items():
             found = self.days[-1].get(day, NOTHING)
@@ -175,6 +181,12 @@ class TableJudge:
             if rows[day] != image.rows:  # others changed the day, or the positions that belong to it
                 self.touched.setdefault(day, []).append(self.version)
         self.withdrawn[publication] = self.version
+
+    def _check_left_alone(self, publication: str, commit: Commit, now: Mapping[date, DayImage]) -> None:
+        """An abort puts back what is as its publication made it, and nothing else."""
+        others = {day: image for day, image in now.items() if image.files != commit.after[day].files}
+        undone = [str(day) for day, image in others.items() if self.days[-1].get(day, NOTHING).files != image.files]
+        assert not undone, f"{self.table} {self.version}: {publication} took back what others wrote on {undone}"
 
     def _compare(self, publication: str, before: Mapping[date, DayImage], rows: Mapping[date, Rows]) -> None:
         """All of the publication's days or none: every day equals the model, and no other day moved."""
