@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.errors import LakehouseUnusable
@@ -288,6 +288,7 @@ lines = (objects | nearly).map(lambda text: text.encode(errors="replace").decode
 
 @settings(max_examples=drawn(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(lines, min_size=100, max_size=200))
+@example(['{"\\\\u00a9": 1}', '{"\\\\\\u001f": 1}'])  # a backslash before what looks like an escape
 def test_generated_lines_are_read_as_plain_python_reads_them(
     tmp_path_factory: pytest.TempPathFactory, some: list[str]
 ) -> None:

@@ -22,7 +22,7 @@ from backfill_assets_tests.strategies.xxh64 import chained
 Fields = Mapping[str, str | None]
 _EPOCH = date(1970, 1, 1).toordinal()
 _MICROSECONDS_OF_DAY = 86_400_000_000
-_CONTROL = re.compile(r"\\u00[0-9a-f]{2}")
+_CONTROL = re.compile(r"\\\\|\\u00[0-9a-f]{2}")
 
 
 @dataclass(frozen=True)
