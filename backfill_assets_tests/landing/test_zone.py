@@ -106,8 +106,9 @@ def test_missing_empty_and_landed_days_differ_and_a_range_lists_its_source_once(
 
 def test_unknown_source_and_malformed_source_name(tmp_path: Path) -> None:
     """A wrong --landing says so, and a source name cannot climb out of the root."""
-    with pytest.raises(SourceUnreadable, match="no folder 'sales'"):
+    with pytest.raises(SourceUnreadable, match="no folder 'sales'") as missing:
         LandingZone(tmp_path).files(SALES, WEEK)
+    assert "backfill stream: what is made of them begins with bronze_sales+" in (missing.value.hint or "")
     with pytest.raises(InvalidRequest, match="not the name of a source"):
         LandingZone(tmp_path).files(source_named("../sales"), WEEK)
 
