@@ -15,9 +15,10 @@ from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.protocol.actor import Actor
-from backfill_assets_tests.protocol.model import SHARED, Wish, Wishes
 from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage
 from backfill_assets_tests.protocol.world import World, merged, rows_of_offset
+from backfill_assets_tests.simulator.judges.tables import SHARED
+from backfill_assets_tests.simulator.model import Wish, Wishes
 
 Work = Callable[[Actor], object]
 ATTEMPTS = 3
@@ -171,7 +172,7 @@ def delivering(world: World) -> Work:
 
 
 def refusable(work: Work) -> Work:
-    """A refusal is an answer: it must leave nothing behind, which the ledgers see."""
+    """A refusal is an answer: it must leave nothing behind, which the judges see."""
 
     def guarded(actor: Actor) -> None:
         try:

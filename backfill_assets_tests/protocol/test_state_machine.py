@@ -31,9 +31,9 @@ from backfill_assets.stream.sources import OffsetRange, TopicOffsets, new_ranges
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
 from backfill_assets_tests.protocol.deeds import ATTEMPTS, Work, publish, refusable
-from backfill_assets_tests.protocol.model import SHARED
 from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage
 from backfill_assets_tests.protocol.world import RAW, SALES, TABLES, TOPIC, World, merged, rows_of_offset
+from backfill_assets_tests.simulator.judges.tables import SHARED
 
 PARTITIONS = (0, 1)
 _RAW, _FACT = "raw", "fact"

@@ -1,4 +1,4 @@
-"""A lakehouse with all who work on it: what they do, and what they were answered, for the ledgers to judge."""
+"""A lakehouse with all who work on it: what they do, and what they were answered, for the judges to judge."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
 from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
-from backfill_assets_tests.protocol.ledger import Ledger
-from backfill_assets_tests.protocol.log_ledger import LogLedger
-from backfill_assets_tests.protocol.model import Wish, Wishes
+from backfill_assets_tests.protocol.on_disk import OnDisk, TableOnDisk
 from backfill_assets_tests.protocol.staging import DAYS, published_rows, rows_table, scratch
+from backfill_assets_tests.simulator.judges.log import LogJudge
+from backfill_assets_tests.simulator.judges.tables import TableJudge
+from backfill_assets_tests.simulator.model import Wish, Wishes
 
 TABLES = ("fact", "raw", "raw_more", "report")
 RAW = ("raw", "raw_more")
@@ -53,7 +54,7 @@ def rows_of_offset(source: str, table: str, offset: int) -> dict[date, tuple[str
 
 
 class World:
-    """One lakehouse in a temporary folder, its actors, and the ledgers that judge it."""
+    """One lakehouse in a temporary folder, its actors, and those who judge it."""
 
     def __init__(self) -> None:
         self.root = _new_folder()
@@ -67,14 +68,15 @@ class World:
         self.heard: list[str] = []
         self.refused: list[str] = []
         self.foreign: dict[str, dict[int, str]] = {table: {} for table in TABLES}
-        self.ledgers = {table: Ledger(self.root, table, self.wishes, self.foreign[table]) for table in TABLES}
-        self.log = LogLedger(self.root, self.wishes, self.ledgers)
+        self.held = OnDisk(self.root)
+        self.judges = {each: TableOnDisk(self.held, each, self.wishes, self.foreign[each]) for each in TABLES}
+        self.log = LogJudge(self.held, self.wishes, self.judges, _nobody_is_told)
         self.columns = dict.fromkeys(TABLES, 0)
         self.altered: dict[str, str] = {}
         """What was changed on a table so that it cannot be written, or only in part."""
         self._numbers = Counter[str]()
         self._read_at: dict[str, int] = {}
-        """The version of each table that a reader has found as the ledger has it."""
+        """The version of each table that a reader has found as its judge has it."""
 
     def copy(self) -> World:
         """Another lakehouse with the same past, which was judged already. Nobody may be working."""
@@ -82,9 +84,7 @@ class World:
         world.root = _new_folder()
         world.storage = Storage(str(world.root))
         shutil.copytree(self.root, world.root, dirs_exist_ok=True)
-        world.log.root = world.root
-        for ledger in world.ledgers.values():
-            ledger.root = world.root
+        world.held.root = world.root
         return world
 
     def publisher(self, reached: Reached = nowhere) -> Publisher:
@@ -168,11 +168,11 @@ class World:
         """
         if any(actor.at in ("table loaded", "closing") for actor in self.alive()):
             return
-        for table, ledger in self.ledgers.items():
-            if ledger.version % CHECKPOINT_EVERY and ledger.newest_is_of(self.log.open):
-                overwrite(self.storage, table, ledger.version)
-                self.foreign[table][ledger.version] = "overwrite"
-                ledger.step_back()
+        for table, judge in self.judges.items():
+            if judge.version % CHECKPOINT_EVERY and judge.newest_is_of(self.log.open):
+                overwrite(self.storage, table, judge.version)
+                self.foreign[table][judge.version] = "overwrite"
+                judge.step_back()
                 return
 
     def maintain_log(self, how: str) -> None:
@@ -209,8 +209,8 @@ class World:
     def _cannot_rest(self, table: str) -> bool:
         if table in self.altered:
             return True  # delta-rs may refuse to commit anything to it
-        ledger, pinned = self.ledgers[table], self.log.map.get(table)
-        changed = pinned is None or ledger.days[pinned] != ledger.days[-1]
+        judge, pinned = self.judges[table], self.log.map.get(table)
+        changed = pinned is None or judge.days[pinned] != judge.days[-1]
         return changed or any(table in self.wishes[id].tables for id in self.log.open)
 
     # ------------------------------------------------------------------- judgement
@@ -220,11 +220,11 @@ class World:
         for actor in self.actors:
             if actor.error is not None and not isinstance(actor.error, BackfillError):
                 raise actor.error
-        for ledger in self.ledgers.values():
-            moved = ledger.follow()
-            assert ledger.version < 0 or not ledger.missing_files(ledger.version), f"{ledger.table}: files are missing"
-            if moved and ledger.table in RAW:
-                self._judge_positions(ledger)
+        for judge in self.judges.values():
+            moved = judge.follow()
+            assert judge.version < 0 or not judge.missing_files(judge.version), f"{judge.table}: files are missing"
+            if moved and judge.table in RAW:
+                self._judge_positions(judge)
         self.log.follow()
         for publication in self.done:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was acknowledged, and is not done"
@@ -235,19 +235,19 @@ class World:
         for publication in self.heard:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was announced, and is not done"
 
-    def _judge_positions(self, ledger: Ledger) -> None:
+    def _judge_positions(self, judge: TableJudge) -> None:
         """Rows and positions together: every offset up to the position, once, and nothing beyond it."""
         found = Counter[str]()
-        for image in ledger.days[-1].values():
+        for image in judge.days[-1].values():
             found += Counter({row: n for row, n in image.rows.items() if not row.startswith("foreign")})
         wanted = Counter[str]()
-        for source, position in ledger.positions[-1].items():
+        for source, position in judge.positions[-1].items():
             if source == begun_id(SALES, TOPIC):
                 continue  # it says that a stream has begun, and no rows belong to it
             for offset in range(position):
-                for rows in rows_of_offset(source, ledger.table, offset).values():
+                for rows in rows_of_offset(source, judge.table, offset).values():
                     wanted.update(rows)
-        assert found == wanted, f"{ledger.table}: {found - wanted} too much, {wanted - found} lost"
+        assert found == wanted, f"{judge.table}: {found - wanted} too much, {wanted - found} lost"
 
     def end(self) -> None:
         """Everybody dies; a new process recovers; and then nothing is left half done."""
@@ -264,11 +264,11 @@ class World:
         assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}
         assert not due_notices(publisher), "everything was sent, and is due again"
         self.log.check_states(publisher.log.day_states(publisher.log.head()))
-        for table, ledger in self.ledgers.items():
-            if ledger.version > self._read_at.get(table, -1):
-                self._read_at[table] = ledger.version
+        for table, judge in self.judges.items():
+            if judge.version > self._read_at.get(table, -1):
+                self._read_at[table] = judge.version
                 found = {day: rows for day, rows in published_rows(self.storage, table).items() if rows}
-                assert found == {day: image.rows for day, image in ledger.days[-1].items() if image.rows}
+                assert found == {day: image.rows for day, image in judge.days[-1].items() if image.rows}
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -278,6 +278,10 @@ class World:
 
     def published_so_far(self) -> list[str]:
         return [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+
+
+def _nobody_is_told(*_: object) -> None:
+    """No history is kept here."""
 
 
 def _new_folder() -> Path:

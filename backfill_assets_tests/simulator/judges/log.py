@@ -14,11 +14,10 @@ import pyarrow as pa
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publish.log import HEAD, LOG_TABLE
-from backfill_assets_tests.simulator.judges.tables import TableJudge
+from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
 from backfill_assets_tests.simulator.judges.verdict import passed_over
 from backfill_assets_tests.simulator.model import NOTHING, Rows, Wishes
 from backfill_assets_tests.simulator.staging import content
-from backfill_assets_tests.simulator.store import Files
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class LogJudge:
 
     def __init__(
         self,
-        held: Files,
+        held: Held,
         wishes: Mapping[str, Wishes],
         tables: Mapping[str, TableJudge],
         closed: Callable[[str, Mapping[TableDay, str | None], Mapping[str, int]], None],

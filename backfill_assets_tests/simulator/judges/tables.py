@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from backfill_assets.days import parse_day
 from backfill_assets.lakehouse.main_table import PUBLICATION_KEY
 from backfill_assets_tests.simulator.judges.verdict import passed_over
 from backfill_assets_tests.simulator.model import NOTHING, Commit, DayImage, Rows, Wishes, back, forward
-from backfill_assets_tests.simulator.store import Files
+from backfill_assets_tests.simulator.store import Content
 
 SHARED = "stream"
 """The transaction that appends and compactions share, as those of a stream do."""
@@ -27,10 +27,27 @@ FOREIGN = "foreign"
 Actions = list[dict[str, Any]]
 
 
+class Contents(Protocol):
+    """What files hold, by path: bytes of a commit, rows of a Parquet file."""
+
+    def get(self, path: str, /) -> Content | None: ...
+
+    def __getitem__(self, path: str, /) -> Content: ...
+
+    def __contains__(self, path: object, /) -> bool: ...
+
+
+class Held(Protocol):
+    """The files of a lakehouse, in memory or on a disk."""
+
+    @property
+    def contents(self) -> Contents: ...
+
+
 class TableJudge:
     """Follows one main table. What is committed past the protocol says so itself."""
 
-    def __init__(self, held: Files, table: str, wishes: Mapping[str, Wishes]) -> None:
+    def __init__(self, held: Held, table: str, wishes: Mapping[str, Wishes]) -> None:
         self.held = held
         self.table = table
         self.version = -1
@@ -122,8 +139,8 @@ class TableJudge:
         if SHARED in done:  # its number counts in fours; the commit says whose it is
             assert not ours, f"{self.table} {self.version} has two marks"
             ours = [(self._name(actions), done[SHARED] % STATES)]
-        if FOREIGN in _info(actions) or not ours:
-            assert FOREIGN in _info(actions) or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
+        if (is_foreign := self.is_foreign(actions)) or not ours:
+            assert is_foreign or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
             self._take_foreign(before)
             return
         ((publication, number),) = ours
@@ -131,6 +148,10 @@ class TableJudge:
         assert publication not in self.withdrawn, f"{publication} committed to {self.table} after it was withdrawn"
         checks: list[Callable[[str, dict[date, DayImage]], None]] = [self._fenced, self._committed, self._restored]
         checks[number](publication, before)
+
+    def is_foreign(self, actions: Actions) -> bool:
+        """Whether the newest commit, of these ``actions``, was made past the protocol."""
+        return FOREIGN in _info(actions)
 
     def _take_foreign(self, before: dict[date, DayImage]) -> None:
         now = self.days[-1]
