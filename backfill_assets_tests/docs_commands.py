@@ -187,6 +187,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     'make simulate SEED=7 ACTORS="publisher undo reader"': f"{_SIMULATOR}{_KEPT}",
     ".venv/bin/python -m backfill_assets_tests.simulator --seed 7 --history history.jsonl": f"{_SIMULATOR}{_KEPT}",
     ".venv/bin/python -m backfill_assets_tests.simulator.judges history.jsonl": f"{_SIMULATOR}{_KEPT}",
+    ".venv/bin/python -m backfill_assets_tests.simulator.rules": "backfill_assets_tests/simulator/test_rules.py::"
+    "test_a_rule_that_is_taken_out_is_named",
     "make storm SECONDS=180": _STORM,
     "make tally SECONDS=300": _TALLY,
 }

@@ -1,7 +1,8 @@
 """Each rule of the protocol is taken out, one after the other, and the simulator names what is wrong then.
 
 ``python -m backfill_assets_tests.simulator.rules [PATCH ...]`` plays what is kept here again; with ``--seeds 500`` it
-searches anew: the first seed that shows something, and the shortest history of it. Both print a table.
+searches anew: the first seed that shows something, and the shortest history of it. Both print a table; ``--page``
+writes that of what is kept into ``docs/reference``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from backfill_assets_tests.mutants.run import HERE, read
+from backfill_assets_tests.mutants.run import HERE, TREE, read
 from backfill_assets_tests.simulator.schedule import Turn
 from backfill_assets_tests.simulator.taken_out import Found, play_again, search, shortened
 
 _AGAIN = "python -m backfill_assets_tests.simulator.rules"
+PAGE = TREE / "docs" / "reference" / "rules-taken-out.md"
+_ABOVE = f"""# Each rule of the protocol, taken out
+
+Each rule of [the protocol](../architecture.md#the-protocol) is taken out of a copy of the package, which is played on
+the simulator. *At once* is what the judges of each step say; *afterwards* is what porcupine and the cycles say of the
+history, where nobody stops at the first fault. `backfill_assets_tests/simulator/rules.py` has the schedules, each as
+short as it could be made; its tests play them with the rule and without it. Where none is kept, the test that is named
+shows the rule.
+
+```console
+.venv/bin/{_AGAIN}
+.venv/bin/{_AGAIN} --seeds 500
+```
+
+"""
 
 
 @dataclass(frozen=True)
@@ -215,17 +231,22 @@ BY_PATCH = {rule.patch: rule for rule in RULES}
 
 def table(rules: Iterable[Rule]) -> Iterator[str]:
     """As markdown: a line for each rule and way of looking."""
-    yield "| rule | invariants | seen | anomaly | seed | shortest history | again |"
-    yield "|---|---|---|---|---:|---|---|"
+    yield "| rule | invariants | taken out by | seen | anomaly | seed | shortest history |"
+    yield "|---|---|---|---|---|---:|---|"
     for rule in rules:
         carries = ", ".join(map(str, rule.carries))
         for each in rule.found:
             when = "afterwards" if each.afterwards else "at once"
-            again = f"`{_AGAIN} {rule.patch}`"
-            yield f"| {rule.text} | {carries} | {when} | {each.anomaly} | {each.seed} | {_size(each)} | {again} |"
+            seen = f"{when} | {each.anomaly} | {each.seed} | {_size(each)}"
+            yield f"| {rule.text} | {carries} | `{rule.patch}` | {seen} |"
         if not rule.found:
-            shown_by = read(HERE / f"{rule.patch}.patch").tests[0].rpartition("/")[2]
-            yield f"| {rule.text} | {carries} | | none is kept: `{shown_by}` | | | |"
+            shown_by = read(HERE / f"{rule.patch}.patch").tests[0].partition("[")[0].partition("/")[2]
+            yield f"| {rule.text} | {carries} | `{rule.patch}` | | none is kept: `{shown_by}` | | |"
+
+
+def page() -> str:
+    """What is kept, for people."""
+    return "\n".join([_ABOVE.rstrip("\n"), "", *table(RULES), ""])
 
 
 def _size(found: Found) -> str:
@@ -269,7 +290,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("patches", nargs="*", metavar="PATCH", help=f"of {', '.join(BY_PATCH)}; without, all")
     parser.add_argument("--seeds", type=int, default=0, help="search anew, from seed 1 on")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(TREE)}, and play nothing")
     asked = parser.parse_args(arguments)
+    if asked.page:
+        PAGE.write_text(page())
+        return 0
     if unknown := sorted(set(asked.patches) - set(BY_PATCH)):
         parser.error(f"There is no rule {unknown[0]}.")
     chosen = [rule for rule in RULES if rule.patch in asked.patches or not asked.patches]
