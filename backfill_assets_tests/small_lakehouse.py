@@ -29,6 +29,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, step_by_table
 from backfill_assets.publish.publisher import Conflict, CrashPoint, Pin, Published, Publisher
 from backfill_assets_tests.clock import FakeClock
+from backfill_assets_tests.death import Died
 
 Rows = Mapping[str, Mapping[date, Sequence[int]]]
 """Ids by table and day."""
@@ -36,10 +37,6 @@ PROVENANCE = Provenance(run="0123456789ab", launched_by="ana", git_commit="c0ffe
 
 
 _BEGAN = datetime(2017, 6, 1, 12, tzinfo=UTC)
-
-
-class Crashed(Exception):
-    """Stands for a process that died."""
 
 
 class SmallLakehouse:
@@ -122,7 +119,7 @@ class SmallLakehouse:
         self.crash_at = at
         try:
             self.publish(id, rows)
-        except Crashed:
+        except Died:
             self.crash_at = None
 
     def write_past_the_protocol(self, table: str, day: date, ids: Sequence[int]) -> None:
@@ -180,7 +177,7 @@ class SmallLakehouse:
 
     def _reached(self, step: CrashPoint, about: str) -> None:
         if step is self.crash_at:
-            raise Crashed(about)
+            raise Died(about)
 
 
 def published_twice(root: Path, table: str, first: date, second: date) -> SmallLakehouse:

@@ -64,6 +64,7 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, staged_by
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import percent
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.strategies.how_many import drawn
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
@@ -85,10 +86,6 @@ PLAN = Plan(
 OPTIONS = Options(limits=Limits.parse("deviation=10%,gates=none"))
 Amounts = dict[date, int]
 Act = Callable[["World"], None]
-
-
-class Died(Exception):
-    """The process was killed."""
 
 
 class InMemory(Storage):

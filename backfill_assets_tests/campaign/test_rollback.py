@@ -14,7 +14,8 @@ from backfill_assets.lakehouse.records import DayState, Position
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
 
 pytestmark = pytest.mark.protocol
 

@@ -26,8 +26,9 @@ from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import lake as lake_module
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.played_lake import lake_of
-from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
 CAMPAIGN, DAY, NEXT = "campaign-0123456789abcdef", date(2017, 3, 1), date(2017, 3, 2)
@@ -219,7 +220,7 @@ def test_days_that_another_campaign_published_since_are_for_a_person(campaign: U
 def test_a_process_that_undoes_it_and_dies_has_undone_it_until_the_window_is_over(campaign: Undoable) -> None:
     """The next process finishes it, for both tables, and one notice is sent. Files may be reclaimed later."""
     campaign.small.crash_at = CrashPoint.TABLE_COMMITTED
-    with pytest.raises(Crashed):
+    with pytest.raises(Died):
         campaign.undo()
     campaign.small.crash_at = None
     campaign.small.publisher.recover()

@@ -25,8 +25,8 @@ from backfill_assets.publish import publisher as publisher_module
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.played_lake import no_spark
-from backfill_assets_tests.small_lakehouse import Crashed
 
 pytestmark = pytest.mark.protocol
 TABLE, DAY, NEXT = "fact_daily_revenue", date(2017, 3, 1), date(2017, 3, 2)
@@ -106,7 +106,7 @@ class PlayedCampaign:
         self.lakehouse.crash_at = at
         try:
             self.lakehouse.publish_request(request)
-        except Crashed:
+        except Died:
             self.lakehouse.crash_at = None
 
     def undo(self) -> str:
@@ -122,7 +122,7 @@ class PlayedCampaign:
 
         def die(step: CrashPoint, about: str) -> None:
             if step is at:
-                raise Crashed(about)
+                raise Died(about)
 
         original = publisher_module.Publisher.__init__
 
@@ -180,7 +180,7 @@ def test_an_undo_that_was_killed_is_finished_by_the_next_one_and_not_repeated(
     played: PlayedCampaign, at: CrashPoint
 ) -> None:
     played.cut_over()
-    with played.dying(at), pytest.raises(AssertionError, match="Crashed"):
+    with played.dying(at), pytest.raises(Died):
         played.backfill("rollback", PLAN.id, "--yes")
     said = refused(played, "rollback", PLAN.id, "--yes")
     *_, undo = played.publications()

@@ -23,8 +23,8 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.settings import Settings
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
-from backfill_assets_tests.protocol.lake import Died
 
 pytestmark = pytest.mark.protocol
 ID, OTHER = "abcdefgh", "ijklmnop"

@@ -32,8 +32,9 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publish.publisher import Publisher
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.external.hand_written import HandWritten, add, column, remove
-from backfill_assets_tests.protocol.lake import Died, dying_at
+from backfill_assets_tests.protocol.lake import dying_at
 
 pytestmark = pytest.mark.protocol
 

@@ -21,14 +21,11 @@ from backfill_assets.publish.head import HeadState
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.clock import FakeClock
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.staging import DAYS, RowsByDay, change, published_rows, rows_table, stage
 
 D1, D2, D3 = DAYS
 RowsOfTables = Mapping[str, RowsByDay]
-
-
-class Died(BaseException):
-    """A process ends here."""
 
 
 def dying_at(step: CrashPoint, after: int = 0) -> Reached:

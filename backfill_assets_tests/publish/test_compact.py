@@ -23,7 +23,8 @@ from backfill_assets.publish import compact as compact_module
 from backfill_assets.publish.compact import compact, compact_small_files
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
 
 pytestmark = pytest.mark.protocol
 

@@ -18,7 +18,8 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.outbox import announce, due_notices
 from backfill_assets_tests.clock import FakeClock
-from backfill_assets_tests.protocol.lake import Died, Lake, dying_at
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.protocol.lake import Lake, dying_at
 from backfill_assets_tests.publish.test_routes import URGENT, Places, whoever_sends_has_ended
 from backfill_assets_tests.strategies.how_many import drawn
 

@@ -18,8 +18,9 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.foreign import alter, delete_by_vector, demand_feature, drop_feature, overwrite
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
 
 pytestmark = pytest.mark.timeout(60)
 PROPERTIES: Mapping[str, str] = {

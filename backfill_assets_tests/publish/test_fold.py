@@ -18,8 +18,9 @@ from backfill_assets.publish.log import LOG_TABLE
 from backfill_assets.state.history import history
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.audit import log_rows
-from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, dying_at
 from benchmarks.three_years import Opened, Years, questions
 
 pytestmark = pytest.mark.protocol

@@ -21,7 +21,8 @@ from backfill_assets.publish.publisher import CrashPoint, Published
 from backfill_assets.state import observed
 from backfill_assets.state.observed import observe, observe_each
 from backfill_assets.state.reading import published_versions, read_published
-from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, dying_at
 
 pytestmark = pytest.mark.protocol
 

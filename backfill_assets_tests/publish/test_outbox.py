@@ -37,8 +37,9 @@ from backfill_assets.publish.senders import (
     log_writer,
     sender_of,
 )
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.audit import delivered_keys
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
 
 NOTICE = Notice(title="March is right now", lines=("revenue -0.4 %",), reports=("u",), undo="backfill rollback p1")
 DUE = DueNotice("p1", NOTICE)

@@ -18,7 +18,8 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.files import ENTRIES
 from backfill_assets.publish.log import LOG_TABLE, PROPERTIES, HeadState
 from backfill_assets.publish.publisher import Published
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
 
 
 def _optimise_and_vacuum(lake: Lake, *, full: bool) -> None:

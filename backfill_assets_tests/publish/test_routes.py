@@ -20,8 +20,9 @@ from backfill_assets.publish.delivery import Outlet, Routed, deliver
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.outbox import announce, due_notices, withdraw
 from backfill_assets.publish.senders import sender_of
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.audit import delivered_keys
-from backfill_assets_tests.protocol.lake import D1, Died, Lake, dying_at
+from backfill_assets_tests.protocol.lake import D1, Lake, dying_at
 
 URGENT = Notice(title="fact of 2017-03-01 cannot be repaired", severity="critical", dataset="sales", incident="i1")
 PLAIN = Notice(title="March is right now")

@@ -38,8 +38,9 @@ from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.played_lake import lake_of
-from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.protocol
@@ -174,7 +175,7 @@ def test_killed_anywhere_it_is_done_again(
     """By the same command; where the publication was on the log, whoever comes next has brought it to its end."""
     with monkeypatch.context() as patch:
         _die_at(place, small, patch)
-        with pytest.raises(Crashed):
+        with pytest.raises(Died):
             taken_over(small, theirs)
         small.crash_at = None
     with suppress(InvalidRequest):  # it is published here already
@@ -191,7 +192,7 @@ def _die_at(place: CrashPoint | str, small: SmallLakehouse, patch: pytest.Monkey
 
     def moved(source: Path, target: Path) -> None:
         move(source, target)
-        raise Crashed(place)
+        raise Died(place)
 
     patch.setattr(adopt, "move_folder", moved)
     patch.setattr(give_back, "move_folder", moved)
@@ -290,7 +291,7 @@ def test_killed_anywhere_it_is_given_back_by_doing_it_again(
     taken_over(small, theirs)
     with monkeypatch.context() as patch:
         _die_at(place, small, patch)
-        with pytest.raises(Crashed):
+        with pytest.raises(Died):
             give(small, theirs)
         small.crash_at = None
     give(small, theirs)

@@ -12,6 +12,7 @@ from backfill_assets.campaign.rollback import roll_back, undoable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.raw_rollback import require_sound_rollback
 from backfill_assets.publish.crash_points import CrashPoint, nowhere
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
 OLD, NEW, LATE = (date(2017, 3, day) for day in (1, 2, 3))
 MARKER, RECEIVED = "supersession", "received"
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture
@@ -41,10 +38,10 @@ def killed(tmp_path: Path, spark: SparkSession) -> tuple[Workshop, str]:
 
     def kill(place: CrashPoint, about: str) -> None:
         if place == CrashPoint.TABLES_READ:
-            raise Killed
+            raise Died
 
     publisher.reached = kill
-    with pytest.raises(Killed):
+    with pytest.raises(Died):
         workshop.build("raw_sales", [LATE])
     publisher.reached = nowhere
     return workshop, newer

@@ -17,6 +17,7 @@ from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
 FIRST, BAD, LAST = DAYS
-
-
-class Killed(BaseException):
-    """The process ends here, without any ``except`` or ``finally`` of ours."""
 
 
 def _line(day: date, product: str, **values: str) -> dict[str, str | None]:
@@ -44,11 +41,11 @@ def land_sales(workshop: Workshop, day: date, name: str, sound: int, broken: int
 
 def killed_before_publishing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     def die(publisher: Publisher, publication: object) -> None:
-        raise Killed
+        raise Died
 
     with monkeypatch.context() as patch:
         patch.setattr(Publisher, "publish", die)
-        with pytest.raises(Killed):
+        with pytest.raises(Died):
             workshop.build(table, DAYS)
 
 

@@ -26,6 +26,7 @@ from backfill_assets.stream.reporter import StreamEvent
 from backfill_assets.stream.run import StreamRequest, run_stream
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.topic import StartRequest
+from backfill_assets_tests.death import Died
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,7 @@ class SmallStream:
     def _reached(self, point: CrashPoint, publication: str) -> None:
         if point is self.crash_at:
             self.crash_at = None
-            raise Crashed(point)
+            raise Died(point)
 
     def request(self, **changes: Any) -> StreamRequest:
         start = StartRequest(**{"from_beginning": True, **changes.pop("start", {})})
@@ -107,10 +108,6 @@ class SmallStream:
     def positions(self) -> TopicPositions:
         assert isinstance(self.source, KafkaTopic)
         return topic_positions(self.storage, "sales", self.source.topic)
-
-
-class Crashed(Exception):
-    """In place of a process that died."""
 
 
 @dataclass

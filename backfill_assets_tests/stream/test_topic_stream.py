@@ -38,7 +38,8 @@ from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
 from backfill_assets.stream.throttle import ReadLimit
 from backfill_assets.stream.topic import StartRequest, TopicReading
-from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.stream.small_stream import DAY, RUN, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -536,7 +537,7 @@ def test_a_stream_that_dies_at_any_step_loses_and_repeats_nothing(stream: SmallS
                 stream.crash_at = step
             else:
                 patch.setattr(OWNERS[step], step, die)
-            with pytest.raises(Crashed):
+            with pytest.raises(Died):
                 stream.run()
     stream.run()
     assert stream.read() == topic.sent
@@ -548,7 +549,7 @@ def test_events_that_a_killed_stream_had_staged_are_counted(stream: SmallStream,
     stream.run()
     topic.send(sales(range(2, 6)))
     stream.crash_at = CrashPoint.TABLES_READ
-    with pytest.raises(Crashed):
+    with pytest.raises(Died):
         stream.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RawWriter, "staged", die)
@@ -557,4 +558,4 @@ def test_events_that_a_killed_stream_had_staged_are_counted(stream: SmallStream,
 
 
 def die(*about: object) -> None:
-    raise Crashed
+    raise Died

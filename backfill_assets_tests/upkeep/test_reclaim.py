@@ -12,7 +12,8 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.upkeep import reclaim as reclaim_module
 from backfill_assets.upkeep.reclaim import finish_reclaiming, reclaim, reclaimable
-from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, dying_at
 from backfill_assets_tests.protocol.staging import stage
 
 pytestmark = pytest.mark.protocol

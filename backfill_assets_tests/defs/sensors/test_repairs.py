@@ -40,6 +40,7 @@ from backfill_assets.state.observed import observe
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.watch import WatchedDay
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.defs.conftest import DagsterLake, range_tags, target_of
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, built_day
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
@@ -141,10 +142,6 @@ def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None
     assert "Launched the backfill late_rows_" in world.tick()
 
 
-class Killed(BaseException):
-    """Stands for kill -9: nothing catches it."""
-
-
 @contextmanager
 def _dies(monkeypatch: pytest.MonkeyPatch, target: object, name: str, *, after: bool) -> Iterator[None]:
     real: Callable[..., object] = getattr(target, name)
@@ -152,11 +149,11 @@ def _dies(monkeypatch: pytest.MonkeyPatch, target: object, name: str, *, after: 
     def die(*arguments: object, **named: object) -> None:
         if after:
             real(*arguments, **named)
-        raise Killed
+        raise Died
 
     with monkeypatch.context() as patched:
         patched.setattr(target, name, die)
-        with pytest.raises(Killed):
+        with pytest.raises(Died):
             yield
 
 
