@@ -226,7 +226,7 @@ def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], 
     """
     if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
         return None
-    commits = [_commit(table, number) for number in range(base + 1, version + 1)]
+    commits = [commit_file(table, number) for number in range(base + 1, version + 1)]
     return [f"{table}/_delta_log/{base:020d}.checkpoint.parquet"], commits
 
 
@@ -240,8 +240,15 @@ def hinted_checkpoint(storage: Storage, table: str) -> int | None:
     return version if isinstance(version, int) else None
 
 
-def _commit(table: str, version: int) -> str:
+def commit_file(table: str, version: int) -> str:
     return f"{table}/_delta_log/{version:020d}.json"
+
+
+def written_at(table: str, versions: Iterable[int]) -> list[str]:
+    """The files that commits of ``versions`` may have written into the log of ``table``."""
+    log, numbers = f"{table}/_delta_log", list(versions)
+    checkpoints = [f"{log}/{number:020d}.checkpoint.parquet" for number in numbers]
+    return [*(commit_file(table, number) for number in numbers), *checkpoints, f"{log}/_last_checkpoint"]
 
 
 def version_by_names(storage: Storage, table: str, base: int | None) -> int | None:
@@ -261,13 +268,13 @@ def version_from(storage: Storage, table: str, known: int) -> int | None:
 
     None where only a list can say: on an object store, or where the known commit is cleaned up or of long ago.
     """
-    if not storage.is_folder or storage.missing([_commit(table, known)]):
+    if not storage.is_folder or storage.missing([commit_file(table, known)]):
         return None
     for first in range(known + 1, known + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
         numbers = range(first, first + _LOOKED_FOR_AT_ONCE)
-        missing = set(storage.missing([_commit(table, number) for number in numbers]))
+        missing = set(storage.missing([commit_file(table, number) for number in numbers]))
         for number in numbers:
-            if _commit(table, number) in missing:
+            if commit_file(table, number) in missing:
                 return number - 1
     return None
 
@@ -379,7 +386,7 @@ def actions_back(
     """The actions of each commit from ``version`` backwards, as far as the log goes, or of ``most`` of them."""
     oldest = -1 if most is None else max(-1, version - most)
     for number in range(version, oldest, -1):
-        path = _commit(table, number)
+        path = commit_file(table, number)
         if storage.missing([path]):
             return
         yield number, storage.read_json_lines(path)

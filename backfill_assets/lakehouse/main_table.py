@@ -29,6 +29,7 @@ from backfill_assets.lakehouse.delta_log import (
     read_transactions,
     removed_files,
     version_by_names,
+    written_at,
 )
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.storage import Storage
@@ -89,6 +90,7 @@ class MainTable:
                 configuration=configuration,
                 storage_options=dict(storage.options),
             )
+        storage.keep(written_at(name, [0]))  # before a publication is on the log that could not do without it
         table = cls.open(storage, name)
         if table is None:
             raise PublicationRefused(f"The table {name} could not be created in {storage.root}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pyarrow import fs
 
 from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse import durable
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
@@ -168,10 +171,11 @@ class Storage:
             return
         unfinished = f"{path}.{clock.token(4)}.tmp"
         try:
-            self.write_bytes(unfinished, data)
+            self._write_whole(unfinished, data)
             os.replace(self.uri(unfinished), self.uri(path))  # noqa: PTH105 - a path of the storage is text
         finally:
             self.delete(unfinished)
+        self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file whole or not at all; False if it is there. Of several writers at once, exactly one gets True."""
@@ -179,13 +183,30 @@ class Storage:
             return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
         unfinished = f"{path}.{clock.token(4)}.tmp"
         try:
-            self.write_bytes(unfinished, data)
+            self._write_whole(unfinished, data)
             os.link(self.uri(unfinished), self.uri(path))
+            absent = True
         except FileExistsError:
-            return False
+            absent = False
         finally:
             self.delete(unfinished)
-        return True
+        self.keep([path])
+        return absent
+
+    def _write_whole(self, path: str, data: bytes) -> None:
+        """A file that is whole, even if the power fails, before it gets the name that others know."""
+        self.write_bytes(path, data)
+        if durable.is_wanted():
+            durable.sync_file(self.uri(path))
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """Return when ``paths``, and the folders on the way to them, would outlive a loss of power.
+
+        Those that are not there are passed over. An object store keeps what it acknowledges.
+        """
+        if self.is_folder and durable.is_wanted():
+            with explain_failure(f"{self.root} cannot be written"):
+                durable.keep(self.root.rstrip("/"), paths)
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
         """All of a small file. Many are read side by side: threads for each one's columns would wait for each other."""
@@ -261,6 +282,19 @@ class Storage:
             filesystem, full = self._open(path)
             with suppress(FileNotFoundError):
                 filesystem.delete_dir(full)
+
+    def delete_if(self, path: str, holds: Callable[[bytes], bool]) -> bool:
+        """Delete a file on a disk if ``holds`` says so of its bytes; True if it was deleted.
+
+        Of several processes one deletes it. A file that another one puts in its place is a file of its own, and stays.
+        """
+        place = Path(self.uri(path))
+        with suppress(FileNotFoundError), explain_failure(f"{place} cannot be deleted"), place.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(file.fileno()), place.stat()) and holds(file.read()):
+                place.unlink()
+                return True
+        return False
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is already gone, or that another process deletes at the same time, is fine."""

@@ -22,7 +22,14 @@ from pydantic import Field
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, newest_version, open_table, read_log
+from backfill_assets.lakehouse.delta_log import (
+    AddedFile,
+    commits_back,
+    newest_version,
+    open_table,
+    read_log,
+    written_at,
+)
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
 from backfill_assets.lakehouse.records import DayContent, DayRecord, Environment, Record, day_record
 from backfill_assets.lakehouse.storage import Storage
@@ -165,17 +172,19 @@ class Timeline:
 
     def _add(self, files: Iterable[AddedFile], schema: str, recorded: TimelineEntry) -> None:
         entry = CommitProperties(custom_metadata={"userMetadata": recorded.model_dump_json()})
-        handle = self._handle()
+        handle, added = self._handle(), list(files)
+        self.storage.keep(f"{self.path}/{file.path}" for file in added)
         if handle is None:
             create_table_with_add_actions(
                 self.uri,
                 Schema.from_json(schema),
-                [add_action(file) for file in files],
+                [add_action(file) for file in added],
                 partition_by=[PARTITION_COLUMN],
                 configuration={"delta.enableDeletionVectors": "false"},
                 storage_options=dict(self.storage.options),
                 commit_properties=entry,
             )
+            self.storage.keep(written_at(self.path, [0]))
             return
         here, new = json.loads(handle.schema().to_json()), json.loads(schema)
         if problems := schema_problems(here, new) or schema_problems(new, here):
@@ -183,7 +192,7 @@ class Timeline:
                 f"{self.table}: rows of another shape are in the timeline {self.name} already: {'; '.join(problems)}.",
                 hint="A transform gives rows of one shape for all days; correct it in a new version.",
             )
-        _append(handle, files, entry)
+        self._append(handle, added, entry)
 
     def judge(
         self,
@@ -201,7 +210,12 @@ class Timeline:
         metadata = {"userMetadata": TimelineEntry(staged=dict(staged or {}), judged=dict(verdicts)).model_dump_json()}
         if environment is not None:
             metadata[_ENVIRONMENT] = environment.model_dump_json()
-        _append(handle, (), CommitProperties(custom_metadata=metadata))
+        self._append(handle, (), CommitProperties(custom_metadata=metadata))
+
+    def _append(self, handle: DeltaTable, files: Iterable[AddedFile], entry: CommitProperties) -> None:
+        before, added = handle.version(), [add_action(file) for file in files]
+        handle.create_write_transaction(added, "append", handle.schema(), [PARTITION_COLUMN], commit_properties=entry)
+        self.storage.keep(written_at(self.path, range(before + 1, handle.version() + 1)))
 
     def days(self) -> dict[date, StagedDay]:
         """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one.
@@ -290,12 +304,6 @@ class Timeline:
     def close(self) -> None:
         """Mark the timeline as no longer wanted: everything worth keeping was published."""
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
-
-
-def _append(handle: DeltaTable, files: Iterable[AddedFile], entry: CommitProperties) -> None:
-    handle.create_write_transaction(
-        [add_action(file) for file in files], "append", handle.schema(), [PARTITION_COLUMN], commit_properties=entry
-    )
 
 
 def _names(adopted: Mapping[date, AdoptedFrom]) -> set[str]:

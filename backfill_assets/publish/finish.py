@@ -52,6 +52,7 @@ class Finish:
             self.reached(CrashPoint.LOG_READ, publication)
             entry = head.state.open.get(publication)
             if entry is None:
+                self.log.keep(head)  # whoever closed it may have died before the disk had it
                 return self._outcome(head, publication)
             prepared = self.log.prepared_in(entry.file)
             outcome: Outcome = "aborted" if entry.aborting else "done"

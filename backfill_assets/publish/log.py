@@ -27,11 +27,12 @@ from deltalake.transaction import AddAction
 from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, open_table, version_from
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, open_table, version_from, written_at
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.torn_commit import drop_torn_commit
 from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, equal, read_entry, statistics
 from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse_head, rebuilt_head
 from backfill_assets.publish.rows import (
@@ -78,6 +79,8 @@ class Head:
     version: int
     state: HeadState
     opener: Callable[[], DeltaTable] = field(repr=False, compare=False)
+    is_empty: bool = False
+    """Does its commit say nothing at all?"""
 
     @cached_property
     def handle(self) -> DeltaTable:
@@ -106,9 +109,11 @@ class PublicationLog:
         version, opener = self._newest()
         if version == NO_LOG:
             return Head(NO_LOG, HeadState(), opener)
-        for _, commit in commits_back(self.storage, LOG_TABLE, version):
+        is_empty = False
+        for number, commit in commits_back(self.storage, LOG_TABLE, version):
+            is_empty = is_empty or (number == version and not commit)
             if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
-                return Head(version, parse_head(commit[HEAD]), opener)
+                return Head(version, parse_head(commit[HEAD]), opener, is_empty)
         return Head(version, self._rebuild(opener()) if version else HeadState(), opener)
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
@@ -193,10 +198,14 @@ class PublicationLog:
             ) from error
         return open_table(self.storage, LOG_TABLE)
 
-    def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
+    def append(
+        self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState], needs: Iterable[str] = ()
+    ) -> bool:
         """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.
 
-        ``change`` gives the new head from the name of the file that holds the entry.
+        ``change`` gives the new head from the name of the file that holds the entry. The storage keeps, even if the
+        power fails, the files that the entry ``needs`` and the commits that its map names before it is on the log,
+        and the entry before this returns.
         """
         if head.version == NO_LOG:
             handle = head.handle
@@ -207,8 +216,33 @@ class PublicationLog:
             return False
         file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
         size = self.storage.write_parquet(file, entry)
-        added = [self._add(file, size, entry)]
-        return self._commit(head, added, change(file)) or self._was_taken(head.version + 1, file)
+        added, state = [self._add(file, size, entry)], change(file)
+        self.storage.keep([*needs, file, *_first_kept(head, state)])
+        taken = self._commit(head, added, state) or self._was_taken(head.version + 1, file)
+        self.storage.keep(written_at(LOG_TABLE, [head.version + 1]))
+        return taken
+
+    def without_a_torn_entry(self) -> Head:
+        """The newest state, once a commit that a loss of power has torn is gone: nobody was told of that entry."""
+        try:
+            head = self.head()
+            torn = head.version > 0 and head.is_empty
+        except LakehouseUnusable:
+            version = self._newest()[0]
+            if not drop_torn_commit(self.storage, LOG_TABLE, version):
+                raise
+            return self._head_before(version)
+        if torn and drop_torn_commit(self.storage, LOG_TABLE, head.version):
+            return self._head_before(head.version)
+        return head
+
+    def _head_before(self, version: int) -> Head:
+        self._seen = version - 1 if version else None
+        return self.head()
+
+    def keep(self, head: Head) -> None:
+        """Return when what ``head`` says would outlive a loss of power."""
+        self.storage.keep(written_at(LOG_TABLE, [head.version]))
 
     def settle(self, what: str, change: Callable[[Head], Entry | None]) -> None:
         """Append what ``change`` makes of the newest head, until it is on the log or there is nothing to append."""
@@ -256,9 +290,11 @@ class PublicationLog:
         adds = [
             self._add(path, self.storage.write_parquet(path, rows), rows, changes=False) for path, rows in new.items()
         ]
+        self.storage.keep([*new, *_first_kept(head, head.state)])
         moment = int(clock.now().timestamp() * 1000)
         removes = [RemoveAction(_name(path), False, moment, size, {}) for path, size in old]
         if self._commit(head, [*adds, *removes], head.state):
+            self.storage.keep(written_at(LOG_TABLE, [head.version + 1]))
             return True
         landed = [self._was_taken(head.version + 1, path) for path in new]
         return all(landed)
@@ -450,6 +486,17 @@ def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, d
 def entry_file(version: int) -> str:
     """A new name for the file that holds the entry of ``version``."""
     return f"{ENTRIES}/{version:020d}-{clock.token(6)}.parquet"
+
+
+def _first_kept(head: Head, state: HeadState) -> list[str]:
+    """What has to be kept before ``state`` follows ``head``: the commit that it stands on, an index, tables' commits.
+
+    So nothing but the newest commit of the log may be lost with the power, and no map names a version that is lost.
+    """
+    before = head.state.versions
+    commits = [each for t, v in state.versions.items() for each in written_at(t, range(before.get(t, -1) + 1, v + 1))]
+    index = [state.index] if state.index != head.state.index else []
+    return [*index, *commits, *written_at(LOG_TABLE, [head.version])]
 
 
 def entry_sequence(file: str) -> int:

@@ -20,7 +20,8 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets import clock
 from backfill_assets.days import TableDay
-from backfill_assets.errors import BackfillError, PublicationRefused
+from backfill_assets.errors import BackfillError, LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
     CurrentVersion,
@@ -31,9 +32,10 @@ from backfill_assets.lakehouse.records import (
     TableChange,
 )
 from backfill_assets.lakehouse.retry import Retry, warn
+from backfill_assets.lakehouse.torn_commit import drop_torn_commit
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.finish import Finish
-from backfill_assets.publish.log import Head, HeadState
+from backfill_assets.publish.log import Head, HeadState, OpenEntry
 from backfill_assets.publish.pinned import Look, Pin
 from backfill_assets.publish.rows import closed_rows, prepared_rows
 from backfill_assets.publish.torn_days import require_whole
@@ -116,11 +118,12 @@ class Publisher(Finish):
         """Finish every open entry: what a new process does first, and all that recovery is.
 
         An entry that cannot be finished is named and left open; it is an error only if it writes one of ``tables``.
+        What a loss of power has left torn goes first.
         """
         outcomes: dict[str, Outcome] = {}
-        for publication, entry in self.log.head().state.open.items():
+        for publication, entry in self.log.without_a_torn_entry().state.open.items():
             try:
-                outcomes[publication] = self.finish(publication)
+                outcomes[publication] = self._finish_what_may_be_torn(entry)
             except (BackfillError, DeltaError, OSError) as error:
                 if entry.writes & set(tables):
                     raise
@@ -129,6 +132,19 @@ class Publisher(Finish):
                     f" wait; others go on. {error}"
                 )
         return outcomes
+
+    def _finish_what_may_be_torn(self, entry: OpenEntry) -> Outcome:
+        """Only the tables of an open entry have a commit that was not kept yet, and it is their newest one."""
+        try:
+            return self.finish(entry.publication)
+        except LakehouseUnusable:
+            if not [table for table in sorted(entry.writes) if self._drop_torn(table)]:
+                raise
+        return self.finish(entry.publication)
+
+    def _drop_torn(self, table: str) -> bool:
+        version, pinned = newest_version(self.storage, table), self.log.head().state.versions.get(table, -1)
+        return version is not None and version > pinned and drop_torn_commit(self.storage, table, version)
 
     # ------------------------------------------------------------------ PREPARE
 
@@ -140,6 +156,7 @@ class Publisher(Finish):
         check_request(publication)
         tables = publication.writes | publication.reads
         retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
+        staged = [f"{change.table}/{add.path}" for change in publication.tables for d in change.days for add in d.adds]
         lost = 0
         while True:
             head = self._head_in_turn(publication)
@@ -155,7 +172,7 @@ class Publisher(Finish):
                     return checked
                 rows, as_of = prepared_rows(checked), news
             opening = partial(head.state.opening, publication, self.retention_days, clock.now())
-            if self.log.append(head, rows, opening):
+            if self.log.append(head, rows, opening, staged):
                 self.reached(CrashPoint.PREPARED, publication.id)
                 return None
             lost += 1
@@ -220,8 +237,10 @@ class Publisher(Finish):
         return bool(blocking)
 
     def _open(self, head: Head, change: TableChange, kept_days: int) -> MainTable:
-        main = MainTable.open(self.storage, change.table)
-        require_newest(change.table, main.version if main else None, head.state.versions.get(change.table))
+        main, pinned = MainTable.open(self.storage, change.table), head.state.versions.get(change.table)
+        require_newest(change.table, main.version if main else None, pinned)
+        if main and (main.version, pinned) == (0, None) and drop_torn_commit(self.storage, change.table, 0):
+            main = None
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
 
     def _conflict_of(self, publication: Publication, look: Look) -> Conflict | None:

@@ -265,17 +265,32 @@ class SimulatedTable:
         self._commit(written, commit_properties, "WRITE")
 
     def _commit(self, actions: Sequence[Action], properties: CommitProperties | None, operation: str) -> None:
+        wanted = properties or CommitProperties()
+        retries = _RETRIES if wanted.max_commit_retries is None else wanted.max_commit_retries
         self._log.held.call(
-            "commit", self._log.path, lambda: self._put(actions, properties or CommitProperties(), operation)
+            "commit",
+            self._log.path,
+            lambda: self._put(actions, wanted, operation, retries),
+            exists=lambda: self._commit_again(actions, wanted, operation, retries),
+            later=lambda: self._put(actions, wanted, operation, retries=0),
         )
 
-    def _put(self, actions: Sequence[Action], properties: CommitProperties, operation: str) -> None:
+    def _commit_again(
+        self, actions: Sequence[Action], properties: CommitProperties, operation: str, retries: int
+    ) -> None:
+        """What delta-rs does when its own commit is there already, and seems to be another one's."""
+        self._lost(self._state.version, retries)
+        self._put(actions, properties, operation, retries - 1)
+
+    def _lost(self, version: int, retries: int) -> None:
+        if retries == 0:
+            raise CommitFailedError(f"Commit failed: version {version} of {self._log.path} already exists")
+
+    def _put(self, actions: Sequence[Action], properties: CommitProperties, operation: str, retries: int) -> None:
         self._refuse(actions)
-        retries = _RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
         version = self._state.version + 1
         while self._log.commit_file(version) in self._log.held.contents:
-            if retries == 0:
-                raise CommitFailedError(f"Commit failed: version {version} of {self._log.path} already exists")
+            self._lost(version, retries)
             retries, version = retries - 1, version + 1
         held = self._log.held
         held.put(self._log.commit_file(version), _written(actions, properties, operation, held.now_ms()))

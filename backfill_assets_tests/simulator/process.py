@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.simulator.schedule import Ending, Turn
-from backfill_assets_tests.simulator.store import Died, Fault
+from backfill_assets_tests.simulator.store import Fault
 
 
 class Process:

@@ -19,6 +19,8 @@ _SIGNS: dict[str, Ending] = {
     "?r": "is refused",
     "?l": "loses the answer",
     "?p": "keeps a part",
+    "?a": "arrives later",
+    "?x": "says it exists",
 }
 _ENDING = {ending: sign for sign, ending in _SIGNS.items()}
 _TURN = re.compile(r"([a-z]+-\d+):(\d+)(\D*)")

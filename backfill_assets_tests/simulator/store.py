@@ -7,20 +7,28 @@ over it: what is called most is answered from dicts, and the rest through Arrow'
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.storage import Storage, StoredFile
+from backfill_assets_tests.death import Died
 
-Fault = Literal["fails", "is refused", "loses the answer", "keeps a part", "dies in the middle"]
+Fault = Literal[
+    "fails", "is refused", "loses the answer", "keeps a part", "dies in the middle", "arrives later", "says it exists"
+]
 """What a call may meet. To be answered late is no fault: it is to be overtaken, which any step may be."""
 FAULTS: tuple[Fault, ...] = ("fails", "is refused", "loses the answer", "keeps a part", "dies in the middle")
+"""Those that seeds draw. ``faults`` has the others too: what its caller has given up arrives later, and what is done
+is answered with the word that somebody else did it, as a store does whose client asks twice."""
 Content = Any
 """Bytes; or Arrow's table, for a Parquet file is kept as its rows: it is written and read a thousand times a second."""
 _T = TypeVar("_T")
@@ -29,10 +37,6 @@ _PER_FILE = 64
 
 class StorageFailed(OSError):
     """What a storage says when a call went wrong."""
-
-
-class Died(BaseException):
-    """A process ends here, and what it held in memory is gone: nothing of the code under test may catch it."""
 
 
 def _nothing(call: str) -> Fault | None:
@@ -52,12 +56,35 @@ class Files:
     now_ms: Callable[[], int] = lambda: 0
     _below: dict[str, set[str]] = field(default_factory=dict)
     """The names in each folder."""
+    unkept: dict[str, Content | None] = field(default_factory=dict)
+    """What the disk has of each file that it was not told to keep as it is; None: nothing."""
+    _whole: set[str] = field(default_factory=set)
+    keeping_is_a_call: bool = False
+    """Whether that is a step as any other call; most schedules were written without."""
+    on_their_way: list[Callable[[], object]] = field(default_factory=list)
+    """Calls that their callers have given up, and that the store has yet to carry out."""
     known: dict[tuple[str, int], tuple[Content, object, object]] = field(default_factory=dict)
     """Versions of Delta tables, by the file that makes each and the version before it: nobody computes them twice."""
 
-    def call(self, name: str, path: str, act: Callable[[], _T], part: Callable[[], object] | None = None) -> _T:
-        """Carry out ``act`` as the schedule has it; ``part`` is what a half of it does."""
+    def call(
+        self,
+        name: str,
+        path: str,
+        act: Callable[[], _T],
+        part: Callable[[], object] | None = None,
+        exists: Callable[[], _T] | None = None,
+        later: Callable[[], object] | None = None,
+    ) -> _T:
+        """Carry out ``act`` as the schedule has it; ``part`` is what a half of it does.
+
+        ``exists`` says that somebody else has done it, and ``later`` is what arrives of it (else ``act``).
+        """
         fault = self.at(f"{name} {path}")
+        if fault == "says it exists" and exists is not None:
+            act()
+            return exists()
+        if fault == "arrives later":
+            self.on_their_way.append(later or act)
         if fault in ("keeps a part", "dies in the middle") and part is not None:
             part()
         if fault == "loses the answer":
@@ -70,7 +97,42 @@ class Files:
             raise StorageFailed(f"{name} {path}: {fault}")
         return act()
 
-    def put(self, path: str, content: Content) -> None:
+    def carry_out_what_is_on_its_way(self) -> None:
+        """Nobody waits for an answer any more, whatever it is."""
+        arriving, self.on_their_way = self.on_their_way, []
+        for act in arriving:
+            with suppress(OSError, DeltaError):
+                act()
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """No name of another file in the same folder is kept with it, which a disk may do."""
+
+        def keep() -> None:
+            for path in kept:
+                self.unkept.pop(path, None)
+
+        kept = list(paths)
+        if self.keeping_is_a_call:
+            self.call("keep", kept[0] if kept else "", keep)
+        else:
+            keep()
+
+    def lose_power(self, draw: Random) -> None:
+        """Of each file that was not kept: its last state on the disk, an empty file, a half of it, or all of it."""
+        for path, before in sorted(self.unkept.items()):
+            now = self.contents.get(path)
+            torn = () if now is None or path in self._whole else _torn(now)
+            left = draw.choice([before, now, *torn])
+            self.drop(path)
+            if left is not None:
+                self.put(path, left)
+        self.unkept.clear()
+        self.on_their_way.clear()
+
+    def put(self, path: str, content: Content, *, whole: bool = False) -> None:
+        """``whole``: the disk has what it holds before it has its name."""
+        self.unkept.setdefault(path, self.contents.get(path))
+        (self._whole.add if whole else self._whole.discard)(path)
         self.contents[path] = content
         self.written[path] = self.now_ms()
         while path:
@@ -88,6 +150,7 @@ class Files:
         return self.contents[path]
 
     def drop(self, path: str) -> None:
+        self.unkept.setdefault(path, self.contents.get(path))
         if self.contents.pop(path, None) is not None:
             del self.written[path]
             folder, _, name = path.rpartition("/")
@@ -134,7 +197,14 @@ class Files:
     def begin_as(self, other: Files) -> None:
         """With the files of another lakehouse."""
         self.contents, self.written, self.known = dict(other.contents), dict(other.written), dict(other.known)
+        self.unkept = dict(other.unkept)
         self._below = {folder: set(names) for folder, names in other._below.items()}
+
+
+def _torn(content: Content) -> Iterator[bytes]:
+    """A name that the disk has before what it stands for."""
+    yield b""
+    yield content[: len(content) // 2] if isinstance(content, bytes) else b"PAR1"
 
 
 LAKES: dict[str, Files] = {}
@@ -186,7 +256,8 @@ class SimulatedStorage(Storage):
 
     def replace_bytes(self, path: str, data: bytes) -> None:
         with explain_failure(f"{self.uri(path)} cannot be written"):
-            self.held.call("replace", path, lambda: self.held.put(path, data))
+            self.held.call("replace", path, lambda: self.held.put(path, data, whole=True))
+        self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         held = self.held
@@ -194,11 +265,17 @@ class SimulatedStorage(Storage):
         def put() -> bool:
             absent = path not in held.contents
             if absent:
-                held.put(path, data)
+                held.put(path, data, whole=True)
             return absent
 
         with explain_failure(f"{self.uri(path)} cannot be written"):
-            return held.call("put if absent", path, put)
+            absent = held.call("put if absent", path, put, exists=lambda: False)
+        self.keep([path])
+        return absent
+
+    def keep(self, paths: Iterable[str]) -> None:
+        with explain_failure(f"{self.root} cannot be written"):
+            self.held.keep(paths)
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
         with explain_failure(f"{self.uri(path)} cannot be read"):
@@ -234,6 +311,18 @@ class SimulatedStorage(Storage):
                 held.drop_folder(path)
 
         held.call("delete folder", path, delete)
+
+    def delete_if(self, path: str, holds: Callable[[bytes], bool]) -> bool:
+        held = self.held
+
+        def delete() -> bool:
+            found = path in held.contents and holds(held.as_bytes(path))
+            if found:
+                held.drop(path)
+            return found
+
+        with explain_failure(f"{self.uri(path)} cannot be deleted"):
+            return held.call("delete if", path, delete)
 
     def delete(self, path: str) -> None:
         with explain_failure(f"{self.uri(path)} cannot be deleted"):

@@ -30,6 +30,7 @@ from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.reclaim import finish_reclaiming
+from backfill_assets_tests.death import Died
 from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.clock import SimulatedClock
 from backfill_assets_tests.simulator.delta import in_memory
@@ -43,7 +44,7 @@ from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
 from backfill_assets_tests.simulator.schedule import Turn
 from backfill_assets_tests.simulator.staging import DAYS, rewritten, rows_at
-from backfill_assets_tests.simulator.store import LAKES, Died, Fault, Files, SimulatedStorage
+from backfill_assets_tests.simulator.store import LAKES, Fault, Files, SimulatedStorage
 
 TABLES = ("fact", "raw", "raw_more", "report")
 """Those that are published to directly; the tables of the chain are built."""
@@ -170,6 +171,7 @@ class World:
         self.wishes.update(other.wishes)
         self.done |= other.done
         self.noticed |= other.noticed
+        self.heard += other.heard
         self.clock.moment = other.clock.moment
         self.record = Recorder(other.record.steps, list(other.record.operations))
         self._numbers = Counter(other._numbers)
@@ -183,8 +185,7 @@ class World:
 
     def _at(self, call: str) -> Fault | None:
         """Before each call and each look at the clock: is it somebody's of this world, and how does it go wrong?"""
-        running = self._running
-        if running is None or threading.current_thread().name != running.name:
+        if (running := self.running) is None:
             return None
         fault = running.step(call)
         self.record.step()
@@ -204,6 +205,16 @@ class World:
             self._running = None
         if life.process.finished:
             self._buried(life)
+
+    @property
+    def running(self) -> Process | None:
+        """The process whose call this is; None for what the world does by itself."""
+        running = self._running
+        return running if running is not None and threading.current_thread().name == running.name else None
+
+    def has_ended(self, name: str) -> bool:
+        """Is the process of an actor that began over, or dead? Its next turn is that of a new one."""
+        return name in self._lives and self._lives[name].process.finished
 
     def _born(self, name: str) -> Life:
         life = self._lives[name] = Life(self, name, self.count(f"lives of {name}"))

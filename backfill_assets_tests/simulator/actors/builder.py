@@ -48,10 +48,10 @@ def land(life: Life) -> None:
     known = sorted({name.partition(".")[0] for name in world.reports.landed.get(day, ())})
     key = life.draw.choice([*known, f"{day.day}-{world.count('keys')}"])
     rows = {day: (f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}",)}
-    _publish_raw(life, lake_of(life.watched()), rows)
+    publish_raw(life, lake_of(life.watched()), rows)
 
 
-def _publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names]) -> None:
+def publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names]) -> None:
     """Appended once, with the position of their source."""
     id = life.new_id("l")
     position = Position(id=f"landed {id}", before=None, after=1)
@@ -130,7 +130,7 @@ def first_build(life: Life) -> None:
     """What all of them begin with: a row of each day, and all that is computed from it, by v1."""
     lake = lake_of(life.watched(nowhere))
     for day in DAYS:
-        _publish_raw(life, lake, {day: (f"{day.day}-0.0={day.day}",)})
+        publish_raw(life, lake, {day: (f"{day.day}-0.0={day.day}",)})
     for step in COMPUTED:
         Builder(lake).build(step, step.cadence.starts(DAYS), run=RUN, version="v1")
 

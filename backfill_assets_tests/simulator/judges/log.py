@@ -14,7 +14,7 @@ import pyarrow as pa
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publish.log import HEAD, LOG_TABLE
-from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
+from backfill_assets_tests.simulator.judges.tables import Held, TableJudge, is_whole
 from backfill_assets_tests.simulator.judges.verdict import passed_over
 from backfill_assets_tests.simulator.model import NOTHING, Rows, Wishes
 from backfill_assets_tests.simulator.staging import content
@@ -62,7 +62,7 @@ class LogJudge:
     def follow(self) -> None:
         """Check every entry since the last look. The tables must have been followed already."""
         folder = f"{LOG_TABLE}/_delta_log"
-        while isinstance(data := self.held.contents.get(f"{folder}/{self.version + 1:020d}.json"), bytes):
+        while is_whole(data := self.held.contents.get(f"{folder}/{self.version + 1:020d}.json")):
             self.version += 1
             actions = [json.loads(line) for line in data.splitlines()]
             for add in (action.get("add", {}) for action in actions):

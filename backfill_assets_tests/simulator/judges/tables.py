@@ -27,6 +27,14 @@ FOREIGN = "foreign"
 Actions = list[dict[str, Any]]
 
 
+def is_whole(commit: Content | None) -> bool:
+    """A loss of power leaves commits that are not, until a new process finds them; nothing can stand on them."""
+    try:
+        return isinstance(commit, bytes) and bool([json.loads(line) for line in commit.splitlines()])
+    except ValueError:
+        return False
+
+
 class Contents(Protocol):
     """What files hold, by path: bytes of a commit, rows of a Parquet file."""
 
@@ -67,7 +75,7 @@ class TableJudge:
     def follow(self) -> bool:
         """Check every commit since the last look; whether there was one."""
         known = self.version
-        while isinstance(data := self.held.contents.get(self._log_file(self.version + 1)), bytes):
+        while is_whole(data := self.held.contents.get(self._log_file(self.version + 1))):
             self.version += 1
             actions = [json.loads(line) for line in data.splitlines()]
             self._check_files(actions)
