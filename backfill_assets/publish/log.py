@@ -114,7 +114,7 @@ class PublicationLog:
             is_empty = is_empty or (number == version and not commit)
             if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
                 return Head(version, parse_head(commit[HEAD]), opener, is_empty)
-        return Head(version, self._rebuild(opener()) if version else HeadState(), opener)
+        return Head(version, self._rebuild(opener()) if version else HeadState(), opener, is_empty)
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
         """The newest version, and what opens it."""
@@ -226,13 +226,12 @@ class PublicationLog:
         """The newest state, once a commit that a loss of power has torn is gone: nobody was told of that entry."""
         try:
             head = self.head()
-            torn = head.version > 0 and head.is_empty
         except LakehouseUnusable:
             version = self._newest()[0]
             if not drop_torn_commit(self.storage, LOG_TABLE, version):
                 raise
             return self._head_before(version)
-        if torn and drop_torn_commit(self.storage, LOG_TABLE, head.version):
+        if head.is_empty and drop_torn_commit(self.storage, LOG_TABLE, head.version):
             return self._head_before(head.version)
         return head
 
