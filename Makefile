@@ -100,8 +100,8 @@ histories: setup ## what is done on main and on timelines in any order, undone a
 	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py \
 		backfill_assets_tests/campaign/test_undo_histories.py
 
-faults: setup ## the storage goes wrong at each call that publish, approve, rollback and forward make: an hour
-	@FAULTS=100000 $(BIN)/pytest -q -s backfill_assets_tests/campaign/test_storage_goes_wrong.py
+faults: setup ## each call of each operation goes wrong in each way, and the power fails: FAULTS=rollback, FAULTS="rollback:17?l"
+	@$(BIN)/python -m backfill_assets_tests.simulator.faults "$(or $(FAULTS),all)" --pairs 200 --cuts 3
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_killed_cut_over.py
