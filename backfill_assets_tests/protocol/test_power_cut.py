@@ -6,7 +6,7 @@ What it was not told is gone: names, or what the files behind them hold. Delta-r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import durable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.torn_commit import drop_torn_commit, is_torn
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 
 pytestmark = pytest.mark.protocol
@@ -131,6 +132,35 @@ def test_wherever_the_power_is_lost_all_is_old_or_new_and_is_typed_again(
         assert shown(lake) in may_be, f"after {count} of {last}: {disk.told[count - 1][0]}"
         lake.publish("a-again" if count < first else "b-again", FIRST if count < first else SECOND)
         assert shown(lake) == all_of(FIRST if count < first else SECOND), count
+
+
+@pytest.mark.parametrize("torn", ["", "half"])
+@pytest.mark.parametrize(
+    ("step", "table"), [(CrashPoint.PREPARED, "_publications"), (CrashPoint.TABLE_COMMITTED, "fact")]
+)
+def test_a_new_process_drops_what_the_disk_has_in_part(step: CrashPoint, table: str, torn: str, tmp_path: Path) -> None:
+    """The entry was never on the log; or it is, and is finished."""
+    lake = Lake(tmp_path)
+    lake.publish("a", FIRST)
+    lake.die(step, lake.request("b", SECOND))
+    newest = max((tmp_path / table / "_delta_log").glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2] if torn else b"")
+    ended = lake.publisher().recover()
+    assert ended == ({} if table == "_publications" else {"b": "done"})
+    assert shown(lake) == all_of(SECOND if ended else FIRST)
+    lake.publish("c", SECOND)
+    assert shown(lake) == all_of(SECOND)
+
+
+@pytest.mark.parametrize("write", [Storage.put_if_absent, Storage.replace_bytes])
+def test_a_document_is_whole_before_it_has_its_name(write: Callable[..., object], tmp_path: Path) -> None:
+    """And has it for good when that returns."""
+    storage, disk, name = Storage(str(tmp_path)), Disk(tmp_path), Path("journal/1.json")
+    with disk.watched():
+        write(storage, str(name), b"approved")
+    (_, held, there), *_, (folder, _, _) = disk.told
+    assert held == b"approved" and name not in there
+    assert (name, b"approved") in [(path, held) for path, held, _ in disk.told] and folder == Path()
 
 
 def test_a_commit_that_is_not_whole_is_deleted_once_and_no_other_one(tmp_path: Path) -> None:
