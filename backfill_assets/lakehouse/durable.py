@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +19,10 @@ VARIABLE = "BACKFILL_SYNC"
 _FEW, _AT_ONCE = 8, 32
 _NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 """What a file system says that does not sync folders, or the system where they belong to somebody else."""
+_MOST_KNOWN = 50_000
+_known: dict[str, tuple[int, ...]] = {}
+"""What this process has had kept, as it was then: files, and the names of folders. To tell a disk again costs as much
+as to tell it first."""
 
 
 def is_wanted() -> bool:
@@ -34,9 +39,14 @@ def keep(root: str, paths: Iterable[str]) -> None:
     A file that is not there has nothing to be kept; whoever needs it finds out. Raises :class:`OSError` as the disk
     does.
     """
-    files = [f"{root}/{path}" for path in paths]
-    _each(sync_file, files)
-    _each(_sync_folder, _folders(root, files))
+    files = [(path, _as_it_is(path)) for path in (f"{root}/{path}" for path in paths)]
+    new = {path: it for path, it in files if it != _known.get(path, ())}
+    folders = _folders(root, new)
+    _each(sync_file, [path for path, it in new.items() if it])
+    _each(_sync_folder, list(folders))
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+    _known.update({path: it for path, it in (new | folders).items() if it})
 
 
 def sync_file(path: str) -> None:
@@ -63,15 +73,26 @@ def _sync(path: str) -> None:
         os.close(opened)
 
 
-def _folders(root: str, files: Iterable[str]) -> list[str]:
-    """Those that hold one of ``files``, and all above them up to ``root``, each once."""
-    found: dict[str, None] = {}
+def _as_it_is(path: str) -> tuple[int, ...]:
+    """Of a folder only which one it is: what is new in it is told by the files. Empty for what is not there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a path of the storage is text
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return (found.st_ino,) if stat.S_ISDIR(found.st_mode) else (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _folders(root: str, files: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Those that hold one of ``files``, each once, and those above them whose names are not known to be kept."""
+    found: dict[str, tuple[int, ...]] = {}
     for file in files:
         folder = file.rpartition("/")[0]
         while len(folder) >= len(root) and folder not in found:
-            found[folder] = None
+            found[folder] = _as_it_is(folder)
+            if found[folder] and found[folder] == _known.get(folder):
+                break
             folder = folder.rpartition("/")[0]
-    return list(found)
+    return found
 
 
 def _each(sync: Callable[[str], None], paths: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ What it was not told is gone: names, or what the files behind them hold. Delta-r
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -174,22 +175,17 @@ def test_a_commit_that_is_not_whole_is_deleted_once_and_no_other_one(tmp_path: P
     assert [is_torn(data) for data in (b"", b"\0\0", b'{"add"', whole.read_bytes())] == [True, True, True, False]
 
 
-def test_a_file_that_took_the_place_of_a_torn_one_stays(tmp_path: Path) -> None:
-    """Another process has dropped it, and has committed, while this one was waiting."""
-    storage, file = Storage(str(tmp_path)), tmp_path / "torn"
+def test_a_file_that_took_the_place_of_a_torn_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process has dropped it, and has committed, while this one was waiting for its turn."""
+    file = tmp_path / "torn"
     file.write_bytes(b"")
 
-    def meanwhile(data: bytes) -> bool:
-        assert not data
+    def waits(*_: object) -> None:
         file.unlink()
         file.write_bytes(b"whole")
-        assert not storage.delete_if("torn", is_torn_now)
-        return False
 
-    def is_torn_now(data: bytes) -> bool:
-        return not data
-
-    assert not storage.delete_if("torn", meanwhile)
+    monkeypatch.setattr(fcntl, "flock", waits)
+    assert not Storage(str(tmp_path)).delete_if("torn", is_torn)
     assert file.read_bytes() == b"whole"
 
 
