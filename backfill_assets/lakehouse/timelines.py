@@ -213,8 +213,10 @@ class Timeline:
         self._append(handle, (), CommitProperties(custom_metadata=metadata))
 
     def _append(self, handle: DeltaTable, files: Iterable[AddedFile], entry: CommitProperties) -> None:
-        before, added = handle.version(), [add_action(file) for file in files]
-        handle.create_write_transaction(added, "append", handle.schema(), [PARTITION_COLUMN], commit_properties=entry)
+        before = handle.version()
+        handle.create_write_transaction(
+            [add_action(file) for file in files], "append", handle.schema(), [PARTITION_COLUMN], commit_properties=entry
+        )
         self.storage.keep(written_at(self.path, range(before + 1, handle.version() + 1)))
 
     def days(self) -> dict[date, StagedDay]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import Literal
@@ -99,7 +100,7 @@ def shown(lake: Lake) -> object:
     return {table: lake.rows(table, versions[table]) for table in FIRST} if versions else {}
 
 
-def all_of(rows: Mapping[str, Mapping[object, list[str]]]) -> object:
+def all_of(rows: Mapping[str, Mapping[date, list[str]]]) -> object:
     return {table: dict(days) for table, days in rows.items()}
 
 

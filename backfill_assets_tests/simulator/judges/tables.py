@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ FOREIGN = "foreign"
 Actions = list[dict[str, Any]]
 
 
-def is_whole(commit: Content | None) -> bool:
+def is_whole(commit: Content | None) -> TypeGuard[bytes]:
     """A loss of power leaves commits that are not, until a new process finds them; nothing can stand on them."""
     try:
         return isinstance(commit, bytes) and bool([json.loads(line) for line in commit.splitlines()])
