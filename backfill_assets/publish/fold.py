@@ -52,7 +52,9 @@ def fold(log: PublicationLog, now: datetime) -> int:
     old = files.only([*loose, *(path for path in files.paths if _month(path) in months)])
     if not log.replace_files(head, old.sizes, _by_month(old.read(ARROW_SCHEMA.names), now - SETTLED)):
         return 0
-    log.head().handle.create_checkpoint()
+    newest = log.head()
+    newest.handle.create_checkpoint()
+    log.keep(newest)
     return len(loose)
 
 

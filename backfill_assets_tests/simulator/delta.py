@@ -157,7 +157,8 @@ class DeltaLog:
                 [pa.nulls(before, array.type), array, pa.nulls(length - before - len(array), array.type)]
             )
             before += len(array)
-        self.held.put(self.checkpoint_file(version), pa.table(table))
+        # A loss of power in the moment before it is kept may tear it: that is not played. It is lost or there.
+        self.held.put(self.checkpoint_file(version), pa.table(table), whole=True)
         hint = json.dumps({"version": version, "size": length}).encode()
         self.held.put(f"{self.path}/_delta_log/_last_checkpoint", hint)
 
