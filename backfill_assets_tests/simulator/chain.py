@@ -30,8 +30,8 @@ from backfill_assets.rebuild import place, stage
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.declared import catalog_of
+from backfill_assets_tests.simulator.arrow_engine import named_table
 from backfill_assets_tests.simulator.staging import Names, named_file, schema
-from backfill_assets_tests.timeline.arrow_engine import named_table
 
 DAYS = tuple(DayRange.parse("2017-03-25..2017-03-28"))
 """Two days of one week, and two of the next."""

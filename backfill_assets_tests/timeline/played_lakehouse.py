@@ -46,8 +46,7 @@ from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.audit import log_rows
 from backfill_assets_tests.protocol.staging import change, scratch, stage
-from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.arrow_engine import (
+from backfill_assets_tests.simulator.arrow_engine import (
     FACT,
     REPORT,
     STEPS,
@@ -56,6 +55,7 @@ from backfill_assets_tests.timeline.arrow_engine import (
     measured,
     report_names,
 )
+from backfill_assets_tests.timeline import sequential_model as model
 from backfill_assets_tests.timeline.sequential_model import Model
 from backfill_assets_tests.timeline.timeline_cut_over import publish_timeline
 

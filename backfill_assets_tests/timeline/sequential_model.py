@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 from backfill_assets.days import Cadence
-from backfill_assets_tests.timeline.arrow_engine import fact_names, report_names
+from backfill_assets_tests.simulator.arrow_engine import fact_names, report_names
 
 Made = tuple[str, tuple[tuple[date, tuple[str, ...] | None], ...]]
 """The version of the logic, and the rows of each input day: None for one that was never published."""

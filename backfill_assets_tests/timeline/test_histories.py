@@ -16,8 +16,8 @@ from datetime import date
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets_tests.simulator.arrow_engine import FACT, REPORT, report_names, staged_by_arrow
 from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, report_names, staged_by_arrow
 from backfill_assets_tests.timeline.played_lakehouse import DAYS, WEEKS, Deed, PlayedLakehouse
 
 pytestmark = pytest.mark.protocol
