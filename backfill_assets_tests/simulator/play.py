@@ -56,7 +56,7 @@ def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:
 def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
     deeds = {name: ACTORS[name.partition("-")[0]] for name in actors}
-    begins = _built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
+    begins = built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
     world, turns, failure = World(seed, deeds), list[Turn](), None
     with world.begun():
         try:
@@ -75,7 +75,7 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
 
 
 @cache
-def _built() -> World:
+def built() -> World:
     """What builders begin with: built once, and the same for every seed."""
     world = World(0, {})
     with world.begun():

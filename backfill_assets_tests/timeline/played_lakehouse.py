@@ -55,9 +55,9 @@ from backfill_assets_tests.simulator.arrow_engine import (
     measured,
     report_names,
 )
+from backfill_assets_tests.simulator.chain_plans import publish_timeline
 from backfill_assets_tests.timeline import sequential_model as model
 from backfill_assets_tests.timeline.sequential_model import Model
-from backfill_assets_tests.timeline.timeline_cut_over import publish_timeline
 
 DAYS = tuple(DayRange.parse("2017-03-04..2017-03-07"))
 """Two days of one week, and two of the next."""
