@@ -112,6 +112,7 @@ def test_publishing_leaves_days_that_the_timeline_does_not_hold(ana: Person) -> 
 def test_a_history_of_one_rewind_from_its_moment_to_its_publication(ana: Person) -> None:
     """Rows arrive; what goes forward shares files with another one, which goes forward too, and that is published."""
     publish_raw(ana.life, ana.lake, {DAYS[1]: ("late.0=5",)})
+    built_by(ana.lake, CLEAN, [DAYS[1]], "v1")
     ana.rewind("one")
     two = ana.forward("one", "two")
     three = ana.forward("two", "three")
@@ -122,7 +123,6 @@ def test_a_history_of_one_rewind_from_its_moment_to_its_publication(ana: Person)
         reclaim(ana.lake.publisher, table, clock_checked=True)
     ana.life.world.judge()
     assert [each.name for each in kept_timelines(ana.lake.storage, clock.now())] == ["one", "three"]
-    built_by(ana.lake, CLEAN, [DAYS[1]], "v1")
     ana.publish("three")
     assert ana.versions() == ["v2", "v2", "v2", "v2"] and "late=55" in ana.main("sums", DAYS[1])
 

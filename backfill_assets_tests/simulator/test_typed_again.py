@@ -120,6 +120,7 @@ def undisturbed(name: str) -> tuple[World, World, int]:
     earlier = list(COMMANDS)[: list(COMMANDS).index(name)]
     before = undisturbed(earlier[-1])[1] if earlier else begun()
     after, steps = typed(COMMANDS[name], before, Turn("ana", MOST))
+    assert not after.tally.keys() & {"InvalidRequest", "PublicationRefused"}, f"{name} is refused"
     assert contents(after) != contents(before) or name in ("open", "keep"), f"{name} does nothing"
     return before, after, steps[0]
 

@@ -18,7 +18,7 @@ from backfill_assets_tests.simulator.world import Life
 
 def bring(life: Life) -> None:
     """Main shows its days then; days that it does not hold are left as they were."""
-    if (line := chosen(life)) is None:
+    if (line := chosen(life, gone_forward=True)) is None:
         return
     life.world.follow()
     seen, differed = len(life.world.log.closed_at), differing_days(life, line)

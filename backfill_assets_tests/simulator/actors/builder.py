@@ -21,7 +21,7 @@ from backfill_assets_tests.simulator.actors.follow import follow_raw
 from backfill_assets_tests.simulator.actors.forward import build_on, go_forward
 from backfill_assets_tests.simulator.actors.rewind import rewind
 from backfill_assets_tests.simulator.actors.standby import keep_side_by_side
-from backfill_assets_tests.simulator.actors.timelines import name_timelines
+from backfill_assets_tests.simulator.actors.timelines import name_timelines, sweep
 from backfill_assets_tests.simulator.chain import (
     COMPUTED,
     DAYS,
@@ -118,4 +118,5 @@ BUILDERS: dict[str, Deed] = {
     "namer": name_timelines,
     "standby": keep_side_by_side,
     "follower": follow_raw,
+    "sweeper": sweep,
 }

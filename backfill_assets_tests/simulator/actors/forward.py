@@ -17,7 +17,7 @@ from backfill_assets_tests.simulator.world import Life
 
 def go_forward(life: Life) -> None:
     """By a version or the current one, with the rows that arrived since or without."""
-    if (before := chosen(life)) is None:
+    if (before := chosen(life, with_days=True)) is None:
         return
     version = life.draw.choice(["v1", "v2", ""]) if "sums" in before.targets else ""
     arrivals, other = life.draw.random() < 0.7, life.draw.choice([None, None, *FREE])

@@ -34,7 +34,8 @@ def keep_side_by_side(life: Life) -> None:
     elif what == "fresh":
         keep_fresh(life.storage, found, now, fresh=life.draw.random() < 0.5)
     elif what == "switch":
-        switch(life, lake, found)
+        built = bring_up_to_date(lake, found, RUN, silent).timeline if life.draw.random() < 0.7 else found
+        switch(life, lake, built)
     else:
         bring_up_to_date(lake, found, RUN, silent)
     life.world.tally[f"side by side: {what}"] += 1
