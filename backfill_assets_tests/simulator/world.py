@@ -144,7 +144,7 @@ class World:
         self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
         self.reports = ReportJudge(self.tables)
         self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
-        self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log)
+        self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log, lambda: self.clock.moment)
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
         self._running: Process | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date
+from datetime import date, datetime
 
 from backfill_assets.days import parse_day
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -27,12 +27,20 @@ _FOLDER = "_named_timelines"
 class TimelineJudge:
     """Follows the revisions of every name. Tables and log must have been followed already."""
 
-    def __init__(self, storage: Storage, held: Held, tables: Mapping[str, TableJudge], log: LogJudge) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        held: Held,
+        tables: Mapping[str, TableJudge],
+        log: LogJudge,
+        now: Callable[[], datetime],
+    ) -> None:
         self.revisions: dict[str, list[NamedTimeline]] = {name: [] for name in NAMES}
         self._storage = storage
         self._held = held
         self._tables = tables
         self._log = log
+        self._now = now
         self._written: dict[str, bytes] = {}
 
     def follow(self) -> None:
@@ -48,8 +56,9 @@ class TimelineJudge:
 
     @property
     def kept(self) -> list[NamedTimeline]:
-        """The newest revision of each name that has one."""
-        return [known[-1] for known in self.revisions.values() if known and not known[-1].deleted]
+        """The newest revision of each name that has one, and whose age is not reached."""
+        now = self._now()
+        return [known[-1] for known in self.revisions.values() if known and known[-1].is_kept(now)]
 
     def end(self) -> None:
         """No revision was ever written over, and what a name went to is what it was."""
@@ -74,7 +83,7 @@ class TimelineJudge:
         what = f"{line.name} {line.revision} ({line.change})"
         known = self.revisions[line.name]
         assert line.revision == len(known) - 1, f"{what} has the number of another one"
-        if len(known) > 1 and not known[-2].deleted:
+        if len(known) > 1 and known[-2].is_kept(line.changed_at):
             assert line.id == known[-2].id, f"{what} has the name of {known[-2].id}, which is kept"
         if line.deleted:
             return
