@@ -19,7 +19,7 @@ from backfill_assets_tests.simulator.model import Rows
 
 NAMES = ("one", "two", "three", "standby-sums-v1", "standby-sums-v2")
 """All that a timeline of a played lakehouse may be called."""
-REWOUND, FORWARD, RENAMED = "rewound to ", "forward from ", "renamed from "
+REWOUND, FORWARD = "rewound to ", "forward from "
 """How the change of a revision begins."""
 _FOLDER = "_named_timelines"
 
@@ -42,6 +42,8 @@ class TimelineJudge:
         self._log = log
         self._now = now
         self._written: dict[str, bytes] = {}
+        self._needs: dict[str, frozenset[str]] = {}
+        """The files of the newest revision of each name, and of what it reads through to."""
 
     def follow(self) -> None:
         """Check every revision since the last look, and that all files are there that a kept timeline needs."""
@@ -50,8 +52,9 @@ class TimelineJudge:
                 self._written[path] = data
                 known.append(NamedTimeline.model_validate_json(data))
                 self._revision(known[-1])
+                self._needs[name] = frozenset(self._needed(known[-1]))
         for each in self.kept:
-            gone = [path for path in self._needed(each) if path not in self._held.contents]
+            gone = [path for path in self._needs[each.name] if path not in self._held.contents]
             assert not gone, f"{each.name} needs {gone}, which are gone"
 
     @property
