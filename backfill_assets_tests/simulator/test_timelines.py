@@ -79,6 +79,7 @@ class Person:
         return {table: set(days) for table, days in found.items()}
 
     def judged(self, line: NamedTimeline) -> NamedTimeline:
+        self.life.world.timelines.answered.add(line.id)
         self.life.world.judge()
         return line
 

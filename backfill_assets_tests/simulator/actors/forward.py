@@ -24,6 +24,7 @@ def go_forward(life: Life) -> None:
     seen = len(life.world.log.closed_at)
     done = forward(lake_of(life.watched()), before, version, RUN, silent, arrivals=arrivals, other=other, by="ana")
     life.world.follow()
+    life.world.timelines.answered.add(done.timeline.id)
     judge_computed(before, done.timeline)
     if arrivals and len(life.world.log.closed_at) == seen:
         stale = life.world.timelines.stale_of_its_own(done.timeline)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
+from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.state.view import find_moment, moment_before
-from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+from backfill_assets.timeline.rewind import RewindRequest, create_whole, rewound_timeline
 from backfill_assets_tests.simulator.actors.timelines import FREE, NEWEST
 from backfill_assets_tests.simulator.chain import DAYS, STEP_OF, STEPS
 from backfill_assets_tests.simulator.world import CHAIN, Life
@@ -22,9 +22,10 @@ def rewind(life: Life) -> None:
     asked = RewindRequest(life.draw.choice(FREE), [target], days, by="ana")
     before = life.draw.random() < 0.5
     moment = moment_before(life.storage, publication) if before else find_moment(life.storage, publication, target)
-    made = rewound_timeline(life.storage, STEPS, asked, moment, life.world.clock.now())
+    now = life.world.clock.now()
+    made = create_whole(life.storage, lambda: rewound_timeline(life.storage, STEPS, asked, moment, now))
+    life.world.timelines.answered.add(made.id)
     judge_days(life, made, target, days)
-    create_timeline(life.storage, made)
     life.world.tally["rewound"] += 1
 
 

@@ -6,14 +6,13 @@ from datetime import timedelta
 
 from backfill_assets.lakehouse.named_timelines import (
     NamedTimeline,
-    create_timeline,
     delete_timeline,
     find_timeline,
     keep_timeline,
     kept_timelines,
     rename_timeline,
 )
-from backfill_assets.timeline.rewind import timeline_based_on
+from backfill_assets.timeline.rewind import create_whole, timeline_based_on
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, Life
 
@@ -39,7 +38,9 @@ def name_timelines(life: Life) -> None:
     what = life.draw.choice(["create", "rename", "rename", "keep", "keep", "forget"])
     if what == "create" or found is None:
         bases = ["main", *([found.name] if found else []), *life.world.published_so_far(CHAIN)[-NEWEST:]]
-        create_timeline(life.storage, timeline_based_on(life.storage, life.draw.choice(bases), name, "ana", now))
+        base = life.draw.choice(bases)
+        made = create_whole(life.storage, lambda: timeline_based_on(life.storage, base, name, "ana", now))
+        life.world.timelines.answered.add(made.id)
     elif what == "rename":
         rename_timeline(life.storage, found, name, now)
     elif what == "keep":

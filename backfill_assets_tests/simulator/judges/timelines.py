@@ -36,6 +36,8 @@ class TimelineJudge:
         now: Callable[[], datetime],
     ) -> None:
         self.revisions: dict[str, list[NamedTimeline]] = {name: [] for name in NAMES}
+        self.answered: set[str] = set()
+        """The ids of those that somebody was told to have: whoever made another one may yet find out that files go."""
         self._storage = storage
         self._held = held
         self._tables = tables
@@ -53,7 +55,7 @@ class TimelineJudge:
                 known.append(NamedTimeline.model_validate_json(data))
                 self._revision(known[-1])
                 self._needs[name] = frozenset(self._needed(known[-1]))
-        for each in self.kept:
+        for each in (each for each in self.kept if each.id in self.answered):
             gone = [path for path in self._needs[each.name] if path not in self._held.contents]
             assert not gone, f"{each.name} needs {gone}, which are gone"
 
@@ -73,12 +75,17 @@ class TimelineJudge:
             assert (renamed.id, renamed.days) == (each.id, each.days), f"{each.name} is not {each.went_to}"
 
     def _needed(self, line: NamedTimeline) -> Iterable[str]:
+        """What it names and reads through to; of what its days were computed from then, what was still there."""
         for table, days in line.days.items():
             yield from (f"{table}/{file.path}" for held in days for file in held.files)
-        for base in line.bases:
-            for table, version in base.versions.items():
-                images = self._tables[table].days[version].values()
-                yield from (f"{table}/{path}" for image in images for path in image.files)
+        yield from self._files(line.base)
+        if line.moment_base is not None:
+            yield from (path for path in self._files(line.moment_base) if path in self._held.contents)
+
+    def _files(self, base: TimelineBase) -> Iterable[str]:
+        for table, version in base.versions.items():
+            images = self._tables[table].days[version].values()
+            yield from (f"{table}/{path}" for image in images for path in image.files)
 
     # ------------------------------------------------------------------ one revision
 
@@ -88,7 +95,8 @@ class TimelineJudge:
         assert line.revision == len(known) - 1, f"{what} has the number of another one"
         if len(known) > 1 and known[-2].is_kept(line.changed_at):
             assert line.id == known[-2].id, f"{what} has the name of {known[-2].id}, which is kept"
-        if line.deleted:
+        own = [f"{table}/{file.path}" for table, days in line.days.items() for held in days for file in held.files]
+        if line.deleted or not all(path in self._held.contents for path in own):
             return
         for base in line.bases:
             self._is_published(base, what)
