@@ -52,7 +52,8 @@ def judge_shown(life: Life, line: NamedTimeline, differed: set[TableDay]) -> Non
     for step in COMPUTED:
         days |= {TableDay(step.name, day) for day in _readers(step, days)}
     for key in sorted(days & version_of.keys()):
-        version = line.versions[key.table] if key in differed and key.table in line.targets else version_of[key]
+        is_its_own = key in differed and key.table in line.targets
+        version = line.versions.get(key.table, version_of[key]) if is_its_own else version_of[key]
         made = names_of(STEP_OF[key.table], version, key.day, partial(_shown, life))
         assert _shown(life, *key) == sorted(made), f"{line.name} is published, and {key} is as it was"
 
