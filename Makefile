@@ -96,9 +96,8 @@ story-healing: setup ## faults of each kind on real data, in Dagster's own proce
 generated: setup ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
-histories: setup ## what is done on main and on timelines in any order, undone and killed anywhere, judged by models: HISTORIES=500
-	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py \
-		backfill_assets_tests/campaign/test_undo_histories.py
+histories: setup ## what is done on main in any order, undone and killed anywhere, judged by a model: HISTORIES=500
+	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/campaign/test_undo_histories.py
 
 faults: setup ## each call of each operation goes wrong in each way, and the power fails: FAULTS=rollback, FAULTS="rollback:17?l"
 	@$(BIN)/python -m backfill_assets_tests.simulator.faults "$(or $(FAULTS),all)" --pairs 200 --cuts 3

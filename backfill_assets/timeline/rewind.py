@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from backfill_assets import clock
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, new_timeline_id, timeline_called
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.named_timelines import (
+    NamedTimeline,
+    create_timeline,
+    delete_timeline,
+    new_timeline_id,
+    timeline_called,
+)
 from backfill_assets.lakehouse.records import DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.state.boundaries import boundary_line
 from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.state.positions import read_boundaries
@@ -251,3 +260,35 @@ def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: date
     found = moment.view.base
     change = f"created at {moment.text}"
     return new_timeline(storage, name, by, now).model_copy(update={"base": found, "change": change})
+
+
+# ------------------------------------------------------------------ beside reclaiming
+
+
+def create_whole(storage: Storage, make: Callable[[], NamedTimeline]) -> NamedTimeline:
+    """Write the timeline that ``make`` finds, whose files may be those of an old state.
+
+    What nothing needs may be reclaimed meanwhile. Who does that looks at timelines before, and once more when what is
+    to go is on the log; who makes a timeline looks at the log once it is written. So one of the two sees the other.
+    Raises what :func:`create_timeline` raises, and :class:`PublicationRefused` where files go: then there is none.
+    """
+    log = PublicationLog(storage)
+    before = log.head().state
+    made = create_timeline(storage, make())
+    after = log.head().state
+    if not before.reclaiming and after.reclaimed == before.reclaimed:
+        return made
+    going = {path for file in after.reclaiming.values() for path in log.reclaim_paths(file)}
+    held = View.at(storage, made.base).records(made.base.versions)
+    named = [f"{table}/{each.path}" for days in (held, made.records) for table in days for each in _files(days[table])]
+    if going.isdisjoint(named) and not storage.missing(named):
+        return made
+    delete_timeline(storage, made, clock.now())
+    raise PublicationRefused(
+        f"Files of {made.change.partition(' to ')[2] or made.change} are being reclaimed. Nothing was changed.",
+        hint="Type it again: it says which moment is kept.",
+    )
+
+
+def _files(held: Mapping[date, DayRecord]) -> list[AddedFile]:
+    return [file for each in held.values() for file in each.files]

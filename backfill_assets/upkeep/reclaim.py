@@ -74,12 +74,18 @@ def finish_reclaiming(publisher: Publisher) -> None:
     while intents := publisher.log.head().state.reclaiming:
         intent, file = next(iter(intents.items()))
         paths = publisher.log.reclaim_paths(file)
-        for path in paths:
+        # A timeline may have been made since these were looked up, and who makes one from now on sees the intent.
+        for path in sorted(set(paths) - _wanted_since(publisher.storage, paths)):
             publisher.storage.delete(path)
             publisher.reached(CrashPoint.RECLAIM_DELETED, intent)
         for folder in {_timeline_folder(path, path.partition("/")[0]) for path in paths} - {None}:
             publisher.storage.delete_empty_folder(str(folder))
         _close_intent(publisher, intent)
+
+
+def _wanted_since(storage: Storage, paths: Iterable[str]) -> set[str]:
+    tables = {path.partition("/")[0] for path in paths} - {LOG_TABLE}
+    return {path for table in tables for path in _by_named_timelines(storage, table, clock.now())}
 
 
 def _close_intent(publisher: Publisher, intent: str) -> None:

@@ -11,7 +11,7 @@ from backfill_assets_tests.campaign import undo_oracle
 from backfill_assets_tests.campaign.timelines_storm import SharedLakehouse, findings, lines, storm
 from backfill_assets_tests.campaign.undo_lakehouse import DAYS, FACT, FRIDAY, RUN, Life
 from backfill_assets_tests.protocol.storm_tally import Line, Told
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
+from backfill_assets_tests.simulator.arrow_engine import staged_by_arrow
 
 pytestmark = pytest.mark.protocol
 

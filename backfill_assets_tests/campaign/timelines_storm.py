@@ -37,7 +37,7 @@ from backfill_assets_tests.campaign.undo_oracle import Judge, Seen, Shown, Torn
 from backfill_assets_tests.protocol.storm import Storm
 from backfill_assets_tests.protocol.storm_tally import Tally, Told
 from backfill_assets_tests.protocol.storm_workers import StormClock
-from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, staged_by_arrow
+from backfill_assets_tests.simulator.arrow_engine import ArrowEngine, staged_by_arrow
 
 _NAMES = ("one", "two", "three")
 _PACE = 4.0

@@ -45,9 +45,15 @@ from backfill_assets_tests.campaign.undo_oracle import Judge, Names, Torn, names
 from backfill_assets_tests.clock import FakeClock
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.protocol.staging import change, scratch, stage
-from backfill_assets_tests.timeline.arrow_engine import ArrowEngine, ArrowRows, named_table, staged_by_arrow
-from backfill_assets_tests.timeline.played_lakehouse import WatchedStorage, measured_change
-from backfill_assets_tests.timeline.timeline_cut_over import plan_context, publish_timeline, shadow_steps
+from backfill_assets_tests.simulator.arrow_engine import (
+    ArrowEngine,
+    ArrowRows,
+    WatchedStorage,
+    measured_change,
+    staged_by_arrow,
+)
+from backfill_assets_tests.simulator.chain import named_table
+from backfill_assets_tests.simulator.chain_plans import plan_context, publish_timeline, shadow_steps
 
 DAYS = tuple(DayRange.parse("2017-03-30..2017-04-05"))
 THURSDAY, FRIDAY, SATURDAY, SUNDAY, MONDAY, TUESDAY, LAST = DAYS

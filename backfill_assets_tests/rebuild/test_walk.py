@@ -65,7 +65,7 @@ RACES_AND_KILLS = {
         "stories/test_run_on_timeline.py::test_a_killed_run_leaves_the_timeline_as_it_was",
     ),
     "a timeline that is rewound or goes forward": (
-        "timeline/test_killed_commands.py::test_killed_at_every_write",
+        "simulator/test_typed_again.py::test_who_dies_at_any_step_and_types_it_again_has_it",
         "stories/test_killed_rewind.py::test_every_command_is_killed_everywhere_and_ends_as_if_it_had_not_been",
     ),
     "a version that is kept fresh and switched to": (

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -24,6 +25,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Layer, Reads, Source, Step, Table, Version
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import place, stage
@@ -31,7 +33,6 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.simulator.staging import Names, named_file, schema
-from backfill_assets_tests.timeline.arrow_engine import named_table
 
 DAYS = tuple(DayRange.parse("2017-03-25..2017-03-28"))
 """Two days of one week, and two of the next."""
@@ -81,6 +82,18 @@ def names_of(step: Step, version: str, day: date, shown: Callable[[str, date], I
 
 
 # ------------------------------------------------------------------ the declaration, and the engine of its transforms
+
+
+class NamedRow(Contract):
+    """A row is a name and its day."""
+
+    name: T.StringType = Field(description="What the row is.")
+    day: T.DateType = Field(description="The day it belongs to.")
+
+
+def named_table(name: str, layer: Layer) -> Table:
+    """A table of names by day."""
+    return Table(name, layer, f"The {name}.", NamedRow, ("name",))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ PAIRS = (
     "traveller-1 campaign-1",
     "undoer-1 builder-1",
     "rewinder-1 undoer-1",
+    "namer-1 traveller-1",
+    "standby-1 builder-1",
+    "bringer-1 source-1",
 )
 BEFORE = (Turn("appender-8", 200), Turn("publisher-8", 330))
 """Something is there: rows of a source, and publications."""

@@ -39,6 +39,7 @@ from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
 from backfill_assets_tests.simulator.judges.tables import TableJudge
+from backfill_assets_tests.simulator.judges.timelines import TimelineJudge
 from backfill_assets_tests.simulator.model import NOTHING, Names, RowsOfTables, Wish, Wishes
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
@@ -144,6 +145,7 @@ class World:
         self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
         self.reports = ReportJudge(self.tables)
         self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
+        self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log, lambda: self.clock.moment)
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
         self._running: Process | None = None
@@ -176,6 +178,7 @@ class World:
         self.record = Recorder(other.record.steps, list(other.record.operations))
         self._numbers = Counter(other._numbers)
         self.follow()
+        self.timelines.follow()
 
     def count(self, what: str) -> int:
         self._numbers[what] += 1
@@ -412,7 +415,9 @@ class World:
 
     def judge(self) -> None:
         """Every promise, at this very moment, while actors are in the middle of anything."""
-        if not self.follow():
+        moved = self.follow()
+        self.timelines.follow()
+        if not moved:
             return
         for publication in self.done:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was acknowledged, and is not done"
@@ -436,6 +441,7 @@ class World:
         finish_reclaiming(publisher)
         self.judge()
         assert not self.log.open, f"{self.log.open} are left open"
+        self.timelines.end()
         self._all_from_raw()
         deliver(publisher, self)
         assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}, "notices"

@@ -96,8 +96,8 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     `timeline keep --fresh` brings them up to date every night, and `timeline publish --as-current` switches to it in a
     second.
     """
-    from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
-    from backfill_assets.timeline.rewind import timeline_based_on
+    from backfill_assets.lakehouse.named_timelines import require_timeline_name
+    from backfill_assets.timeline.rewind import create_whole, timeline_based_on
 
     require_timeline_name(name)
     if of_version is None and days:
@@ -105,8 +105,7 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     with foreground_lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:
-            made = timeline_based_on(storage, at, name, by, clock.now())
-            made = create_timeline(storage, made)
+            made = create_whole(storage, lambda: timeline_based_on(storage, at, name, by, clock.now()))
         else:
             made = _create_of_version(lake, name, of_version, str(days or ""))
         _say(lake, made)
@@ -146,10 +145,10 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     computes it.
     """
     from backfill_assets.answers.timelines import moments_answer
-    from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
+    from backfill_assets.lakehouse.named_timelines import require_timeline_name
     from backfill_assets.state.view import find_moment
     from backfill_assets.timeline.moments_listed import moments_worth_going_to
-    from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+    from backfill_assets.timeline.rewind import RewindRequest, create_whole, rewound_timeline
 
     storage = open_storage()
     if to is None:
@@ -160,8 +159,8 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
     require_timeline_name(asked.name)
     moment = find_moment(storage, to, tables[0])
     with foreground_lake() as lake:
-        made = rewound_timeline(storage, lake.catalog.steps, asked, moment, clock.now())
-        _say(lake, create_timeline(storage, made))
+        steps = lake.catalog.steps
+        _say(lake, create_whole(storage, lambda: rewound_timeline(storage, steps, asked, moment, clock.now())))
 
 
 @timeline.command("forward")

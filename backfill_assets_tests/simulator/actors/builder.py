@@ -1,4 +1,4 @@
-"""What the package itself builds, approves, undoes, rewinds and takes forward, on a chain of four tables."""
+"""What the package itself builds, approves and undoes, on a chain of four tables; and all who do something with it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from datetime import date
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
 from backfill_assets.campaign.undo import undo
-from backfill_assets.lakehouse.named_timelines import (
-    create_timeline,
-    delete_timeline,
-    find_timeline,
-    kept_timelines,
-)
 from backfill_assets.lakehouse.records import DayContent, Position, Publication
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest, Scope
@@ -22,9 +16,12 @@ from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.walk import shadow
-from backfill_assets.state.view import moment_before
-from backfill_assets.timeline.build import forward
-from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+from backfill_assets_tests.simulator.actors.bring import bring
+from backfill_assets_tests.simulator.actors.follow import follow_raw
+from backfill_assets_tests.simulator.actors.forward import build_on, go_forward
+from backfill_assets_tests.simulator.actors.rewind import rewind
+from backfill_assets_tests.simulator.actors.standby import keep_side_by_side
+from backfill_assets_tests.simulator.actors.timelines import name_timelines, sweep
 from backfill_assets_tests.simulator.chain import (
     COMPUTED,
     DAYS,
@@ -34,12 +31,11 @@ from backfill_assets_tests.simulator.chain import (
     lake_of,
     measured,
 )
+from backfill_assets_tests.simulator.chain_plans import plan_context, shadow_steps
 from backfill_assets_tests.simulator.staging import Names, change, stage
 from backfill_assets_tests.simulator.world import CHAIN, Deed, Life
-from backfill_assets_tests.timeline.timeline_cut_over import plan_context, publish_timeline, shadow_steps
 
 _NEWEST = 4
-_NAMES = ("one", "two")
 
 
 def land(life: Life) -> None:
@@ -101,31 +97,6 @@ def take_back(life: Life) -> None:
         roll_back(lake.publisher, undone, id=lake.new_id("rollback"), steps=STEPS)
 
 
-def rewind(life: Life) -> None:
-    """A timeline on which the fact, or bronze, is as it was before a publication."""
-    newest = life.world.published_so_far(CHAIN)[-_NEWEST:]
-    if newest:
-        moment = moment_before(life.storage, life.draw.choice(newest))
-        asked = RewindRequest(life.draw.choice(_NAMES), [life.draw.choice(["sums", "sums", "clean"])], None)
-        create_timeline(life.storage, rewound_timeline(life.storage, STEPS, asked, moment, life.world.clock.now()))
-
-
-def go_forward(life: Life) -> None:
-    """A timeline is computed again from what there is now; or published; or deleted."""
-    lake, now = lake_of(life.watched()), life.world.clock.now()
-    kept = kept_timelines(life.storage, now)
-    if not kept:
-        return
-    chosen = find_timeline(life.storage, life.draw.choice(sorted(each.name for each in kept)), now)
-    match life.draw.choice(["forward", "forward", "publish", "publish", "delete"]):
-        case "forward":
-            forward(lake, chosen, life.draw.choice(["v1", "v2"]) if "sums" in chosen.targets else "", RUN, silent)
-        case "publish":
-            publish_timeline(lake, STEPS, chosen, life.new_id("campaign"))
-        case _:
-            delete_timeline(life.storage, chosen, now)
-
-
 def first_build(life: Life) -> None:
     """What all of them begin with: a row of each day, and all that is computed from it, by v1."""
     lake = lake_of(life.watched(nowhere))
@@ -142,4 +113,10 @@ BUILDERS: dict[str, Deed] = {
     "undoer": take_back,
     "rewinder": rewind,
     "traveller": go_forward,
+    "sidebuilder": build_on,
+    "bringer": bring,
+    "namer": name_timelines,
+    "standby": keep_side_by_side,
+    "follower": follow_raw,
+    "sweeper": sweep,
 }

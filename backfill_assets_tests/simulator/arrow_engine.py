@@ -6,49 +6,29 @@ are the real ones.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import types as T
 
-from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
-from backfill_assets.lakehouse.records import Environment, InputRead
+from backfill_assets.lakehouse.records import DayContent, Environment, InputRead, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
-from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration import Table
 from backfill_assets.rebuild import place as overlay
 from backfill_assets.rebuild import stage as staging
+from backfill_assets_tests.simulator.chain import measured
+from backfill_assets_tests.simulator.staging import schema
 
 STAGED = "staged"
-SCHEMA = json.dumps(
-    {
-        "type": "struct",
-        "fields": [
-            {"name": "name", "type": "string", "nullable": True, "metadata": {}},
-            {"name": "day", "type": "date", "nullable": True, "metadata": {}},
-        ],
-    }
-)
-
-
-class NamedRow(Contract):
-    """A row is a name and its day."""
-
-    name: T.StringType = Field(description="What the row is.")
-    day: T.DateType = Field(description="The day it belongs to.")
 
 
 @dataclass(frozen=True)
@@ -59,6 +39,19 @@ class ArrowEngine:
 
     def createDataFrame(self, *_: object) -> None:  # noqa: N802
         """The published days of inputs that are read in part: transforms here need none."""
+
+
+@dataclass(frozen=True)
+class WatchedStorage(Storage):
+    """Storage in which a process may also die around each file that is written once."""
+
+    reached: Callable[[str], None] = field(default=lambda step: None, compare=False)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self.reached("to be written once")
+        written = super().put_if_absent(path, data)
+        self.reached("written once")
+        return written
 
 
 @dataclass(frozen=True)
@@ -74,57 +67,6 @@ class ArrowRows:
 
     def select(self, *_: str) -> ArrowRows:
         return self
-
-
-def fact_names(version: str, raw: Iterable[str]) -> tuple[str, ...]:
-    """What a version of the fact makes of raw names ``<day>/<number>``: both agree on even numbers but for thirds."""
-    numbers = {name: int(name.rpartition("/")[2]) for name in raw}
-    kept = [name for name in numbers if version == "v1" or numbers[name] % 3]
-    return tuple(sorted(f"{name}{'' if numbers[name] % 2 == 0 else version}" for name in kept))
-
-
-def report_names(facts: Iterable[str]) -> tuple[str, ...]:
-    """One row that says how many facts there are and which; none without any."""
-    listed = sorted(facts)
-    return (f"{len(listed)} {hashlib.sha256(' '.join(listed).encode()).hexdigest()[:12]}",) if listed else ()
-
-
-def _fact(version: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    def transform(inputs: Mapping[str, ArrowRows]) -> Mapping[str, ArrowRows]:
-        raw = inputs["raw"]
-        return {"fact": ArrowRows(raw.engine, {day: fact_names(version, names) for day, names in raw.days.items()})}
-
-    return transform
-
-
-def _report(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    facts: ArrowRows = inputs["fact"]
-    weeks: dict[date, list[str]] = {}
-    for day, names in facts.days.items():
-        weeks.setdefault(Cadence.WEEKLY.start(day), []).extend(names)
-    return {"report": ArrowRows(facts.engine, {week: report_names(names) for week, names in weeks.items()})}
-
-
-def named_table(name: str, layer: Any) -> Table:
-    """A table of names by day."""
-    return Table(name, layer, f"The {name}.", NamedRow, ("name",))
-
-
-RAW = Step(
-    (named_table("raw", "raw"),), source=Source("raw", "day", ("name",), "name", ("name", "day"), types={"day": "date"})
-)
-FACT = Step(
-    (named_table("fact", "fact"),),
-    tuple(Version(name, name, (Reads("raw"),), _fact(name)) for name in ("v1", "v2")),
-    current="v2",
-)
-REPORT = Step(
-    (named_table("report", "report"),),
-    (Version("v1", "v1", (Reads("fact", partial=True),), _report),),
-    current="v1",
-    cadence=Cadence.WEEKLY,
-)
-STEPS = (RAW, FACT, REPORT)
 
 
 def names_in(folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
@@ -171,7 +113,7 @@ def _stage(rows: ArrowRows, timeline: Timeline, staged: Mapping[date, StagedAs],
             pq.write_table(pa.table({"name": sorted(names)}), path / f"part-{uuid.uuid4().hex}.parquet")
     rows.engine.reached("written")
     files = written_files(timeline.storage, timeline.path, folder)
-    timeline.add(files, SCHEMA, staged)
+    timeline.add(files, schema(), staged)
     rows.engine.reached(STAGED)
     return files
 
@@ -181,8 +123,12 @@ def _measured_days(_: object, table: Table, timeline: Timeline, days: Sequence[d
     return {day: measured(names.get(day, ())) for day in days}
 
 
-def measured(names: Iterable[str]) -> dict[str, int]:
-    """The metrics of a day."""
-    listed = list(names)
-    total = sum(int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in listed)
-    return {"rows": len(listed), "checksum": total, "violating": 0, "keys": len(set(listed))}
+def measured_change(made: TableChange, rows: Mapping[date, Iterable[str]]) -> TableChange:
+    """With the metrics that the days of a build have."""
+    days = tuple(day.model_copy(update={"content": _content(rows[day.day])}) for day in made.days)
+    return made.model_copy(update={"days": days})
+
+
+def _content(names: Iterable[str]) -> DayContent:
+    figures = measured(names)
+    return DayContent(rows=figures.pop("rows"), checksum=str(figures.pop("checksum")), metrics=figures)
