@@ -39,6 +39,21 @@ def _nothing(call: str) -> Fault | None:
     return None
 
 
+def carried_out(fault: Fault | None, what: str, act: Callable[[], _T], part: Callable[[], object] | None = None) -> _T:
+    """Do ``act``, or as much of it as ``fault`` lets; ``part`` is what a half of it does."""
+    if fault in ("keeps a part", "dies in the middle") and part is not None:
+        part()
+    if fault == "loses the answer":
+        act()
+    if fault == "dies in the middle":
+        raise Died
+    if fault == "is refused":
+        raise PermissionError(13, "Permission denied", what)
+    if fault is not None:
+        raise StorageFailed(f"{what}: {fault}")
+    return act()
+
+
 @dataclass
 class Files:
     """The files of one lakehouse by path, and when each was written (ms).
@@ -57,18 +72,7 @@ class Files:
 
     def call(self, name: str, path: str, act: Callable[[], _T], part: Callable[[], object] | None = None) -> _T:
         """Carry out ``act`` as the schedule has it; ``part`` is what a half of it does."""
-        fault = self.at(f"{name} {path}")
-        if fault in ("keeps a part", "dies in the middle") and part is not None:
-            part()
-        if fault == "loses the answer":
-            act()
-        if fault == "dies in the middle":
-            raise Died
-        if fault == "is refused":
-            raise PermissionError(13, "Permission denied", path)
-        if fault is not None:
-            raise StorageFailed(f"{name} {path}: {fault}")
-        return act()
+        return carried_out(self.at(f"{name} {path}"), f"{name} {path}", act, part)
 
     def put(self, path: str, content: Content) -> None:
         self.contents[path] = content

@@ -113,7 +113,7 @@ def rewind(life: Life) -> None:
 def go_forward(life: Life) -> None:
     """A timeline is computed again from what there is now; or published; or deleted."""
     lake, now = lake_of(life.watched()), life.world.clock.now()
-    kept = kept_timelines(life.storage, now)
+    kept = [each for each in kept_timelines(life.storage, now) if each.name in _NAMES]
     if not kept:
         return
     chosen = find_timeline(life.storage, life.draw.choice(sorted(each.name for each in kept)), now)
