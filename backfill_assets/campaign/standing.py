@@ -133,7 +133,6 @@ def _words(facts: PlanFacts) -> Mapping[str, str]:
     taken_up = f"backfill run {plan} takes it up again, and compares it anew."
     taken_up = taken_up if CampaignStep.VALIDATE in now.done else f"{look} came."
     helps = str(now.stopped.report.get(HELPS, "")) if now.stopped else ""
-    helps = helps.replace(plan_of(now.campaign), plan) if helps else ""
     return {
         "plan": plan,
         "publication": facts.publication,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.campaign.course import Move, approved_by, next_move, state_of
+from backfill_assets.campaign.course import Move, approved_by, entries_behind, next_move, state_of
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -182,3 +182,34 @@ def test_what_comes_next(entries: list[JournalEntry], later: timedelta, move: st
         assert found.wave == move
     else:
         assert found.waits and found.reason.startswith(move) and not found.reason.endswith(".")
+
+
+PUBLISHED, RESTORED, RESUMED = (
+    entry("step", CampaignStep.CUT_OVER, publication="cut"),
+    entry("restored"),
+    entry("resumed"),
+)
+APPROVED, IN_FORCE = [*VALIDATED, entry("approved")], [*VALIDATED, entry("approved"), PUBLISHED]
+
+
+@pytest.mark.parametrize(
+    ("known", "newest", "lacks"),
+    [
+        ([], PUBLISHED, []),
+        (IN_FORCE, PUBLISHED, []),
+        (APPROVED, PUBLISHED, [PUBLISHED]),
+        (APPROVED, BACK, [PUBLISHED, BACK]),
+        (APPROVED, RESTORED, [PUBLISHED]),
+        (IN_FORCE, BACK, [BACK]),
+        ([*IN_FORCE, BACK], BACK, []),
+        ([*IN_FORCE, BACK], RESTORED, [RESTORED]),
+        ([*IN_FORCE, BACK, RESUMED], BACK, []),
+        ([*IN_FORCE, BACK, RESUMED, entry("approved")], RESTORED, [RESTORED]),
+        ([*IN_FORCE, BACK, RESTORED], BACK, [BACK]),
+    ],
+)
+def test_what_the_journal_lacks_of_the_log(
+    known: list[JournalEntry], newest: JournalEntry, lacks: list[JournalEntry]
+) -> None:
+    """Its process died between a publication and the entry about it."""
+    assert entries_behind(state_of("campaign-x", known), known, PUBLISHED, newest) == lacks

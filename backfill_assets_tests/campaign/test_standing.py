@@ -2,283 +2,238 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 
-from backfill_assets.campaign.course import entries_behind, state_of
-from backfill_assets.campaign.standing import (
-    PlanFacts,
-    PlanStanding,
-    PlanWord,
-    is_page_of,
-    next_command,
-    page_of,
-    require_allowed,
-    standing_of,
-)
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import (
-    ABANDONED,
-    HELPS,
-    STEPS,
-    CampaignStep,
-    JournalEntry,
-    Kind,
-    campaign_of,
-)
+from backfill_assets.campaign.standing import PlanStanding, PlanWord, is_page_of, page_of
+from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, campaign_of
 from backfill_assets.plan.records import Plan, PlanFinding, PlanRequest
-
-AT = datetime(2017, 6, 1, 12, tzinfo=UTC)
-AGAIN = "backfill plan fact --days 2017-03-01"
-RUN, APPROVE, ABANDON, LOOK = (
-    "backfill run P",
-    "backfill approve P",
-    "backfill timeline delete P",
-    "backfill status P",
-)
-UNDO, REDO, ABORT, UNSWITCH = (
-    "backfill rollback P",
-    "backfill rollback back",
-    "backfill maintain --abort half",
-    "backfill rollback s",
+from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets_tests.campaign.played_campaign import (
+    DAY,
+    NEXT,
+    OLD,
+    OTHER,
+    PLAN,
+    TABLE,
+    PlayedCampaign,
 )
 
-
-def entry(kind: Kind, step: CampaignStep | None = None, reason: str = "", **report: object) -> JournalEntry:
-    return JournalEntry(kind=kind, step=step or "", at=AT, by="ana", reason=reason, report=report)
-
-
-def until(last: CampaignStep) -> list[JournalEntry]:
-    """Approved as soon as that can be."""
-    found = [entry("started")]
-    for step in STEPS[: STEPS.index(last) + 1]:
-        found += [entry("approved")] if step is CampaignStep.CUT_OVER else []
-        found.append(entry("step", step, publication="cut" if step is CampaignStep.CUT_OVER else None))
-    return found
+pytestmark = pytest.mark.protocol
+P = PLAN.id
+RUN, APPROVE, UNDO, ABANDON, LOOK = (
+    f"backfill {word} {P}" for word in ("run", "approve", "rollback", "timeline delete", "status")
+)
+AGAIN = f"backfill plan {TABLE} --days {DAY}..{NEXT}"
+REDO, ABORT, UNSWITCH = "backfill rollback {newest}", "backfill maintain --abort {newest}", "backfill rollback s"
+"""``newest`` is the last publication."""
 
 
-def facts(*entries: JournalEntry, daemon: bool = False, **more: object) -> PlanFacts:
-    found = PlanFacts("P", state_of("C", entries), plan_again=AGAIN, at=AT)
-    course = replace(found.course, daemon=daemon)
-    return replace(found, course=course, **more)  # type: ignore[arg-type]
+@dataclass(frozen=True)
+class Refused:
+    """What is so, and the commands that help."""
+
+    sentence: str
+    helps: Sequence[str]
 
 
-VALIDATED, TOLD = until(CampaignStep.VALIDATE), until(CampaignStep.NOTIFY)
-BACK, RESTORED = entry("rolled back", reason="by back"), entry("restored", reason="by forth")
-GIVEN_UP = entry("stopped", reason="ana abandoned it").model_copy(update={"report": {ABANDONED: True}})
-LEFT = "step 7 of 9: downstream rebuilt"
-SEEN: Mapping[PlanStanding, PlanFacts] = {
-    PlanStanding.NOT_STARTED: facts(),
-    PlanStanding.STAGING: facts(*until(CampaignStep.PIN)),
-    PlanStanding.WAITING: facts(*VALIDATED),
-    PlanStanding.APPROVED: facts(*VALIDATED, entry("approved")),
-    PlanStanding.STOPPED: facts(*VALIDATED, entry("stopped", reason="a limit.")),
-    PlanStanding.GIVEN_UP: facts(*VALIDATED, GIVEN_UP),
-    PlanStanding.OVERTAKEN: facts(*VALIDATED, overtaken="fact 2017-03-01 was brought by other (theirs)"),
-    PlanStanding.HALF_PUBLISHED: facts(*VALIDATED, entry("approved"), half_done="half"),
-    PlanStanding.HALF_UNDONE: facts(*TOLD, publication="cut", half_done="half", half_done_undoes=True),
-    PlanStanding.PUBLISHED: facts(*until(CampaignStep.CUT_OVER), publication="cut", left=LEFT),
-    PlanStanding.LIVE: facts(*TOLD, publication="cut"),
-    PlanStanding.LIVE_AGAIN: facts(*TOLD, BACK, RESTORED, publication="forth", restored=True),
-    PlanStanding.PUT_BACK: facts(*TOLD, publication="cut", put_back_by="s"),
-    PlanStanding.UNDONE: facts(*TOLD, BACK, publication="back", undone=True),
-    PlanStanding.FINISHED: facts(*until(CampaignStep.DECOMMISSION), publication="cut"),
+Cell = Refused | str
+"""A word that does what it says has this effect."""
+ANNOUNCED, VERIFIED, STAGES = "step 1 of 9: announced", "step 2 of 9: source verified", "wave 1 of 2: canary"
+CUTS_OVER, GOES_ON = "step 6 of 9: cut over", "step 7 of 9: downstream rebuilt"
+BACK, GIVEN_UP = "as before", "given up"
+How = Callable[[PlayedCampaign], object]
+
+
+def _after(*deeds: How) -> How:
+    return lambda played: [deed(played) for deed in deeds]
+
+
+def _nothing(_: PlayedCampaign) -> None:
+    """A plan that was only made."""
+
+
+def _stop(played: PlayedCampaign) -> None:
+    played.enter("stopped", reason="a limit.")
+
+
+def _give_up(played: PlayedCampaign) -> None:
+    played.backfill("timeline", "delete", P, "--yes")
+
+
+def _overtake(played: PlayedCampaign) -> None:
+    played.publish("theirs", OTHER, {NEXT: [9]})
+
+
+def _publish_half(played: PlayedCampaign) -> None:
+    played.die_in_cut_over(CrashPoint.PREPARED)
+
+
+def _publish(played: PlayedCampaign) -> None:
+    played.cut_over(CampaignStep.CUT_OVER)
+
+
+def _redo(played: PlayedCampaign) -> None:
+    played.undo_of(played.undo())
+
+
+def _redo_half(played: PlayedCampaign) -> None:
+    played.die_in_rollback(played.undo())
+
+
+def _put_back(played: PlayedCampaign) -> None:
+    played.lakehouse.publish("s", {TABLE: OLD})
+
+
+def _finish(played: PlayedCampaign) -> None:
+    played.cut_over(CampaignStep.DECOMMISSION)
+
+
+_start, _stage, _approve = PlayedCampaign.start, PlayedCampaign.stage, PlayedCampaign.approve
+_cut_over, _undo, _undo_half = PlayedCampaign.cut_over, PlayedCampaign.undo, PlayedCampaign.die_in_rollback
+_lock = PlayedCampaign.cannot_be_written
+WAYS: Mapping[str, How] = {
+    "not started": _nothing,
+    "being staged": _start,
+    "waiting for approval": _stage,
+    "approved": _after(_stage, _approve),
+    "stopped": _after(_stage, _stop),
+    "given up": _after(_stage, _give_up),
+    "overtaken by another campaign": _after(_stage, _overtake),
+    "half published by a process that died": _after(_publish_half, _lock),
+    "half undone by a process that died": _after(_cut_over, _undo_half, _lock),
+    "half undone by a process that died, once more": _after(_cut_over, _redo_half, _lock),
+    "published, with steps to do": _publish,
+    "published": _cut_over,
+    "published again by the undo of its undo": _after(_cut_over, _redo),
+    "put back by another publication": _after(_cut_over, _put_back),
+    "undone": _after(_cut_over, _undo),
+    "finished": _finish,
 }
-ALLOWED = ("", ())
-Cell = tuple[str, Sequence[str]]
-_NOTHING = "P has published nothing."
-_LIVE = ("P is published already, as cut.", [UNDO])
-_DONE = ("P is published already, as cut.", [UNDO, AGAIN])
-_KEEP = ("P is published, as cut: there is nothing to give up.", [UNDO])
-_AGAIN = ("P is published already, as forth.", [UNDO])
-_HALF = ("half, a publication of P, is begun and cannot be ended yet.", [ABORT])
-_PUT_BACK = (
-    "P was published as cut, and its days are as they were before that already: s did it.",
-    [UNSWITCH, AGAIN],
+"""By how the plan stands then, in the words of ``status``."""
+
+UNSTAGED = Refused(f"Nothing of {P} is staged and validated.", [RUN])
+UNSTAGED_YET = Refused(f"Nothing of {P} is staged and validated yet.", [RUN])
+UNSTARTED = Refused(f"{P} was never started.", [RUN])
+NOTHING = f"{P} has published nothing."
+NO_MORE, NOT_YET = Refused(NOTHING, [ABANDON]), Refused(NOTHING, [RUN])
+STOPPED = Refused(f"{P} was stopped: a limit.", [RUN])
+WAS_GIVEN_UP = Refused(f"{P} was given up: ", [RUN])
+OVERTAKEN = Refused(f"{TABLE} {NEXT} was brought by {OTHER} (theirs), since {P} staged it.", [AGAIN, ABANDON])
+HALF = Refused(f"{{newest}}, a publication of {P}, is begun and cannot be ended yet.", [ABORT])
+LIVE = Refused(f"{P} is published already, as {{newest}}.", [UNDO])
+DONE = Refused(LIVE.sentence, [UNDO, AGAIN])
+KEPT = Refused(f"{P} is published, as {{newest}}: there is nothing to give up.", [UNDO])
+PUT_BACK = Refused(
+    f"{P} was published as cut, and its days are as they were before that already: s did it.", [UNSWITCH, AGAIN]
 )
-_OVERTAKEN = ("fact 2017-03-01 was brought by other (theirs), since P staged it.", [AGAIN, ABANDON])
-_UNDONE = "P is undone already: back did it on 2017-06-01 12:00:00 UTC."
-_FINISHED = ("P is finished: cut published it.", [AGAIN])
-CELLS: Mapping[PlanStanding, tuple[Cell, Cell, Cell, Cell]] = {
-    # approve, run, rollback, timeline delete
-    PlanStanding.NOT_STARTED: (
-        ("Nothing of P is staged and validated.", [RUN]),
-        ALLOWED,
-        (_NOTHING, [RUN]),
-        ("P was never started.", [RUN]),
-    ),
-    PlanStanding.STAGING: (
-        ("Nothing of P is staged and validated yet.", [RUN]),
-        ALLOWED,
-        (_NOTHING, [ABANDON]),
-        ALLOWED,
-    ),
-    PlanStanding.WAITING: (ALLOWED, ALLOWED, (_NOTHING, [ABANDON]), ALLOWED),
-    PlanStanding.APPROVED: (ALLOWED, ALLOWED, (_NOTHING, [ABANDON]), ALLOWED),
-    PlanStanding.STOPPED: (("P was stopped: a limit.", [RUN]), ALLOWED, (_NOTHING, [ABANDON]), ALLOWED),
-    PlanStanding.GIVEN_UP: (
-        ("P was given up: ana abandoned it.", [RUN]),
-        ALLOWED,
-        (_NOTHING, [RUN]),
-        ("P was given up: ana abandoned it.", [RUN]),
-    ),
-    PlanStanding.OVERTAKEN: (_OVERTAKEN, _OVERTAKEN, (_NOTHING, [ABANDON]), ALLOWED),
-    PlanStanding.HALF_PUBLISHED: (_HALF, _HALF, _HALF, _HALF),
-    PlanStanding.HALF_UNDONE: (_HALF, _HALF, _HALF, _HALF),
-    PlanStanding.PUBLISHED: (("P is published already, as cut.", [RUN, LEFT]), ALLOWED, ALLOWED, _KEEP),
-    PlanStanding.LIVE: (_LIVE, _DONE, ALLOWED, _KEEP),
-    PlanStanding.LIVE_AGAIN: (
-        _AGAIN,
-        (_AGAIN[0], [UNDO, AGAIN]),
-        ALLOWED,
-        ("P is published, as forth: there is nothing to give up.", [UNDO]),
-    ),
-    PlanStanding.PUT_BACK: (_PUT_BACK, _PUT_BACK, _PUT_BACK, _PUT_BACK),
-    PlanStanding.UNDONE: (
-        (_UNDONE, [RUN, REDO]),
-        ALLOWED,
-        (_UNDONE, [REDO]),
-        (_UNDONE, [RUN, REDO, "as long as the rollback window"]),
-    ),
-    PlanStanding.FINISHED: (_FINISHED, _FINISHED, ALLOWED, _KEEP),
+UNDONE = Refused(f"{P} is undone already: {{newest}} did it on 20", [REDO])
+STAGED_ANEW = Refused(UNDONE.sentence, [RUN, REDO])
+NOTHING_TO_DO = Refused(UNDONE.sentence, [RUN, REDO, "as long as the rollback window"])
+FINISHED = Refused(f"{P} is finished: cut published it.", [AGAIN])
+CELLS: Mapping[str, tuple[Sequence[str], Cell, Cell, Cell, Cell]] = {
+    # what status says to type next; approve, run, rollback, timeline delete
+    "not started": ([RUN], UNSTAGED, ANNOUNCED, NOT_YET, UNSTARTED),
+    "being staged": ([RUN], UNSTAGED_YET, VERIFIED, NO_MORE, GIVEN_UP),
+    "waiting for approval": ([APPROVE], CUTS_OVER, STAGES, NO_MORE, GIVEN_UP),
+    "approved": ([APPROVE], CUTS_OVER, STAGES, NO_MORE, GIVEN_UP),
+    "stopped": ([RUN, ABANDON], STOPPED, STAGES, NO_MORE, GIVEN_UP),
+    "given up": ([RUN], WAS_GIVEN_UP, STAGES, NOT_YET, WAS_GIVEN_UP),
+    "overtaken by another campaign": ([AGAIN, ABANDON], OVERTAKEN, OVERTAKEN, NO_MORE, GIVEN_UP),
+    "half published by a process that died": ([RUN], HALF, HALF, HALF, HALF),
+    "half undone by a process that died": ([UNDO], HALF, HALF, HALF, HALF),
+    "half undone by a process that died, once more": ([UNDO], HALF, HALF, HALF, HALF),
+    "published, with steps to do": ([RUN, GOES_ON], GOES_ON, GOES_ON, BACK, KEPT),
+    "published": ([UNDO], LIVE, DONE, BACK, KEPT),
+    "published again by the undo of its undo": ([UNDO], LIVE, DONE, BACK, KEPT),
+    "put back by another publication": ([UNSWITCH, AGAIN], PUT_BACK, PUT_BACK, PUT_BACK, PUT_BACK),
+    "undone": ([RUN, REDO], STAGED_ANEW, STAGES, UNDONE, NOTHING_TO_DO),
+    "finished": ([], FINISHED, FINISHED, BACK, KEPT),
 }
 
 
-@pytest.mark.parametrize("standing", PlanStanding)
-def test_each_state_is_known_from_the_journal_and_the_log(standing: PlanStanding) -> None:
-    assert standing_of(SEEN[standing]) is standing
-    begun = replace(SEEN[standing], half_done="half", half_done_undoes=False)
-    assert standing_of(begun) is PlanStanding.HALF_PUBLISHED, "nothing else can be said before it is ended"
+def test_every_state_is_tried() -> None:
+    assert CELLS.keys() == WAYS.keys()
+    assert {_standing(name) for name in CELLS} == set(PlanStanding)
 
 
-@pytest.mark.parametrize(
-    ("standing", "word", "cell"),
-    [(standing, word, cell) for standing, row in CELLS.items() for word, cell in zip(PlanWord, row, strict=True)],
-)
-def test_a_word_does_what_it_says_or_names_what_helps(standing: PlanStanding, word: PlanWord, cell: Cell) -> None:
-    sentence, helps = cell
-    if cell == ALLOWED:
-        require_allowed(word, SEEN[standing])
-        return
-    with pytest.raises(InvalidRequest) as refused:
-        require_allowed(word, SEEN[standing])
-    assert refused.value.message == sentence
-    assert refused.value.hint is not None
-    assert [each for each in helps if each not in refused.value.hint] == []
-
-
-def test_every_cell_is_tried() -> None:
-    assert CELLS.keys() == SEEN.keys() == set(PlanStanding)
-
-
-@pytest.mark.parametrize(
-    ("standing", "helps"),
-    [
-        (PlanStanding.NOT_STARTED, [RUN]),
-        (PlanStanding.STAGING, [RUN]),
-        (PlanStanding.WAITING, [APPROVE]),
-        (PlanStanding.APPROVED, [APPROVE]),
-        (PlanStanding.STOPPED, [RUN, ABANDON]),
-        (PlanStanding.GIVEN_UP, [RUN]),
-        (PlanStanding.OVERTAKEN, [AGAIN, ABANDON]),
-        (PlanStanding.HALF_PUBLISHED, [RUN]),
-        (PlanStanding.HALF_UNDONE, [UNDO]),
-        (PlanStanding.PUBLISHED, [RUN, LEFT]),
-        (PlanStanding.LIVE, [UNDO]),
-        (PlanStanding.LIVE_AGAIN, [UNDO]),
-        (PlanStanding.PUT_BACK, [UNSWITCH, AGAIN]),
-        (PlanStanding.UNDONE, [RUN, REDO]),
-        (PlanStanding.FINISHED, []),
-    ],
-)
-def test_what_to_type_next(standing: PlanStanding, helps: Sequence[str]) -> None:
-    said = next_command(SEEN[standing])
-    assert bool(said) == bool(helps) and [each for each in helps if each not in said] == []
-
-
-@pytest.mark.parametrize("standing", [PlanStanding.STAGING, PlanStanding.APPROVED, PlanStanding.PUBLISHED])
-def test_what_the_daemon_does_is_not_for_a_person(standing: PlanStanding) -> None:
-    """Unless it was stopped: only a person ends that."""
-    seen = SEEN[standing]
-    carried = replace(seen, course=replace(seen.course, daemon=True))
-    assert next_command(carried) == ""
-    with pytest.raises(InvalidRequest) as refused:
-        require_allowed(PlanWord.APPROVE, replace(carried, course=replace(carried.course, approved=None, done={})))
-    assert refused.value.hint is not None and "Dagster's daemon carries it on" in refused.value.hint
-
-
-def test_every_command_says_of_a_stop_what_the_stop_itself_said() -> None:
-    """An expectation that is not met is part of the plan: taking the plan up again breaks it again."""
-    helps = "Plan again: backfill plan fact --expect TEXT. Or give this one up: backfill timeline delete plan-0f"
-    stopped = entry("stopped", CampaignStep.CUT_OVER, "Not as expected", **{HELPS: helps})
-    found = replace(
-        facts(*VALIDATED, entry("approved"), stopped), course=state_of("campaign-0f", [*VALIDATED, stopped])
-    )
-    assert next_command(found) == helps.replace("plan-0f", "P")
-    with pytest.raises(InvalidRequest, match="P was stopped: Not as expected") as refused:
-        require_allowed(PlanWord.APPROVE, found)
-    assert refused.value.hint == helps.replace("plan-0f", "P")
-
-
-def test_a_published_plan_that_was_stopped_goes_on_by_hand() -> None:
-    """A day that is not as it was published stops it; the daemon waits for a person."""
-    seen = facts(*until(CampaignStep.CUT_OVER), entry("stopped", reason="a file is gone"), daemon=True, left=LEFT)
-    assert standing_of(seen) is PlanStanding.PUBLISHED and RUN in next_command(seen)
-
-
-def test_what_would_stop_it_again_is_not_advised() -> None:
-    """It was stopped before it could be compared."""
-    seen = facts(*until(CampaignStep.PIN), entry("stopped", reason="Not as expected."))
-    with pytest.raises(InvalidRequest, match="P was stopped: Not as expected") as refused:
-        require_allowed(PlanWord.APPROVE, seen)
-    assert refused.value.hint is not None and RUN not in refused.value.hint and LOOK in refused.value.hint
-
-
-@pytest.mark.parametrize("since", [[], [entry("step", CampaignStep.SHADOW), GIVEN_UP], VALIDATED[4:]])
-def test_what_is_staged_again_has_still_been_undone(since: list[JournalEntry]) -> None:
-    """A rollback of it says so; the undo of its undo makes it live, with all that the journal has of before."""
-    entries = [*TOLD, BACK, entry("resumed"), *since]
-    undone = facts(*entries, publication="back", undone=True)
-    with pytest.raises(InvalidRequest, match="P is undone already: back did it") as refused:
-        require_allowed(PlanWord.ROLLBACK, undone)
-    assert refused.value.hint is not None and REDO in refused.value.hint
-    live = facts(*entries, RESTORED, publication="forth", restored=True)
-    assert standing_of(live) is PlanStanding.LIVE_AGAIN
-
-
-CUT = entry("step", CampaignStep.CUT_OVER, publication="cut")
-
-
-@pytest.mark.parametrize(
-    ("known", "newest", "lacks"),
-    [
-        ([], CUT, []),
-        (TOLD, CUT, []),
-        ([*VALIDATED, entry("approved")], CUT, [CUT]),
-        ([*VALIDATED, entry("approved")], BACK, [CUT, BACK]),
-        ([*VALIDATED, entry("approved")], RESTORED, [CUT]),
-        (TOLD, BACK, [BACK]),
-        ([*TOLD, BACK], BACK, []),
-        ([*TOLD, BACK], RESTORED, [RESTORED]),
-        ([*TOLD, BACK, entry("resumed")], BACK, []),
-        ([*TOLD, BACK, entry("resumed"), entry("approved")], RESTORED, [RESTORED]),
-        ([*TOLD, BACK, RESTORED], BACK, [BACK]),
-    ],
-)
-def test_what_the_journal_lacks_of_the_log(
-    known: list[JournalEntry], newest: JournalEntry, lacks: list[JournalEntry]
+@pytest.mark.parametrize("state", CELLS)
+def test_a_word_does_what_it_says_or_names_what_helps(
+    played: PlayedCampaign, carried_on: list[str], state: str
 ) -> None:
-    """Its process died between a publication and the entry about it."""
-    assert entries_behind(state_of("C", known), known, CUT, newest) == lacks
+    """What is half done comes first: nothing else can be said before it is ended."""
+    helps, *cells = CELLS[state]
+    WAYS[state](played)
+    status, newest = played.backfill.json("status", P), played.newest()
+    assert status["standing"] == _standing(state)
+    said = "".join(status.get("next", []))
+    assert bool(said) == bool(helps) and _lacks(said, helps, newest) == []
+    for word, cell in zip(PlanWord, cells, strict=True):
+        typed = [*word.split(), P, *([] if word is PlanWord.RUN else ["--yes"])]
+        with played.for_once():
+            if isinstance(cell, Refused):
+                error = played.refused(*typed)
+                assert _lacks(error, [cell.sentence, *cell.helps], newest) == []
+            else:
+                played.backfill(*typed, *(["--json"] if word is PlanWord.APPROVE else []))
+                assert _effect(played, word, carried_on) == cell
+        assert carried_on == [], word
+
+
+def _standing(state: str) -> str:
+    return state.partition(", once more")[0]
+
+
+def _lacks(said: str, wanted: Sequence[str], newest: str) -> list[str]:
+    return [each for each in wanted if each.replace("{newest}", newest) not in said]
+
+
+def _effect(played: PlayedCampaign, word: PlanWord, carried_on: list[str]) -> str:
+    if word is PlanWord.ROLLBACK:
+        return BACK if played.ids() == [1, 2] else ""
+    return str(played.backfill.json("status", P)["standing"]) if word is PlanWord.ABANDON else carried_on.pop()
+
+
+@pytest.mark.parametrize("state", ["being staged", "approved", "published, with steps to do"])
+def test_what_the_daemon_does_is_not_for_a_person(played: PlayedCampaign, carried_on: list[str], state: str) -> None:
+    """Unless it was stopped, as a day does that is not as it was published: only a person ends that."""
+    played.start(daemon=True)
+    WAYS[state](played) if state != "being staged" else None
+    assert "next" not in played.backfill.json("status", P)
+    if state == "approved":
+        played.backfill.json("approve", P, "--yes")
+    else:
+        assert "Dagster's daemon carries it on" in played.refused("approve", P, "--yes")
+    _stop(played)
+    status = played.backfill.json("status", P)
+    assert RUN in "".join(status["next"]) and status["standing"] == (state if "publi" in state else "stopped")
+    assert carried_on == []
+
+
+def test_every_command_says_of_a_stop_what_the_stop_itself_said(played: PlayedCampaign) -> None:
+    """An expectation that is not met is part of the plan: taking the plan up again breaks it again."""
+    helps = f"Plan again: {AGAIN} --expect TEXT. Or give this one up: {ABANDON}"
+    played.stage()
+    played.approve()
+    played.enter("stopped", CampaignStep.CUT_OVER, reason="Not as expected", **{HELPS: helps})
+    assert played.backfill.json("status", P)["next"] == [helps]
+    assert played.refused("approve", P, "--yes").endswith(f"{P} was stopped: Not as expected. -> {helps}")
+
+
+def test_what_would_stop_it_again_is_not_advised(played: PlayedCampaign) -> None:
+    """It was stopped before it could be compared."""
+    played.start()
+    _stop(played)
+    said = played.refused("approve", P, "--yes")
+    assert f"{P} was stopped: a limit" in said and LOOK in said and RUN not in said
 
 
 def test_the_page_of_a_plan_that_cannot_be_started_says_so_in_its_name() -> None:
     """In place of its state: it was not started, and never will be."""
     stops = PlanFinding(kind="damaged", severity="stops", message="A day is damaged.", next_step="Put it back.")
-    plan = Plan(asked=PlanRequest(target="fact", days="2017-03-01"), steps=(), made_at=AT)
+    plan = Plan(asked=PlanRequest(target="fact", days="2017-03-01"), steps=(), made_at=PLAN.made_at)
     stopped = plan.model_copy(update={"findings": (stops,)})
     for found, name in ((plan, "not started: fact 2017-03-01 ("), (stopped, "cannot be started: fact 2017-03-01 (")):
         page = page_of(found, PlanStanding.NOT_STARTED)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.publish.crash_points import CrashPoint
-
-HITS: Counter[str] = Counter()
-"""How often each step was reached, and how often an actor died there, over all runs of this process."""
 
 
 class Crashed(BaseException):
@@ -35,7 +33,6 @@ class Actor:
     def reached(self, step: CrashPoint | str, about: str = "") -> None:
         """Called by the code under test, in the actor's thread: hand over, and wait to be advanced."""
         self.at = str(step)
-        HITS[self.at] += 1
         self._wait()
 
     def advance(self) -> None:
@@ -44,12 +41,6 @@ class Actor:
             self._go.release()
             self._paused.acquire()
 
-    def advance_to(self, step: str) -> None:
-        """Let the actor run until it stands at ``step``, or to its end."""
-        self.advance()
-        while not self.finished and self.at != step:
-            self.advance()
-
     def run_out(self) -> None:
         while not self.finished:
             self.advance()
@@ -57,7 +48,6 @@ class Actor:
     def crash(self) -> None:
         """The actor dies where it stands; files and tables stay as they are."""
         if not self.finished:
-            HITS["died at " + self.at] += 1
             self._doomed = True
             self.advance()
             self._thread.join()
@@ -82,12 +72,33 @@ class Actor:
             self._paused.release()
 
 
-def never_hit(prefix: str = "") -> list[str]:
-    """The named steps that no run has reached (or, with a prefix, where no actor has died)."""
-    return [step.value for step in CrashPoint if not HITS[prefix + step.value]]
+@dataclass(frozen=True)
+class SteppedStorage(Storage):
+    """Calls ``reached`` before each call that others can be faster than."""
 
+    reached: Callable[[str], None] = field(default=print, compare=False)
 
-def report() -> str:
-    """Hits per step, for the output of a test run."""
-    rows = [f"{step.value:18} {HITS[step.value]:7} {HITS['died at ' + step.value]:6}" for step in CrashPoint]
-    return "\n".join(["step               reached   died", *rows])
+    def files(self, path: str, *, recursive: bool = False) -> list[StoredFile]:
+        self.reached("list files")
+        return super().files(path, recursive=recursive)
+
+    def folders(self, path: str) -> list[str]:
+        self.reached("list folders")
+        return super().folders(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self.reached("read")
+        return super().read_bytes(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self.reached("put")
+        return super().put_if_absent(path, data)
+
+    def replace_bytes(self, path: str, data: bytes) -> None:
+        self.reached("replace")
+        super().replace_bytes(path, data)
+
+    def delete(self, path: str) -> None:
+        if not path.endswith(".tmp"):
+            self.reached("delete")
+        super().delete(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,13 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import DayChange, DayContent, Expected, Mode, Position, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
-from backfill_assets.publish.pinned import Pin
+from backfill_assets_tests.simulator.staging import DAYS, change, content
 
-DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
+__all__ = ["DAYS", "RowsByDay", "change", "content", "published_rows", "rows_table", "scratch", "stage"]
 RowsByDay = Mapping[date, Iterable[str]]
 _IN_MEMORY, _ENOUGH = "/dev/shm", 2**30  # noqa: S108 - tests make folders of their own there
 
@@ -56,35 +53,6 @@ def stage(storage: Storage, table: str, timeline: str, rows: RowsByDay, extra: i
         commit_properties=CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()}),
     )
     return target
-
-
-def content(names: Iterable[str], code_version: str = "v1") -> DayContent:
-    """Count and checksum of rows, as a build would have measured them."""
-    listed = list(names)
-    total = sum(int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in listed)
-    return DayContent(rows=len(listed), checksum=str(total), code_version=code_version)
-
-
-def change(
-    timeline: Timeline,
-    rows: RowsByDay,
-    pin: Pin | None = None,
-    mode: Mode = "replace",
-    positions: tuple[Position, ...] = (),
-) -> TableChange:
-    """The staged days of ``rows`` as a change to their table, against what ``pin`` found (or against nothing)."""
-    staged = timeline.days()
-    expected = pin.expected if pin else {}
-    days = tuple(
-        DayChange(
-            day=day,
-            adds=staged[day].files,
-            content=content(rows[day]),
-            expected=expected.get(TableDay(timeline.table, day), Expected()),
-        )
-        for day in sorted(rows)
-    )
-    return TableChange(table=timeline.table, mode=mode, table_schema=timeline.schema(), days=days, positions=positions)
 
 
 def published_rows(storage: Storage, table: str, version: int | None = None) -> dict[date, Counter[str]]:

@@ -17,6 +17,8 @@ from backfill_assets_tests.simulator.world import Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
+_DRAWN = [kind for kind in ACTORS if kind != "overwriter"]
+"""What is lost past the protocol is no anomaly of it, and no judge of histories knows: it plays where it is named."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,7 @@ class Played:
 def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:
     """The names of those who play: of ``kinds``, or of all there are, some of them twice."""
     draw = Random(f"actors {seed}")
-    if kinds:
-        chosen = list(kinds)
-    else:
-        chosen = ["publisher", "reader", *draw.choices(list(ACTORS), k=draw.randint(_FEWEST, _MOST))]
+    chosen = list(kinds) or ["publisher", "reader", *draw.choices(_DRAWN, k=draw.randint(_FEWEST, _MOST))]
     numbers = Counter[str]()
     names = []
     for kind in chosen:
@@ -57,12 +56,17 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
     deeds = {name: ACTORS[name.partition("-")[0]] for name in actors}
     begins = built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
-    world, turns, failure = World(seed, deeds), list[Turn](), None
+    return play_in(World(seed, deeds), schedule, begins)
+
+
+def play_in(world: World, schedule: Schedule, begins: World | None = None) -> Played:
+    """Its actors, until there are no more turns; it begins with the past of another one, or with nothing."""
+    turns, failure = list[Turn](), None
     with world.begun():
         try:
             if begins is not None:
                 world.begin_as(begins)
-            while (turn := schedule.next(list(deeds), world.record.steps)) is not None:
+            while (turn := schedule.next(world.alive(), world.record.steps)) is not None:
                 turns.append(turn)
                 world.take(turn)
                 world.judge()
@@ -71,7 +75,7 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
         except Exception as error:
             failure = error
         history = world.history()
-    return Played(seed, tuple(actors), tuple(turns), history, failure, world.tally, world.record.steps)
+    return Played(world.seed, tuple(world.actors), tuple(turns), history, failure, world.tally, world.record.steps)
 
 
 @cache

@@ -60,7 +60,7 @@ def rewritten(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequenc
 
 def change(
     timeline: Timeline,
-    rows: Mapping[date, Names],
+    rows: Mapping[date, Iterable[str]],
     pin: Pin | None = None,
     mode: Mode = "replace",
     positions: tuple[Position, ...] = (),

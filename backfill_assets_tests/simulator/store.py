@@ -43,6 +43,21 @@ def _nothing(call: str) -> Fault | None:
     return None
 
 
+def carried_out(fault: Fault | None, what: str, act: Callable[[], _T], part: Callable[[], object] | None = None) -> _T:
+    """Do ``act``, or as much of it as ``fault`` lets; ``part`` is what a half of it does."""
+    if fault in ("keeps a part", "dies in the middle") and part is not None:
+        part()
+    if fault == "loses the answer":
+        act()
+    if fault == "dies in the middle":
+        raise Died
+    if fault == "is refused":
+        raise PermissionError(13, "Permission denied", what)
+    if fault is not None:
+        raise StorageFailed(f"{what}: {fault}")
+    return act()
+
+
 @dataclass
 class Files:
     """The files of one lakehouse by path, and when each was written (ms).

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
@@ -18,9 +18,10 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets import clock
 from backfill_assets.days import TableDay
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, CommitRefused
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import Publication
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import compact
 from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publish.delivery import deliver
@@ -35,10 +36,12 @@ from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.clock import SimulatedClock
 from backfill_assets_tests.simulator.delta import in_memory
 from backfill_assets_tests.simulator.history import History, Key, Operation
+from backfill_assets_tests.simulator.judges.leases import LeaseJudge
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
-from backfill_assets_tests.simulator.judges.tables import TableJudge
+from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
+from backfill_assets_tests.simulator.judges.timeline_names import NameJudge
 from backfill_assets_tests.simulator.judges.timelines import TimelineJudge
 from backfill_assets_tests.simulator.model import NOTHING, Names, RowsOfTables, Wish, Wishes
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
@@ -54,6 +57,7 @@ CHAIN = tuple(chain.STEP_OF)
 _DAYS_OF = dict.fromkeys(TABLES, DAYS) | {step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS}
 RETENTION_DAYS = 1
 _NEVER, _NEWEST = 10_000, 6
+_HOLDS_NOTHING = ("begins", "pinned", "staged")
 _ROOTS = itertools.count(1)
 Deed = Callable[["Life"], object]
 """What an actor does again and again, each time with other draws."""
@@ -96,7 +100,7 @@ class Life:
         return f"{self.name}/{self.number}"
 
     @property
-    def storage(self) -> SimulatedStorage:
+    def storage(self) -> Storage:
         return self.world.storage
 
     def publisher(self) -> Publisher:
@@ -126,11 +130,10 @@ class World:
     def __init__(self, seed: int, actors: Mapping[str, Deed]) -> None:
         self.seed = seed
         self.actors = actors
-        self.held = Files(at=self._at)
-        self.storage = SimulatedStorage(f"/simulated/{next(_ROOTS)}")
-        LAKES[self.storage.root] = self.held
         self.clock = SimulatedClock(str(seed), self._at)
-        self.held.now_ms = self.clock.milliseconds
+        self.held: Held
+        self.storage: Storage
+        self.held, self.storage = self.lakehouse()
         self.record = Recorder()
         self.tally = Counter[str]()
         self.wishes: dict[str, Wishes] = {}
@@ -142,13 +145,29 @@ class World:
         self.closing = False
         self.columns = dict.fromkeys(TABLES, 0)
         """Columns that a table has gained, of those who stage from now on."""
+        self.put_right: dict[str, Callable[[], None]] = {}
+        """What was done to tables that is taken back before the end, when nobody works any more."""
         self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
         self.reports = ReportJudge(self.tables)
         self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
         self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log, lambda: self.clock.moment)
+        self.names, self.leases = NameJudge(self.held), LeaseJudge()
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
         self._running: Process | None = None
+
+    def lakehouse(self) -> tuple[Held, Storage]:
+        """Its files, and the storage by which processes reach them."""
+        held, storage = (
+            Files(at=self._at, now_ms=self.clock.milliseconds),
+            SimulatedStorage(f"/simulated/{next(_ROOTS)}"),
+        )
+        LAKES[storage.root] = held
+        return held, storage
+
+    def tables_of_delta(self) -> AbstractContextManager[None]:
+        """While it is entered, the package opens these, and commits to them."""
+        return in_memory()
 
     @contextmanager
     def begun(self) -> Iterator[World]:
@@ -157,7 +176,12 @@ class World:
         before = said.level
         said.setLevel(logging.ERROR)
         try:
-            with in_memory(), no_lock_is_held(), clock.use(self.clock), pytest.MonkeyPatch.context() as patch:
+            with (
+                self.tables_of_delta(),
+                no_lock_is_held(),
+                clock.use(self.clock),
+                pytest.MonkeyPatch.context() as patch,
+            ):
                 chain.computed_in_memory(patch)
                 patch.setattr(compact, "_rewrite", rewritten)
                 yield self
@@ -165,10 +189,11 @@ class World:
             said.setLevel(before)
             for life in self._lives.values():
                 life.process.take(Turn(life.name, 0, "dies"))
-            del LAKES[self.storage.root]
+            LAKES.pop(self.storage.root, None)
 
     def begin_as(self, other: World) -> None:
         """With the past of another one, which has ended."""
+        assert isinstance(self.held, Files) and isinstance(other.held, Files)
         self.held.begin_as(other.held)
         self.wishes.update(other.wishes)
         self.done |= other.done
@@ -244,12 +269,16 @@ class World:
                 life.process.rest()  # It found nothing to do, and would look again and again.
 
     def told_of(self, life: Life, error: BackfillError) -> None:
-        """A refusal is an answer: it leaves nothing behind, which the judges see. After a fault it may be none."""
+        """A refusal is an answer: it leaves nothing behind, which the judges see. After a fault it may be none.
+
+        Neither is what a table cannot take: its publication is under way until that is put right, or given up.
+        """
         asked = self.record.asked_for(life.id)
         self.tally[type(error).__name__] += 1
-        if asked is not None and not life.process.struck:
+        open_still = life.process.struck or isinstance(error, CommitRefused)
+        if asked is not None and not open_still:
             self.refused.add(asked)
-        self.record.told(life.id, "unknown" if life.process.struck else "refused")
+        self.record.told(life.id, "unknown" if open_still else "refused")
 
     def _buried(self, life: Life) -> None:
         self.record.told(life.id, "unknown")
@@ -389,8 +418,15 @@ class World:
 
     def history(self) -> History:
         """What was asked and answered; what each publication replaced, as far as it came, is read from its commits."""
-        told = self.record.history()
+        told = map(self._as_left, self.record.history())
         return History(tuple(replace(each, replaced={**each.replaced, **self._before(each)}) for each in told))
+
+    def _as_left(self, each: Operation) -> Operation:
+        """What was given up and stays in some of its tables is in those what someone wrote past the protocol."""
+        if (tables := self.log.left.get(each.publication or "")) is None:
+            return each
+        writes = {key: value for key, value in each.writes.items() if key[0] in tables}
+        return replace(each, writes=writes, outcome="unknown", end=None, publication=None, pinned=False)
 
     def _before(self, each: Operation) -> dict[Key, str | None]:
         commits = [(name, judge.commits.get(each.publication or "")) for name, judge in self.tables.items()]
@@ -416,6 +452,7 @@ class World:
     def judge(self) -> None:
         """Every promise, at this very moment, while actors are in the middle of anything."""
         moved = self.follow()
+        self.names.follow()
         self.timelines.follow()
         if not moved:
             return
@@ -436,6 +473,8 @@ class World:
                 if not self._lives[name].process.finished:
                     raise WithoutEnd(f"{name} goes on without end: {self._lives[name].process.at}")
                 self.judge()
+        for take_back in self.put_right.values():
+            take_back()
         publisher = Publisher(self.storage, retention_days=RETENTION_DAYS)
         publisher.recover()
         finish_reclaiming(publisher)
@@ -443,6 +482,7 @@ class World:
         assert not self.log.open, f"{self.log.open} are left open"
         self.timelines.end()
         self._all_from_raw()
+        self.names.check_answers(self.storage, self.clock.now())
         deliver(publisher, self)
         assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}, "notices"
         assert not due_notices(publisher), "everything was sent, and is due again"
@@ -461,6 +501,15 @@ class World:
             Builder(chain.lake_of(publisher)).build(step, days, run=chain.RUN, version=AS_PUBLISHED)
             self.follow()
         self.reports.all_from_raw(self.log.map)
+
+    def all_rest_but(self, life: Life) -> bool:
+        """Whether all others are dead, or have not begun to publish what they stand before."""
+        others = (each.process for each in self._lives.values() if each is not life)
+        return all(process.finished or process.at in _HOLDS_NOTHING for process in others)
+
+    def at(self, name: str) -> str:
+        """What an actor stands before."""
+        return self._lives[name].process.at
 
     def alive(self) -> Sequence[str]:
         return list(self.actors)

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 
 import psutil
 import pytest
@@ -31,9 +30,6 @@ from backfill_assets.stream.lease import (
     read_streams,
 )
 from backfill_assets_tests.clock import NOON, FakeClock
-from backfill_assets_tests.protocol.actor import Actor
-from backfill_assets_tests.protocol.deeds import refusable
-from backfill_assets_tests.protocol.names import SteppedStorage
 from backfill_assets_tests.waiting import wait_until
 
 TABLE = "raw_sales"
@@ -163,48 +159,6 @@ def test_one_that_lost_its_lease_finds_out_and_leaves_that_of_the_other_alone(
     second.release()
     assert first.beat(state="live").state == "live"
     assert read_stream(storage, TABLE) == first.status
-
-
-@pytest.mark.parametrize("wakes", [False, True])
-def test_of_two_that_start_at_once_one_reads(storage: Storage, time: FakeClock, *, wakes: bool) -> None:
-    """One is overtaken at each of its calls to the storage, also by a stream that was thought dead and wakes up."""
-    steps = 0
-    while _overtaken_after(steps, Storage(f"{storage.root}/{steps}"), time, wakes=wakes):
-        steps += 1
-    assert steps > 4
-
-
-def _overtaken_after(steps: int, storage: Storage, time: FakeClock, *, wakes: bool) -> bool:
-    """True if the one that is overtaken had not ended by then."""
-    leases = [acquire(storage)] if wakes else []
-    time.pass_seconds(LEASE_SECONDS)
-
-    def start(actor: Actor) -> None:
-        leases.append(acquire_stream(SteppedStorage(storage.root, reached=actor.reached), TABLE, "landing"))
-
-    actor = Actor("slow", refusable(start))
-    for _ in range(steps):
-        actor.advance()
-    more = not actor.finished
-    with suppress(AnotherStreamRuns):
-        leases.append(acquire(storage))
-    if wakes:
-        _beats(leases[0], storage)
-    actor.run_out()
-    assert actor.error is None
-    assert len(leases) == 1 + wakes, "one more reads what another one reads"
-    running = [lease for lease in leases if _beats(lease, storage)]
-    assert len(running) == 1 and read_stream(storage, TABLE) == running[0].status
-    return more
-
-
-def _beats(lease: StreamLease, storage: Storage) -> bool:
-    lease.storage = storage
-    try:
-        lease.beat()
-    except AnotherStreamRuns:
-        return False
-    return True
 
 
 def test_a_damaged_status_is_no_lease(storage: Storage, time: FakeClock) -> None:

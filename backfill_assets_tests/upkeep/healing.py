@@ -30,7 +30,7 @@ from backfill_assets.upkeep.trouble import (
     digest_beside,
 )
 from backfill_assets_tests.plan.world import World
-from backfill_assets_tests.protocol.names import SteppedStorage
+from backfill_assets_tests.protocol.actor import SteppedStorage
 from backfill_assets_tests.upkeep.weeks import ALL, STEPS
 
 YEAR, WEEKS = DayRange.parse("2017-01-02..2017-12-31"), DayRange.parse("2017-01-02..2017-01-22")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,7 @@ from backfill_assets.errors import InvalidRequest
 if TYPE_CHECKING:
     from backfill_assets.campaign.standing import PlanFacts
     from backfill_assets.lakehouse.records import InputRead, Prepared
+    from backfill_assets.plan.records import Plan
     from backfill_assets.publish.publisher import Published, Publisher
 
 _COMMAND, _QUESTION = "backfill rollback", "Put this back?"
@@ -84,10 +86,16 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
+    """What stands of it, beside its plan; also of one whose plan cannot be read any more."""
     from backfill_assets.campaign.look import catch_up, look
+    from backfill_assets.lakehouse.campaign_journal import plan_of
+    from backfill_assets.plan.keep import plan_as_kept
 
     catch_up(publisher, campaign, run_info(_COMMAND).launched_by)
-    return look(publisher, campaign)
+    plan: Plan | None = None
+    with suppress(InvalidRequest):
+        plan = plan_as_kept(current_settings(), plan_of(campaign))
+    return look(publisher, campaign, plan)
 
 
 def _find(publisher: Publisher, publication: str) -> Prepared:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from backfill_assets_tests.simulator.actors.builder import BUILDERS
+from backfill_assets_tests.simulator.actors.claimer import claim_names
+from backfill_assets_tests.simulator.actors.engine import alter, maintain_the_log, overwrite, widen
 from backfill_assets_tests.simulator.actors.foreign import write_past_the_protocol
+from backfill_assets_tests.simulator.actors.leaser import hold_lease
 from backfill_assets_tests.simulator.actors.person import give_up, try_again
 from backfill_assets_tests.simulator.actors.publisher import publish, switch
 from backfill_assets_tests.simulator.actors.reader import look_at_newest, read_pinned
@@ -31,4 +34,10 @@ ACTORS: dict[str, Deed] = {
     "deliverer": tell,
     "person": give_up,
     "repeater": try_again,
+    "alterer": alter,
+    "widener": widen,
+    "optimiser": maintain_the_log,
+    "overwriter": overwrite,
+    "leaser": hold_lease,
+    "claimer": claim_names,
 } | BUILDERS

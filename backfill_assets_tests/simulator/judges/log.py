@@ -50,6 +50,8 @@ class LogJudge:
         """The versions that are current, by step, as the closed entries leave them."""
         self.last: dict[TableDay, str] = {}
         """The publication that each day shows, for readers of the log."""
+        self.left: dict[str, set[str]] = {}
+        """The tables that show what was given up: nobody could put them back."""
         self._wishes = wishes
         self._tables = tables
         self._switched: dict[str, dict[str, tuple[str, str]]] = {}
@@ -147,6 +149,7 @@ class LogJudge:
         left = [each for each in tables if publication not in each.fenced and publication not in each.withdrawn]
         for table in left:
             if commit := table.commits.get(publication):
+                self.left.setdefault(publication, set()).add(table.table)
                 for day in commit.after:
                     table.touched.setdefault(day, []).append(commit.version)
         return {table.table for table in left}
@@ -154,8 +157,22 @@ class LogJudge:
     def _check_map(self, publication: str, outcome: str, found: dict[str, int], by_hand: bool) -> None:
         tables = set(self._wishes[publication].tables) - self._left(publication, outcome, by_hand)
         own = {table: self._own_commit(publication, table, outcome) for table in tables}
+        if by_hand and outcome == "aborted":
+            own = {table: at for table, at in own.items() if not self._stays(publication, table, at, found)}
         assert found == self.map | own, f"{publication}: the map says {found}, the tables {self.map | own}"
         self.map = found
+
+    def _stays(self, publication: str, table: str, own: int, found: Mapping[str, int]) -> bool:
+        """Whether readers stay where they were, at the same rows: who gives up could not put the table back.
+
+        Another one could, who came to the same entry when that was put right.
+        """
+        judge, pinned = self._tables[table], self.map.get(table)
+        if found.get(table) != pinned or pinned == own:
+            return False
+        shown = judge.days[pinned] if pinned is not None else {}
+        days = [day for day in self._wishes[publication].tables[table].rows if not judge.touched_between(day, -1, own)]
+        return all(shown.get(day, NOTHING).rows == judge.at(own, day).rows for day in days)
 
     def _own_commit(self, publication: str, table: str, outcome: str) -> int:
         judge = self._tables[table]

@@ -51,6 +51,9 @@ class Held(Protocol):
     @property
     def contents(self) -> Contents: ...
 
+    def names(self, path: str, /) -> list[str]:
+        """What is directly below a folder."""
+
 
 class TableJudge:
     """Follows one main table. What is committed past the protocol says so itself."""
@@ -85,6 +88,21 @@ class TableJudge:
             with passed_over():
                 self._judge(actions, before)
         return self.version > known
+
+    def step_back(self) -> None:
+        """Forget the newest version, which was overwritten: it is read again."""
+        for made in (self.fenced, self.withdrawn):
+            for id in [id for id, version in made.items() if version == self.version]:
+                del made[id]
+        for id in [id for id, commit in self.commits.items() if commit.version == self.version]:
+            del self.commits[id]
+        for versions in self.touched.values():
+            versions[:] = [version for version in versions if version != self.version]
+        self.days.pop()
+        self.positions.pop()
+        self.version -= 1
+        self._newest = {day: set(image.files) for day, image in self.days[-1].items()} if self.days else {}
+        self._day_of = {path: day for day, paths in self._newest.items() for path in paths}
 
     def newest_is_of(self, publications: Collection[str]) -> bool:
         """Did one of ``publications`` make the newest commit?"""
@@ -205,7 +223,8 @@ class TableJudge:
         self._compare(publication, before, rows)
         for day, image in commit.before.items():
             found = self.days[-1].get(day, NOTHING)
-            if found.files == image.files:
+            emptied = not now[day].files and now[day].value != publication  # by others, which is theirs
+            if found.files == image.files and not emptied:
                 self.days[-1][day] = image
             if rows[day] != image.rows:  # others changed the day, or the positions that belong to it
                 self.touched.setdefault(day, []).append(self.version)
