@@ -110,8 +110,8 @@ simulate: setup ## everybody on one lakehouse in memory, in an order that a seed
 	@$(BIN)/python -m backfill_assets_tests.simulator --seed $(or $(SEED),1) --seeds $(or $(SEEDS),$(if $(SEED),1,500)) \
 		--steps $(or $(STEPS),1500) --actors "$(ACTORS)" --turns "$(TURNS)"
 
-storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
-	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)
+storm: setup setup-judge ## processes that work on one lakehouse at once and are killed: SECONDS=180, ACTORS="publisher reader", STORM="--s3 --json --seed 7"
+	@$(BIN)/python -m backfill_assets_tests.storm --seconds $(or $(SECONDS),180) --actors "$(ACTORS)" $(STORM)
 
 storm-of-timelines: setup ## campaigns, undos and timelines at once, killed and stopped: SECONDS=180
 	@$(BIN)/python -m backfill_assets_tests.campaign.timelines_storm --seconds $(or $(SECONDS),180) $(STORM)

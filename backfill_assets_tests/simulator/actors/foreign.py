@@ -41,9 +41,7 @@ def write_past_the_protocol(life: Life) -> None:
     except CommitFailedError:
         life.world.record.told(life.id, "refused")
         return
-    life.world.follow()
-    before = life.world.tables[table].at(version, day).value
-    life.world.record.told(life.id, "ok", replaced={(table, str(day)): before})
+    life.world.wrote(life, table, version, day)
     life.world.tally[f"foreign {how}"] += 1
 
 

@@ -57,6 +57,8 @@ class TableJudge:
         self.commits: dict[str, Commit] = {}
         self.withdrawn: dict[str, int] = {}
         self.fenced: dict[str, int] = {}
+        self.foreign: dict[int, str] = {}
+        """Who made each version that was made past the protocol."""
         self.touched: dict[date, list[int]] = {}
         """The versions at which foreign writers changed a day."""
         self._wishes = wishes
@@ -67,16 +69,24 @@ class TableJudge:
     def follow(self) -> bool:
         """Check every commit since the last look; whether there was one."""
         known = self.version
-        while isinstance(data := self.held.contents.get(self._log_file(self.version + 1)), bytes):
-            self.version += 1
-            actions = [json.loads(line) for line in data.splitlines()]
-            self._check_files(actions)
-            before = self.days[-1] if self.days else {}
-            self.days.append(self._images(before, actions))
-            self.positions.append(self._moved_positions(actions))
-            with passed_over():
-                self._judge(actions, before)
+        while self.follow_one():
+            pass
         return self.version > known
+
+    def follow_one(self) -> bool:
+        """Check the next commit; False if there is none yet."""
+        data = self.held.contents.get(self._log_file(self.version + 1))
+        if not isinstance(data, bytes):
+            return False
+        self.version += 1
+        actions = [json.loads(line) for line in data.splitlines()]
+        self._check_files(actions)
+        before = self.days[-1] if self.days else {}
+        self.days.append(self._images(before, actions))
+        self.positions.append(self._moved_positions(actions))
+        with passed_over():
+            self._judge(actions, before)
+        return True
 
     def newest_is_of(self, publications: Collection[str]) -> bool:
         """Did one of ``publications`` make the newest commit?"""
@@ -141,6 +151,7 @@ class TableJudge:
             ours = [(self._name(actions), done[SHARED] % STATES)]
         if (is_foreign := self.is_foreign(actions)) or not ours:
             assert is_foreign or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
+            self.foreign[self.version] = self._name(actions)
             self._take_foreign(before)
             return
         ((publication, number),) = ours
