@@ -20,12 +20,12 @@ from backfill_assets_tests.storm.actors import BUILDS, SPARED
 from backfill_assets_tests.storm.notes import file_of
 from backfill_assets_tests.storm.worker import OVER, Place
 
-_STOPPED_SECONDS = (1.0, LEASE_SECONDS + 5.0)
-"""A process is stopped for a moment, or until its lease has ended, and goes on as if nothing had been."""
+_STOPPED_SECONDS = (1.0, 1.0, 1.0, LEASE_SECONDS + 5.0)
+"""A process is stopped for a moment, or now and then until its lease has ended, and goes on as if nothing had been."""
 _STOPS = 0.2
 """Of what befalls processes, this share are stops; the rest are kills."""
 _END_PATIENCE = 90.0
-_LONG = 10.0
+_LONG = 6.0
 _FOR_EVER = 1e12
 
 
