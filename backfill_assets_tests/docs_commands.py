@@ -100,7 +100,7 @@ _STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::"
 _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
-_STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+_STORM = "backfill_assets_tests/storm/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _SIMULATOR = "backfill_assets_tests/simulator/test_simulator.py::"
 _KEPT = "test_a_history_is_kept_and_judged_from_the_command_line"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py::test_back_to_before_it_and_forward_by_another_version"

@@ -39,10 +39,10 @@ def name_timelines(life: Life) -> None:
 
 
 def note_kept(life: Life) -> list[NamedTimeline]:
-    """Those that these processes have named, as they are now."""
-    kept = [each for each in kept_timelines(life.storage, clock.now()) if each.name in _NAMES]
+    """Those that these processes have named, as they are now; all are noted."""
+    kept = kept_timelines(life.storage, clock.now())
     notes_of(life).write("kept", timelines=[[each.id, each.name] for each in kept])
-    return kept
+    return [each for each in kept if each.name in _NAMES]
 
 
 def _named(life: Life, id: str, name: str, do: Callable[[], object]) -> None:
