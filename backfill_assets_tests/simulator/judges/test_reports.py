@@ -22,7 +22,7 @@ def test_a_day_that_its_inputs_do_not_make_is_said(monkeypatch: pytest.MonkeyPat
         honest: Callable[..., Any] = vars(stage)["stage"]
 
         def with_a_row_of_nobody(rows: Any, *others: Any, **named: Any) -> Any:
-            return honest(NamedRows({day: [*names, "9=999"] for day, names in rows.days.items()}), *others, **named)  # type: ignore[arg-type]
+            return honest(NamedRows({day: [*names, "9=999"] for day, names in rows.days.items()}), *others, **named)
 
         monkeypatch.setattr(stage, "stage", with_a_row_of_nobody)
         with pytest.raises(AssertionError, match="'9=999': 1}, its inputs make"):
