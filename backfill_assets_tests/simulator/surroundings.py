@@ -33,8 +33,8 @@ class PassingClock(Protocol):
 
     def now(self) -> datetime: ...
 
-    def milliseconds(self) -> int:
-        """Since 1970, without a look."""
+    def stamp(self) -> int:
+        """What an engine writes into its commits, without a look (ms since 1970)."""
 
     def pass_on(self, time: timedelta) -> None:
         """So much time passes at once; where it passes by itself, nothing happens."""

@@ -12,6 +12,7 @@ from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.publish.fold import gather
 from backfill_assets_tests.simulator.actors import ACTORS
 from backfill_assets_tests.simulator.actors.builder import BUILDERS
+from backfill_assets_tests.simulator.actors.foreign import change_past_the_protocol
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
 from backfill_assets_tests.simulator.judges.tables import FOREIGN
 from backfill_assets_tests.simulator.world import TABLES, Deed, Life
@@ -47,6 +48,7 @@ def put_the_log_together(life: Life) -> None:
 
 
 _OF_PROCESSES: Mapping[str, Deed] = {
+    "foreign": change_past_the_protocol,
     "platform": maintain_as_a_platform,
     "gatherer": put_the_log_together,
     "lease": stream_with_a_lease,
