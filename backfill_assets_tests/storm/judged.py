@@ -119,7 +119,11 @@ class Judgement:
     def history(self) -> History:
         """What was asked and answered, with what the log says of what was not."""
         told = [self._resolved(each) for life in self.lives for each in self._told[life.id]]
-        return History(tuple(each for each in told if each is not None))
+        order = {name: number for number, (_, name) in enumerate(self._commits_past_the_log)}
+        past = [each for each in told if each is not None and each.publication is None and each.kind == "publish"]
+        past.sort(key=lambda each: order[next(iter(each.writes.values()))] if each.writes else 0)
+        others = [each for each in told if each is not None and each not in past]
+        return History((*past, *others))
 
     @cached_property
     def _told(self) -> Mapping[str, Sequence[Operation]]:
@@ -219,7 +223,8 @@ class Judgement:
                     writes[table, str(day)] = name
                     replaced[table, str(day)] = was.value if was else None
         seen = max(self.seen[table][versions[-1]], told.begin)
-        return replace(told, outcome="ok", end=told.end or seen, writes=writes, replaced=replaced)
+        position = self.log.shows(table, versions[-1])
+        return replace(told, outcome="ok", end=told.end or seen, writes=writes, replaced=replaced, position=position)
 
     @cached_property
     def _commits_past_the_log(self) -> Mapping[tuple[str, str], list[int]]:

@@ -25,8 +25,8 @@ from backfill_assets_tests.storm.processes import Storm
 
 pytestmark = pytest.mark.protocol
 SEED = 20170301
-FEW = ("publisher", "publisher", "appender", "undo", "reader", "foreign", "platform", "folder", "lease", "repeater")
-MUST = ("publisher", "appender", "reader", "undo")
+FEW = ("publisher", "publisher", "appender", "undo", "reader", "foreign", "platform", "folder", "lease")
+MUST = ("publisher", "appender", "reader")
 
 
 def _enough(played: Storm) -> bool:
