@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from backfill_assets import clock
@@ -74,42 +74,53 @@ def _forgotten(end: Line, tried: Sequence[Line], done: Sequence[Line]) -> Iterat
     kept: dict[str, set[str]] = {}
     for id, name in end["timelines"]:
         kept.setdefault(id, set()).add(name)  # Two, if who renamed it was killed between them.
-    for id in {line["id"] for line in done}:
-        last = max((line for line in done if line["id"] == id), key=lambda line: int(line["at"]))
-        begun = _begun(last, tried)
-        later = [line["name"] for line in tried if line["id"] == id and line["at"] >= last["at"]]
-        beside = [line["name"] for line in done if line["id"] == id and line["at"] >= begun]
-        under_way = [line["name"] for line in tried if line["id"] == id and not _is_answered(line, done)]
+    told, asked = _by_id(done), _by_id(tried)
+    for id, lines in told.items():
+        last = max(lines, key=lambda line: int(line["at"]))
+        begun = _begun(last, asked[id])
+        later = [line["name"] for line in asked[id] if line["at"] >= last["at"]]
+        beside = [line["name"] for line in lines if line["at"] >= begun]
+        under_way = [line["name"] for line in asked[id] if not _is_answered(line, lines)]
         known, now = {*later, *beside, *under_way}, kept.get(id, {""})
         if not now & known:
             yield f"timeline {id} is {sorted(now)}, and was called {known}"
 
 
+def _by_id(lines: Iterable[Line]) -> Mapping[str, Sequence[Line]]:
+    found = defaultdict[str, list[Line]](list)
+    for line in lines:
+        found[line["id"]].append(line)
+    return found
+
+
 def _begun(line: Line, tried: Iterable[Line]) -> int:
     """When what ``line`` says is done was begun: it came about at any time since, however late it was noted."""
-    same = (each for each in tried if (each["id"], each["name"]) == (line["id"], line["name"]))
-    return max(int(each["at"]) for each in same if each["at"] <= line["at"])
+    return max(int(each["at"]) for each in tried if each["name"] == line["name"] and each["at"] <= line["at"])
 
 
 def _is_answered(tried: Line, done: Iterable[Line]) -> bool:
-    return any(
-        (line["id"], line["name"]) == (tried["id"], tried["name"]) and line["at"] >= tried["at"] for line in done
-    )
+    return any(line["name"] == tried["name"] and line["at"] >= tried["at"] for line in done)
 
 
 def _holders(tried: Sequence[Line], done: Sequence[Line]) -> Iterator[tuple[str, str]]:
     """Timelines that got a name, each with one that had it before and that nothing had tried to take it from."""
-    for first, second in product(done, done):
-        if first["id"] == second["id"] or first["name"] != second["name"] or not first["name"]:
-            continue
-        began, held = _begun(second, tried), _begun(first, tried)
-        answered = {(line["id"], line["name"]) for line in done if line["at"] < held}
-        leaves = (
-            line["at"]
-            for line in tried
-            if (line["id"] == first["id"] and line["name"] != first["name"])
-            and (line["at"] >= held or (line["id"], line["name"]) not in answered)
-        )
-        left = min(leaves, default=float("inf"))
-        if first["at"] < began and second["at"] < left:
+    asked, told = _by_id(tried), _by_id(done)
+    got = [(line, _begun(line, asked[line["id"]])) for line in done if line["name"]]
+    held = [(line, begun, _left(line, begun, asked[line["id"]], told[line["id"]])) for line, begun in got]
+    for (first, _, left), (second, began) in product(held, got):
+        same = first["name"] == second["name"] and first["id"] != second["id"]
+        if same and first["at"] < began and second["at"] < left:
             yield first["id"], second["id"]
+
+
+def _left(line: Line, begun: int, tried: Iterable[Line], done: Iterable[Line]) -> float:
+    """When somebody first tried to take the name from a timeline that had got it."""
+    answered = {each["name"] for each in done if each["at"] < begun}
+    return min(
+        (
+            float(each["at"])
+            for each in tried
+            if each["name"] != line["name"] and (each["at"] >= begun or each["name"] not in answered)
+        ),
+        default=float("inf"),
+    )
