@@ -66,10 +66,9 @@ DEFAULT: Sequence[str] = (
 )
 PAUSES: Mapping[str, float] = {
     "undo": 0.1,
-    **dict.fromkeys(("folder", "gatherer", "looker", "reader", "names", "compactor"), 0.2),
-    **dict.fromkeys(("foreign", "reclaimer", "deliverer", "repeater", "recoverer", "lease"), 0.3),
-    **dict.fromkeys(("platform", "rewinder", "traveller", "source"), 0.4),
-    "person": 1.0,
+    **dict.fromkeys(("looker", "reader", "source", "rewinder", "traveller", "foreign"), 0.5),
+    **dict.fromkeys(("folder", "gatherer", "reclaimer", "compactor", "names", "lease", "recoverer"), 1.0),
+    **dict.fromkeys(("deliverer", "repeater", "platform", "person"), 1.5),
 }
 """Seconds after a deed, of those who would starve the others."""
 SPARED = "reader"

@@ -59,7 +59,7 @@ def run(place: Place, actor: str, number: int, until: float, once: bool) -> None
         world = RealWorld(Storage(place.root), place.clock, notes, own)
         life, over = Life(world, actor, number), place.notes / OVER
         while time.time() < until and not over.exists() and _goes_on(life, world, place) and not once:
-            time.sleep(life.draw.random() / 20 + PAUSES.get(actor.rpartition("-")[0], 0.0) * place.pace)
+            time.sleep(life.draw.random() / 20 + PAUSES.get(actor.rpartition("-")[0], 0.0))
 
 
 def _goes_on(life: Life, world: RealWorld, place: Place) -> bool:
