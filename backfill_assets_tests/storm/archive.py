@@ -62,7 +62,6 @@ class Archive:
             self.error = error
 
     def look(self) -> None:
-        """Tables first: what is closed on the log has been committed to them."""
         for table in ALL:
             while self._copy_next(table):
                 pass

@@ -119,15 +119,20 @@ class Judgement:
     def history(self) -> History:
         """What was asked and answered, with what the log says of what was not."""
         told = [self._resolved(each) for life in self.lives for each in self._told[life.id]]
-        order = {name: number for number, (_, name) in enumerate(self._commits_past_the_log)}
-        past = [each for each in told if each is not None and each.publication is None and each.kind == "publish"]
-        past.sort(key=lambda each: order[next(iter(each.writes.values()))] if each.writes else 0)
-        others = [each for each in told if each is not None and each not in past]
-        return History((*past, *others))
+        return History(tuple(sorted((each for each in told if each is not None), key=self._place)))
 
     @cached_property
     def _told(self) -> Mapping[str, Sequence[Operation]]:
         return {life.id: list(self._operations(life)) for life in self.lives}
+
+    def _place(self, told: Operation) -> int:
+        """What was written past the log comes first, in the order of its commits."""
+        names = [] if told.kind == "read" or told.publication else [*told.writes.values()]
+        return self._order.get(names[0], 0) if names else len(self._order)
+
+    @cached_property
+    def _order(self) -> Mapping[str, int]:
+        return {name: number for number, (_, name) in enumerate(self._commits_past_the_log)}
 
     def _operations(self, life: LifeTold) -> Iterator[Operation]:
         """As the life knows of them itself."""
@@ -166,11 +171,9 @@ class Judgement:
         if line["what"] == "sees":
             self._said(lambda: self._check_rows(life, line))
             return dict(self._values(line["table"], line["version"]))
-        position, versions = line["position"], line["versions"]
         self._said(lambda: self._check_pin(life, line))
-        found = {key: value for table in self.tables for key, value in self._values(table, versions.get(table))}
-        assert isinstance(position, int)
-        return found
+        versions = line["versions"]
+        return {key: value for table in self.tables for key, value in self._values(table, versions.get(table))}
 
     def _check_rows(self, life: LifeTold, line: Line) -> None:
         table, version = line["table"], line["version"]
