@@ -210,6 +210,8 @@ class TableJudge:
             found = self.days[-1].get(day, NOTHING)
             if found.files == image.files:
                 self.days[-1][day] = image
+            elif found.files != now[day].files and now[day].value != publication:  # what others wrote stays theirs
+                self.days[-1][day] = DayImage(found.rows, found.files, now[day].value)
             if rows[day] != image.rows:  # others changed the day, or the positions that belong to it
                 self.touched.setdefault(day, []).append(self.version)
         self.withdrawn[publication] = self.version

@@ -99,7 +99,8 @@ WRONG: dict[str, tuple[list[Operation], str]] = {
         [replace(PAST, position=4), read("s", 5, 6, {FACT: "mine"}, position=3)],
         (
             "the log: 1 of 3 steps can be put in order, then none fits: "
-            "else's write past the log [3, 4] is at version 4 of the log, which was at 2; s's read [5, 6] saw mine on fact of d, where f1 is"
+            "else's write past the log [3, 4] is at version 4 of the log, which was at 2; "
+            "s's read [5, 6] saw mine on fact of d, where f1 is"
         ),
     ),
     "another was there than it replaced": (
