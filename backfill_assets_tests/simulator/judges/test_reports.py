@@ -13,6 +13,8 @@ from backfill_assets_tests.simulator.actors.builder import first_build
 from backfill_assets_tests.simulator.chain import DAYS, RUN, SUMS, NamedRows, lake_of
 from backfill_assets_tests.simulator.world import Life, World
 
+pytestmark = pytest.mark.protocol
+
 
 def test_a_day_that_its_inputs_do_not_make_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a build that had read something else would bring it."""
