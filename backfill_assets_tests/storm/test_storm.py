@@ -41,7 +41,7 @@ def _enough(played: Storm) -> bool:
 
 def _played(folder: Path, kinds: Sequence[str], seconds: float, *, on_s3: bool = False, **how: Any) -> Report:
     with place_of(folder, SEED, on_s3=on_s3) as place:
-        report = storm(place, cast_of(SEED, kinds), seconds, 0.4, **how)
+        report = storm(place, cast_of(SEED, kinds), seconds, 0.8, **how)
     print("\n".join(report.lines()))
     return report
 
