@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
+.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -109,11 +109,8 @@ simulate: setup ## everybody on one lakehouse in memory, in an order that a seed
 	@$(BIN)/python -m backfill_assets_tests.simulator --seed $(or $(SEED),1) --seeds $(or $(SEEDS),$(if $(SEED),1,500)) \
 		--steps $(or $(STEPS),1500) --actors "$(ACTORS)" --turns "$(TURNS)"
 
-storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
-	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)
-
-storm-of-timelines: setup ## campaigns, undos and timelines at once, killed and stopped: SECONDS=180
-	@$(BIN)/python -m backfill_assets_tests.campaign.timelines_storm --seconds $(or $(SECONDS),180) $(STORM)
+storm: setup setup-judge ## processes that work on one lakehouse at once and are killed: SECONDS=180, ACTORS="publisher reader", STORM="--s3 --json --seed 7"
+	@$(BIN)/python -m backfill_assets_tests.storm --seconds $(or $(SECONDS),180) --actors "$(ACTORS)" $(STORM)
 
 tally: setup setup-broker ## a stream, backfills, Dagster's daemon and a campaign on the same days, all killed: SECONDS=300, TALLY="--days 30 --json"
 	@$(BIN)/python -m backfill_assets_tests.stream.tally --seconds $(or $(SECONDS),300) $(TALLY)

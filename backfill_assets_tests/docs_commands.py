@@ -100,7 +100,10 @@ _STREAM = "backfill_assets_tests/cli/verbs/test_stream.py::"
 _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
-_STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+_STORM = "backfill_assets_tests/storm/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+_STORM_OF_BUILDS = (
+    "backfill_assets_tests/storm/test_storm.py::test_what_is_built_rewound_and_undone_at_once_is_what_raw_makes"
+)
 _SIMULATOR = "backfill_assets_tests/simulator/test_simulator.py::"
 _KEPT = "test_a_history_is_kept_and_judged_from_the_command_line"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py::test_back_to_before_it_and_forward_by_another_version"
@@ -190,6 +193,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     ".venv/bin/python -m backfill_assets_tests.simulator.rules": "backfill_assets_tests/simulator/test_rules.py::"
     "test_a_rule_that_is_taken_out_is_named",
     "make storm SECONDS=180": _STORM,
+    'make storm ACTORS="source builder campaign undoer rewinder traveller reader"': _STORM_OF_BUILDS,
     "make tally SECONDS=300": _TALLY,
 }
 """The test that does the same as the command, some of them at another size."""

@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.campaign.played_campaign import CAMPAIGN, DAY, NEXT, OTHER, PLAN, TABLE, PlayedCampaign
+from backfill_assets_tests.death import Died
 
 pytestmark = pytest.mark.protocol
 P = PLAN.id

@@ -43,5 +43,7 @@ class SimulatedClock:
         """Since 1970, without a look."""
         return int(self.moment.timestamp() * 1000)
 
+    stamp = milliseconds
+
     def pass_on(self, time: timedelta) -> None:
         self.moment += time

@@ -31,7 +31,7 @@ from backfill_assets_tests.simulator.operations import OPERATIONS, Ready
 from backfill_assets_tests.simulator.play import built
 from backfill_assets_tests.simulator.schedule import Ending, Turn
 from backfill_assets_tests.simulator.store import Fault
-from backfill_assets_tests.simulator.world import Life, World
+from backfill_assets_tests.simulator.world import PlayedLife, World
 
 WRITES = frozenset(
     {
@@ -178,14 +178,14 @@ def _begun(operation: str) -> tuple[World, Ready]:
         if chosen.built:
             world.begin_as(built())
         world.take(Turn("before-1", _NEVER))
-        world.held.unkept.clear()  # that was long ago
+        world.files.unkept.clear()  # that was long ago
     return world, ready
 
 
-def _once(deed: Callable[[Life], object]) -> Callable[[Life], object]:
+def _once(deed: Callable[[PlayedLife], object]) -> Callable[[PlayedLife], object]:
     """A process that does one thing, and then nothing."""
 
-    def done(life: Life) -> None:
+    def done(life: PlayedLife) -> None:
         if life.deeds == 1:
             deed(life)
         life.process.rest()
@@ -218,7 +218,7 @@ def _play(name: str, case: Case | None) -> Ended:
             _struck(world, ended, case.first, case.second)
         else:
             _begun_anew(world, case.first.steps < _NEVER)
-        world.held.carry_out_what_is_on_its_way()
+        world.files.carry_out_what_is_on_its_way()
         world.close()
         if ended.broken is not None:
             raise ended.broken
@@ -232,7 +232,7 @@ def _world(name: str, ended: Ended, seed: int = _TYPED) -> World:
     """Two who type the operation, and two who recover."""
     ready = _begun(name)[1]
 
-    def typed(life: Life) -> None:
+    def typed(life: PlayedLife) -> None:
         try:
             OPERATIONS[name].deed(life, ready)
         except Exception as error:
@@ -242,8 +242,8 @@ def _world(name: str, ended: Ended, seed: int = _TYPED) -> World:
 
     actors = dict.fromkeys(("typist-1", "typist-2"), _once(typed))
     world = World(seed, actors | dict.fromkeys(("next-1", "next-2"), _once(_recover)))
-    world.held.keeping_is_a_call = True
-    world.held.at = _watched(world, ended, world.held.at)
+    world.files.keeping_is_a_call = True
+    world.files.at = _watched(world, ended, world.files.at)
     return world
 
 
@@ -256,7 +256,7 @@ def _struck(world: World, ended: Ended, first: Strike, second: Strike | None) ->
     if second is not None:
         _take(world, Turn("next-1", second.steps, second.ends))
         _take(world, Turn("next-1", _NEVER))
-    world.held.carry_out_what_is_on_its_way()
+    world.files.carry_out_what_is_on_its_way()
     _take(world, Turn("next-2", _NEVER))
     _take(world, Turn("typist-2", _NEVER))
 
@@ -266,7 +266,7 @@ def _powerless(name: str, steps: int, seed: int) -> World:
     with (world := _world(name, Ended(None), _POWERLESS)).begun():
         world.begin_as(_begun(name)[0])
         _take(world, Turn("typist-1", steps, "dies"))
-        world.held.lose_power(Random(seed))
+        world.files.lose_power(Random(seed))
     return world
 
 
@@ -277,7 +277,7 @@ def _begun_anew(world: World, typed_again: bool) -> None:
         _take(world, Turn("typist-2", _NEVER))
     world.follow()
     behind = {each.table: each.version for each in world.tables.values()} | {LOG_TABLE: world.log.version}
-    torn = [table for table, version in behind.items() if commit_file(table, version + 1) in world.held.contents]
+    torn = [table for table, version in behind.items() if commit_file(table, version + 1) in world.files.contents]
     assert not torn, f"the newest commits of {torn} are torn, and stay"
 
 
@@ -296,7 +296,7 @@ def _require_named(ended: Ended) -> None:
         assert table in str(ended.told), f"{ended.struck} went wrong, and this is said: {ended.told}"
 
 
-def _recover(life: Life) -> None:
+def _recover(life: PlayedLife) -> None:
     life.watched().recover()
 
 

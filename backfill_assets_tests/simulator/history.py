@@ -30,8 +30,8 @@ class Operation:
     there; a day that it does not name: not known). The same value on both sides is a change of files alone. Without
     the id of a ``publication`` it is a write past the log. It ``reads`` the days that it was decided on, as far as they
     are compared. A read has what it ``reads``, None where nothing is; it is ``pinned`` to the log, or goes by each
-    table as it is. ``position`` is the version of the log that a publication was closed at, or that a read was pinned
-    to.
+    table as it is. ``position`` is the version of the log that a publication was closed at, that a read was pinned to,
+    or from which on it shows a write past it.
     """
 
     process: str

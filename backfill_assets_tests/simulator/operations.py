@@ -32,12 +32,12 @@ from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.simulator.actors.builder import publish_raw
 from backfill_assets_tests.simulator.actors.publisher import ATTEMPTS, publish_days
 from backfill_assets_tests.simulator.chain import COMPUTED, DAYS, RUN, STEPS, lake_of
+from backfill_assets_tests.simulator.chain_plans import plan_context, shadow_steps
 from backfill_assets_tests.simulator.judges.sources import SALES, TOPIC, merged, rows_of_offset
 from backfill_assets_tests.simulator.judges.tables import SHARED
 from backfill_assets_tests.simulator.staging import DAYS as PLAIN_DAYS
 from backfill_assets_tests.simulator.staging import Names, change, stage
-from backfill_assets_tests.simulator.world import CHAIN, RAW, RETENTION_DAYS, Life, World
-from backfill_assets_tests.timeline.timeline_cut_over import plan_context, shadow_steps
+from backfill_assets_tests.simulator.world import CHAIN, RAW, RETENTION_DAYS, PlayedLife, World
 
 Ready = Mapping[str, Any]
 """What was found out before: a plan, a publication."""
@@ -47,7 +47,7 @@ _READ_UP_TO = {0: 2, 1: 1}
 """The offsets of each partition that the batch reads."""
 
 
-def _nothing(life: Life) -> Ready:
+def _nothing(life: PlayedLife) -> Ready:
     return {}
 
 
@@ -55,33 +55,33 @@ def _nothing(life: Life) -> Ready:
 class Operation:
     """``deed`` is typed on what ``before`` leaves; ``also`` is what ends as without a fault, beside rows of tables."""
 
-    deed: Callable[[Life, Ready], object]
-    before: Callable[[Life], Ready] = _nothing
+    deed: Callable[[PlayedLife, Ready], object]
+    before: Callable[[PlayedLife], Ready] = _nothing
     also: Callable[[World], object] = field(default=lambda world: None)
     built: bool = False
     """Does it begin with the tables of the chain?"""
 
 
-def _lake(life: Life) -> Lake:
+def _lake(life: PlayedLife) -> Lake:
     return lake_of(life.watched())
 
 
 # ------------------------------------------------------------------ a run, a campaign, and its undo
 
 
-def _row_landed(life: Life) -> Ready:
+def _row_landed(life: PlayedLife) -> Ready:
     publish_raw(life, _lake(life), {DAYS[0]: ("late.1=3",)})
     return {}
 
 
-def _publish(life: Life, _: Ready) -> None:
+def _publish(life: PlayedLife, _: Ready) -> None:
     """A run of each step, one after the other."""
     lake = _lake(life)
     for step in COMPUTED:
         Builder(lake).build(step, step.cadence.starts(DAYS), run=RUN, version=AS_PUBLISHED)
 
 
-def _staged(life: Life) -> Ready:
+def _staged(life: PlayedLife) -> Ready:
     lake = _lake(life)
     asked = PlanRequest(target="sums", days=f"{DAYS[0]}..{DAYS[1]}", version="v2", scope=Scope.ONWARDS)
     planned = shadow_steps(STEPS, make_plan(asked, plan_context(lake, STEPS)))
@@ -89,22 +89,22 @@ def _staged(life: Life) -> Ready:
     return {"planned": planned}
 
 
-def _approve(life: Life, ready: Ready) -> None:
+def _approve(life: PlayedLife, ready: Ready) -> None:
     cut_over(_lake(life), CAMPAIGN, ready["planned"], RUN, silent)
 
 
-def _approved(life: Life) -> Ready:
+def _approved(life: PlayedLife) -> Ready:
     _approve(life, _staged(life))
     return {"publication": life.world.published_so_far(CHAIN)[-1]}
 
 
-def _built_again(life: Life) -> Ready:
+def _built_again(life: PlayedLife) -> Ready:
     _row_landed(life)
     Builder(_lake(life)).build(COMPUTED[0], DAYS, run=RUN, version=AS_PUBLISHED)
     return {"publication": life.world.published_so_far(CHAIN)[-1]}
 
 
-def _undo(life: Life, ready: Ready) -> None:
+def _undo(life: PlayedLife, ready: Ready) -> None:
     """As the command does it: a campaign together with what arrived since, a run by its files."""
     lake, publication = _lake(life), ready["publication"]
     lake.publisher.recover()
@@ -119,19 +119,19 @@ def _undo(life: Life, ready: Ready) -> None:
 # ------------------------------------------------------------------ timelines
 
 
-def _rewind(life: Life, ready: Ready) -> None:
+def _rewind(life: PlayedLife, ready: Ready) -> None:
     moment = moment_before(life.storage, ready["publication"])
     asked = RewindRequest(LINE, ["sums"], None)
     create_timeline(life.storage, rewound_timeline(life.storage, STEPS, asked, moment, life.world.clock.now()))
 
 
-def _rewound(life: Life) -> Ready:
+def _rewound(life: PlayedLife) -> Ready:
     ready = _approved(life)
     _rewind(life, ready)
     return ready
 
 
-def _forward(life: Life, _: Ready) -> None:
+def _forward(life: PlayedLife, _: Ready) -> None:
     lake = _lake(life)
     forward(lake, find_timeline(life.storage, LINE, life.world.clock.now()), "v2", RUN, silent)
 
@@ -151,13 +151,13 @@ def _timelines(world: World) -> object:
 # ------------------------------------------------------------------ what arrives
 
 
-def _take_in(life: Life, _: Ready) -> None:
+def _take_in(life: PlayedLife, _: Ready) -> None:
     """A landed file: the rows of two tables, and how far it was read."""
     tables = [(table, _LANDED, range(_LANDED_UP_TO)) for table in RAW]
     _append(life, lambda known: [each for each in tables if not known(each[0], _LANDED)])
 
 
-def _batch(life: Life, _: Ready) -> None:
+def _batch(life: PlayedLife, _: Ready) -> None:
     """What a stream has read of each partition of a topic; offsets that raw has are left out."""
     planned = planned_ranges(dict.fromkeys(_READ_UP_TO, 0), _READ_UP_TO)
     ids = {partition: offset_id(SALES, TOPIC, partition) for partition in _READ_UP_TO}
@@ -173,7 +173,7 @@ _Range = tuple[str, str, range]
 """A table, a source, and the offsets that it is to take from it."""
 
 
-def _append(life: Life, unread: Callable[[Callable[[str, str], int]], list[_Range]]) -> None:
+def _append(life: PlayedLife, unread: Callable[[Callable[[str, str], int]], list[_Range]]) -> None:
     """Until there is nothing that is unread by the positions which the tables have."""
     publisher = life.watched()
     for _ in range(ATTEMPTS):
@@ -193,7 +193,7 @@ def _append(life: Life, unread: Callable[[Callable[[str, str], int]], list[_Rang
             return
 
 
-def _appended(life: Life, id: str, table: str, ranges: list[_Range]) -> TableChange:
+def _appended(life: PlayedLife, id: str, table: str, ranges: list[_Range]) -> TableChange:
     rows: dict[date, Names] = merged(rows_of_offset(s, table, offset) for _, s, offsets in ranges for offset in offsets)
     positions = tuple(Position(id=s, before=offsets.start or None, after=offsets.stop) for _, s, offsets in ranges)
     return change(stage(life.storage, table, id, rows), rows, mode="append", positions=positions)
@@ -202,7 +202,7 @@ def _appended(life: Life, id: str, table: str, ranges: list[_Range]) -> TableCha
 # ------------------------------------------------------------------ upkeep
 
 
-def _many_published(life: Life) -> Ready:
+def _many_published(life: PlayedLife) -> Ready:
     for number in range(FOLD_FROM_FILES):
         publish_days(life, {"fact": [PLAIN_DAYS[number % len(PLAIN_DAYS)]]})
     deliver(life.publisher(), life.world)
@@ -210,20 +210,20 @@ def _many_published(life: Life) -> Ready:
     return {}
 
 
-def _fold(life: Life, _: Ready) -> None:
+def _fold(life: PlayedLife, _: Ready) -> None:
     log = life.publisher().log
     fold(log, life.world.clock.now())
     trim(log, life.world.clock.now())
 
 
-def _folded(life: Life) -> Ready:
+def _folded(life: PlayedLife) -> Ready:
     ready = _many_published(life)
     fold(life.publisher().log, life.world.clock.now())
     life.world.clock.pass_on(SETTLED + timedelta(days=RETENTION_DAYS))
     return ready
 
 
-def _replaced(life: Life) -> Ready:
+def _replaced(life: PlayedLife) -> Ready:
     """A day has had four files, and the window of three of them is over."""
     for _ in range(4):
         publish_days(life, {"fact": [PLAIN_DAYS[0]]})
@@ -232,16 +232,16 @@ def _replaced(life: Life) -> Ready:
     return {}
 
 
-def _reclaim(life: Life, _: Ready) -> None:
+def _reclaim(life: PlayedLife, _: Ready) -> None:
     reclaim(life.publisher(), "fact", clock_checked=True)
 
 
-def _reclaim_log(life: Life, _: Ready) -> None:
+def _reclaim_log(life: PlayedLife, _: Ready) -> None:
     reclaim(life.publisher(), LOG_TABLE, clock_checked=True)
 
 
 def _files_of_fact(world: World) -> object:
-    return sorted(path for path in world.held.contents if path.startswith("fact/") and "/_delta_log/" not in path)
+    return sorted(path for path in world.files.contents if path.startswith("fact/") and "/_delta_log/" not in path)
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -28,7 +28,7 @@ from backfill_assets_tests.simulator.actors.bring import differing_days, judge_l
 from backfill_assets_tests.simulator.actors.builder import publish_raw
 from backfill_assets_tests.simulator.chain import CLEAN, DAYS, RUN, STEPS, SUMS, lake_of
 from backfill_assets_tests.simulator.chain_plans import publish_timeline
-from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, Life
+from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, PlayedLife
 from backfill_assets_tests.simulator.wrong_days import (
     WEEKS,
     alone,
@@ -45,7 +45,7 @@ BACK, OTHER, WEEK = DAYS[2], DAYS[3], WEEKS[1]
 class Person:
     """Types one command after the other."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: PlayedLife) -> None:
         self.life = life
         self.lake = lake_of(life.watched(nowhere))
         self.right, self.wrong = right_and_wrong(life.world)

@@ -19,11 +19,11 @@ from backfill_assets.timeline.rewind import RewindRequest, create_whole, rewound
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.simulator.chain import STEPS
 from backfill_assets_tests.simulator.schedule import Turn
-from backfill_assets_tests.simulator.world import RETENTION_DAYS, Deed, Life, World
+from backfill_assets_tests.simulator.world import RETENTION_DAYS, Deed, PlayedLife, World
 from backfill_assets_tests.simulator.wrong_days import alone, right_and_wrong, wrong_from_the_second_day
 
 pytestmark = pytest.mark.protocol
-Make = Callable[[Life], NamedTimeline]
+Make = Callable[[PlayedLife], NamedTimeline]
 MOST, MANY = 10_000, 40
 
 
@@ -35,12 +35,12 @@ def long_ago() -> World:
     return life.world
 
 
-def rewound(life: Life) -> NamedTimeline:
+def rewound(life: PlayedLife) -> NamedTimeline:
     moment = find_moment(life.storage, right_and_wrong(long_ago())[0], "")
     return rewound_timeline(life.storage, STEPS, RewindRequest("one", ["sums"]), moment, clock.now())
 
 
-def based(life: Life) -> NamedTimeline:
+def based(life: PlayedLife) -> NamedTimeline:
     return timeline_based_on(life.storage, right_and_wrong(long_ago())[0], "one", "ana", clock.now())
 
 
@@ -63,7 +63,7 @@ def both(make: Make) -> Iterator[Both]:
     passed: dict[str, int] = {}
 
     def once(deed: Deed) -> Deed:
-        def done(life: Life) -> None:
+        def done(life: PlayedLife) -> None:
             try:
                 deed(life)
             finally:
@@ -72,11 +72,11 @@ def both(make: Make) -> Iterator[Both]:
 
         return done
 
-    def made(life: Life) -> None:
+    def made(life: PlayedLife) -> None:
         line = create_whole(life.storage, lambda: make(life))
         life.world.timelines.answered.add(line.id)
 
-    def swept(life: Life) -> None:
+    def swept(life: PlayedLife) -> None:
         publisher = Publisher(life.storage, retention_days=RETENTION_DAYS, reached=life.reached)
         reclaim(publisher, "sums", clock_checked=True)
 
@@ -91,9 +91,9 @@ def stops(make: Make, name: str, places: int) -> list[int]:
     found, steps = list[int](), 0
     with both(make) as played:
         while name not in played.passed:
-            before = dict(played.world.held.contents)
+            before = dict(played.world.files.contents)
             played.play(Turn(name, 1))
-            found += [steps] if played.world.held.contents != before else []
+            found += [steps] if played.world.files.contents != before else []
             steps += 1
     return sorted({*found, *(range(0, steps, max(1, steps // places)) if places else ())})
 

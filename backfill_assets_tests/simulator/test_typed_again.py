@@ -38,7 +38,7 @@ from backfill_assets_tests.simulator.chain import CLEAN, COMPUTED, DAYS, RUN, ST
 from backfill_assets_tests.simulator.chain_plans import publish_timeline
 from backfill_assets_tests.simulator.schedule import Turn
 from backfill_assets_tests.simulator.store import LAKES
-from backfill_assets_tests.simulator.world import RETENTION_DAYS, Life, World
+from backfill_assets_tests.simulator.world import RETENTION_DAYS, PlayedLife, World
 from backfill_assets_tests.simulator.wrong_days import alone, built_by, right_and_wrong, wrong_from_the_second_day
 
 pytestmark = pytest.mark.protocol
@@ -96,7 +96,7 @@ def typed(command: Command, before: World, *turns: Turn) -> tuple[World, list[in
     """A lakehouse with the past of ``before`` after these turns, and how many steps each process passed to its end."""
     steps: list[int] = []
 
-    def deed(life: Life) -> None:
+    def deed(life: PlayedLife) -> None:
         try:
             command(lake_of(life.watched()), life.world)
         finally:
@@ -156,14 +156,14 @@ def test_a_timeline_that_is_deleted_leaves_nothing() -> None:
     """Its staged days are closed, and the plain tables of its revisions are gone."""
     before, after, _ = undisturbed("delete")
     (gone,) = [each for each in before.timelines.kept if each.name == "three"]
-    paths = [path for path in after.held.contents if path.startswith(opened_folder(gone))]
-    assert not paths and any(path.startswith(opened_folder(gone)) for path in before.held.contents)
+    paths = [path for path in after.files.contents if path.startswith(opened_folder(gone))]
+    assert not paths and any(path.startswith(opened_folder(gone)) for path in before.files.contents)
     assert staged_by(before, gone) and not staged_by(after, gone)
 
 
 def staged_by(world: World, line: NamedTimeline) -> list[str]:
     with world.begun():
-        LAKES[world.storage.root] = world.held
+        LAKES[world.storage.root] = world.files
         return [
             each.name for table in line.days for each in open_timelines(world.storage, table) if line.id in each.name
         ]

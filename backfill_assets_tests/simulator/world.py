@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 from deltalake.exceptions import DeltaError
@@ -43,24 +44,28 @@ from backfill_assets_tests.simulator.judges.sources import judge_positions
 from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
 from backfill_assets_tests.simulator.judges.timeline_names import NameJudge
 from backfill_assets_tests.simulator.judges.timelines import TimelineJudge
-from backfill_assets_tests.simulator.model import NOTHING, Names, RowsOfTables, Wish, Wishes
+from backfill_assets_tests.simulator.model import Names, Rows, RowsOfTables, Wish, Wishes
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
 from backfill_assets_tests.simulator.schedule import Turn
 from backfill_assets_tests.simulator.staging import DAYS, rewritten, rows_at
 from backfill_assets_tests.simulator.store import LAKES, Fault, Files, SimulatedStorage
+from backfill_assets_tests.simulator.surroundings import Surroundings
+from backfill_assets_tests.simulator.told import decided_on, wished, with_replaced
 
 TABLES = ("fact", "raw", "raw_more", "report")
 """Those that are published to directly; the tables of the chain are built."""
 RAW = ("raw", "raw_more")
 CHAIN = tuple(chain.STEP_OF)
-_DAYS_OF = dict.fromkeys(TABLES, DAYS) | {step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS}
+DAYS_OF: Mapping[str, Sequence[date]] = dict.fromkeys(TABLES, DAYS) | {
+    step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS
+}
 RETENTION_DAYS = 1
 _NEVER, _NEWEST = 10_000, 6
 _HOLDS_NOTHING = ("begins", "pinned", "staged")
 _ROOTS = itertools.count(1)
-Deed = Callable[["Life"], object]
-"""What an actor does again and again, each time with other draws."""
+Deed = Callable[[Any], object]
+"""What an actor does again and again, each time with other draws; some live in the simulated world alone."""
 
 
 class WithoutEnd(AssertionError):
@@ -88,12 +93,11 @@ class Watched(Publisher):
 class Life:
     """One process of an actor: it begins with nothing in memory but its name, and ends when it dies."""
 
-    world: World
+    world: Surroundings
     name: str
     number: int
     deeds: int = 0
     draw: Random = field(default_factory=Random)
-    process: Process = field(init=False)
 
     @property
     def id(self) -> str:
@@ -114,14 +118,23 @@ class Life:
 
     def reached(self, step: CrashPoint | str, about: str = "") -> None:
         """A place in the code at which somebody else may go on, or this one dies."""
-        if self.process.step(str(step)) == "dies in the middle":
-            raise Died
-        self.world.record.step()
-        self.world.tally[str(step)] += 1
+        self.world.reached(self, str(step))
+
+    def rest(self) -> None:
+        """It found nothing to do at the moment."""
+        self.world.rest(self)
 
     def new_id(self, prefix: str) -> str:
         """The same whoever else works."""
         return f"{prefix}-{self.name}-{self.number}-{self.deeds}-{self.world.count(self.name)}"
+
+
+@dataclass
+class PlayedLife(Life):
+    """A life in the simulated world, which goes on when it has the baton."""
+
+    world: World
+    process: Process = field(init=False)
 
 
 class World:
@@ -152,7 +165,9 @@ class World:
         self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
         self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log, lambda: self.clock.moment)
         self.names, self.leases = NameJudge(self.held), LeaseJudge()
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, PlayedLife] = {}
+        self._seen: dict[str, dict[Key, str | None]] = {}
+        """What each life has read so far, of what it is reading."""
         self._numbers = Counter[str]()
         self._running: Process | None = None
 
@@ -164,6 +179,12 @@ class World:
         )
         LAKES[storage.root] = held
         return held, storage
+
+    @property
+    def files(self) -> Files:
+        """Those in memory; on a disk there are none."""
+        assert isinstance(self.held, Files)
+        return self.held
 
     def tables_of_delta(self) -> AbstractContextManager[None]:
         """While it is entered, the package opens these, and commits to them."""
@@ -193,8 +214,7 @@ class World:
 
     def begin_as(self, other: World) -> None:
         """With the past of another one, which has ended."""
-        assert isinstance(self.held, Files) and isinstance(other.held, Files)
-        self.held.begin_as(other.held)
+        self.files.begin_as(other.files)
         self.wishes.update(other.wishes)
         self.done |= other.done
         self.noticed |= other.noticed
@@ -244,12 +264,22 @@ class World:
         """Is the process of an actor that began over, or dead? Its next turn is that of a new one."""
         return name in self._lives and self._lives[name].process.finished
 
-    def _born(self, name: str) -> Life:
-        life = self._lives[name] = Life(self, name, self.count(f"lives of {name}"))
+    def _born(self, name: str) -> PlayedLife:
+        life = self._lives[name] = PlayedLife(self, name, self.count(f"lives of {name}"))
         life.process = Process(f"{self.storage.root} {life.id}", partial(self._live, life))
         return life
 
-    def _live(self, life: Life) -> None:
+    def reached(self, life: Life, step: str) -> None:
+        if isinstance(life, PlayedLife) and life.process.step(step) == "dies in the middle":
+            raise Died
+        self.record.step()
+        self.tally[step] += 1
+
+    def rest(self, life: Life) -> None:
+        if isinstance(life, PlayedLife):
+            life.process.rest()
+
+    def _live(self, life: PlayedLife) -> None:
         deed = self.actors[life.name]
         while not self.closing:
             life.deeds += 1
@@ -266,7 +296,7 @@ class World:
                     raise
                 return  # it met a storage that fails, or what it had staged was old enough to be deleted
             if life.process.passed == passed:
-                life.process.rest()  # It found nothing to do, and would look again and again.
+                life.rest()  # It found nothing to do, and would look again and again.
 
     def told_of(self, life: Life, error: BackfillError) -> None:
         """A refusal is an answer: it leaves nothing behind, which the judges see. After a fault it may be none.
@@ -275,12 +305,14 @@ class World:
         """
         asked = self.record.asked_for(life.id)
         self.tally[type(error).__name__] += 1
-        open_still = life.process.struck or isinstance(error, CommitRefused)
+        struck = isinstance(life, PlayedLife) and life.process.struck
+        open_still = struck or isinstance(error, CommitRefused)
         if asked is not None and not open_still:
             self.refused.add(asked)
+        self._seen.pop(life.id, None)
         self.record.told(life.id, "unknown" if open_still else "refused")
 
-    def _buried(self, life: Life) -> None:
+    def _buried(self, life: PlayedLife) -> None:
         self.record.told(life.id, "unknown")
         if life.process.error is not None:
             raise life.process.error
@@ -299,40 +331,16 @@ class World:
         looked_at: Mapping[str, int] | None = None,
     ) -> None:
         """A process is about to publish: what it would mean, were it done."""
-        tables = {}
-        for change in publication.tables:
-            tables[change.table] = Wish(
-                mode=change.mode,
-                rows={day.day: rows[change.table][day.day] for day in change.days},
-                files={day.day: frozenset(add.path for add in day.adds) for day in change.days},
-                expected={} if change.mode == "append" else {d.day: frozenset(d.expected.files) for d in change.days},
-                positions={p.id: (p.before or 0, p.after) for p in change.positions},
-            )
-        exact = any(read.exact for read in publication.inputs)
-        switches = {step: (switch.former, switch.version) for step, switch in publication.switches.items()}
+        wishes = wished(publication, rows, inputs, looked_at)
         self.requests.append(publication)
         if publication.notice is not None:
             self.noticed.add(publication.id)
-        wishes = Wishes(
-            publication.kind, tables, inputs=inputs or {}, exact=exact, switches=switches, looked_at=looked_at or {}
-        )
-        days = {table: wish.rows for table, wish in tables.items()}
+        days = {table: wish.rows for table, wish in wishes.tables.items()}
         self.intends(life, publication.id, wishes, days, self._decided_on(publication))
 
     def _decided_on(self, publication: Publication) -> dict[Key, str]:
-        """The publication that each of its days showed when it was staged, which compare-and-swap has to find there.
-
-        A day without files is left out: who knows nothing of publications may fill and empty it, and nobody can tell.
-        """
         self.follow()
-        found: dict[Key, str] = {}
-        for change in (each for each in publication.tables if each.mode == "replace"):
-            for day in change.days:
-                was, files = day.expected.publication, frozenset(day.expected.files)
-                seen = (days.get(day.day, NOTHING) for days in self.tables[change.table].days)
-                if files and any(image.files == files and image.value == was for image in seen):
-                    found[change.table, str(day.day)] = was
-        return found
+        return decided_on(self.tables, publication)
 
     def rows_of(self, publication: Publication) -> RowsOfTables:
         """The rows that a publication brings, by the files that it names."""
@@ -382,19 +390,39 @@ class World:
             self.record.told(life.id, "refused")
             self.tally["refused"] += 1
 
-    def saw(
-        self, life: Life, position: int, versions: Mapping[str, int], values: Mapping[TableDay, str]
-    ) -> dict[Key, str | None]:
-        """A pinned reader has the log at ``position``: the map and the days that it found are those of the model."""
+    def told_again(self, publication: Publication, result: Published | Conflict) -> None:
+        (self.done if isinstance(result, Published) else self.refused).add(publication.id)
+
+    def wrote(self, life: Life, table: str, version: int, day: date) -> None:
+        self.follow()
+        before = self.tables[table].at(version, day).value
+        self.record.told(life.id, "ok", replaced={(table, str(day)): before})
+
+    def pins(self, life: Life, position: int, versions: Mapping[str, int], values: Mapping[TableDay, str]) -> None:
+        """The map and the days that it found are those of the model."""
         self.follow()
         shown, pinned = self.log.shown_at(position)
         assert dict(versions) == dict(pinned), f"{life.id} pins {versions}, at {position} of the log it is {pinned}"
         assert dict(values) == dict(shown), f"{life.id} sees {values} at {position} of the log, shown is {shown}"
-        return {
-            (table, str(day)): judge.at(versions[table], day).value if table in versions else None
-            for table, judge in self.tables.items()
-            for day in _DAYS_OF[table]
+        self._seen[life.id] = {
+            key: value for table in self.tables for key, value in self._values(table, versions.get(table))
         }
+
+    def sees(self, life: Life, table: str, version: int | None, rows: Mapping[date, Rows]) -> None:
+        """They are those of the model."""
+        if version is not None and version > self.tables[table].version:
+            self.follow()
+        images = self.tables[table].days[version] if version is not None else {}
+        wanted = {day: image.rows for day, image in images.items() if image.rows}
+        assert {day: each for day, each in rows.items() if each} == wanted, f"{life.id}: {table} reads {rows}"
+        self._seen.setdefault(life.id, {}).update(self._values(table, version))
+
+    def has_read(self, life: Life, position: int | None = None) -> None:
+        self.record.told(life.id, "ok", reads=self._seen.pop(life.id, {}), position=position)
+
+    def _values(self, table: str, version: int | None) -> Iterator[tuple[Key, str | None]]:
+        for day in DAYS_OF[table]:
+            yield (table, str(day)), None if version is None else self.tables[table].at(version, day).value
 
     def has_several_files(self, table: str, day: date) -> bool:
         self.follow()
@@ -416,10 +444,24 @@ class World:
         done = [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
         return [each for each in done if self.wishes[each].tables.keys() <= set(tables)]
 
+    def undoing(self, publication: str) -> tuple[Wishes, Mapping[str, Sequence[date]]]:
+        wanted = self.wishes[publication].tables
+        positions = {table: {s: (b, a) for s, (a, b) in wish.positions.items()} for table, wish in wanted.items()}
+        tables = {table: Wish("replace", {}, {}, positions=positions[table]) for table in wanted}
+        days = {table: list(self.tables[table].commits[publication].after) for table in wanted}
+        return Wishes("rollback", tables, undoes=publication), days
+
+    def under_way(self) -> list[str]:
+        self.follow()
+        return sorted(self.log.open)
+
+    def landed(self) -> Mapping[date, Sequence[str]]:
+        return self.reports.landed
+
     def history(self) -> History:
         """What was asked and answered; what each publication replaced, as far as it came, is read from its commits."""
         told = map(self._as_left, self.record.history())
-        return History(tuple(replace(each, replaced={**each.replaced, **self._before(each)}) for each in told))
+        return History(tuple(with_replaced(each, self.tables) for each in told))
 
     def _as_left(self, each: Operation) -> Operation:
         """What was given up and stays in some of its tables is in those what someone wrote past the protocol."""
@@ -427,14 +469,6 @@ class World:
             return each
         writes = {key: value for key, value in each.writes.items() if key[0] in tables}
         return replace(each, writes=writes, outcome="unknown", end=None, publication=None, pinned=False)
-
-    def _before(self, each: Operation) -> dict[Key, str | None]:
-        commits = [(name, judge.commits.get(each.publication or "")) for name, judge in self.tables.items()]
-        return {
-            (table, str(day)): image.value
-            for table, commit in commits
-            for day, image in (commit.before if commit else {}).items()
-        }
 
     # ------------------------------------------------------------------ judgement
 

@@ -14,18 +14,18 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets_tests.simulator.actors.builder import publish_raw
 from backfill_assets_tests.simulator.chain import CLEAN, DAYS, RUN, SUMS, WEEKLY, lake_of
 from backfill_assets_tests.simulator.play import built
-from backfill_assets_tests.simulator.world import CHAIN, Life, World
+from backfill_assets_tests.simulator.world import CHAIN, PlayedLife, World
 
 WEEKS = tuple(WEEKLY.cadence.starts(DAYS))
 
 
 @contextmanager
-def alone(before: World) -> Iterator[tuple[Life, Lake]]:
+def alone(before: World) -> Iterator[tuple[PlayedLife, Lake]]:
     """One person in a lakehouse with the past of ``before``, without anybody beside."""
     world = World(before.seed + 1, {})
     with world.begun():
         world.begin_as(before)
-        life = Life(world, "ana", world.count("people"))
+        life = PlayedLife(world, "ana", world.count("people"))
         yield life, lake_of(life.watched(nowhere))
         world.judge()
 

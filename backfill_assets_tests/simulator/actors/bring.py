@@ -13,10 +13,10 @@ from backfill_assets.timeline.rewind import differing_from_main
 from backfill_assets_tests.simulator.actors.timelines import chosen
 from backfill_assets_tests.simulator.chain import COMPUTED, STEP_OF, STEPS, lake_of, names_of
 from backfill_assets_tests.simulator.chain_plans import publish_timeline
-from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.simulator.world import PlayedLife
 
 
-def bring(life: Life) -> None:
+def bring(life: PlayedLife) -> None:
     """Main shows its days then; days that it does not hold are left as they were."""
     if (line := chosen(life, gone_forward=True)) is None:
         return
@@ -30,7 +30,7 @@ def bring(life: Life) -> None:
     life.world.tally["timelines published"] += 1
 
 
-def judge_left(life: Life, line: NamedTimeline, publication: str) -> None:
+def judge_left(life: PlayedLife, line: NamedTimeline, publication: str) -> None:
     """Published are days that it holds, and those that are computed from them."""
     may_be = {TableDay(table, day) for table, days in line.records.items() for day in days}
     for step in COMPUTED:
@@ -40,13 +40,13 @@ def judge_left(life: Life, line: NamedTimeline, publication: str) -> None:
     assert found <= may_be, f"{publication} brings {found - may_be} beside {line.name}"
 
 
-def differing_days(life: Life, line: NamedTimeline) -> set[TableDay]:
+def differing_days(life: PlayedLife, line: NamedTimeline) -> set[TableDay]:
     """Those that it holds otherwise than main does."""
     differ = differing_from_main(life.storage, line)
     return {TableDay(table, day) for table, days in differ.items() for day in days}
 
 
-def judge_shown(life: Life, line: NamedTimeline, differed: set[TableDay]) -> None:
+def judge_shown(life: PlayedLife, line: NamedTimeline, differed: set[TableDay]) -> None:
     """Where nobody else published: what ``differed`` is of its versions now, and nothing that reads it is stale."""
     days, version_of = set(differed), life.world.reports.version_of
     for step in COMPUTED:
@@ -58,7 +58,7 @@ def judge_shown(life: Life, line: NamedTimeline, differed: set[TableDay]) -> Non
         assert _shown(life, *key) == sorted(made), f"{line.name} is published, and {key} is as it was"
 
 
-def _shown(life: Life, table: str, day: date) -> list[str]:
+def _shown(life: PlayedLife, table: str, day: date) -> list[str]:
     return sorted(life.world.tables[table].at(life.world.log.map[table], day).rows.elements())
 
 

@@ -41,7 +41,7 @@ _NEWEST = 4
 def land(life: Life) -> None:
     """A row of a new key arrives, or a newer version of one."""
     world, day = life.world, life.draw.choice(DAYS)
-    known = sorted({name.partition(".")[0] for name in world.reports.landed.get(day, ())})
+    known = sorted({name.partition(".")[0] for name in world.landed().get(day, ())})
     key = life.draw.choice([*known, f"{day.day}-{world.count('keys')}"])
     rows = {day: (f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}",)}
     publish_raw(life, lake_of(life.watched()), rows)
@@ -63,7 +63,7 @@ def _content(names: Names) -> DayContent:
 
 def build(life: Life) -> None:
     """One step or all, of the days that have landed; the fact by any version."""
-    lake, days = lake_of(life.watched()), sorted(life.world.reports.landed)
+    lake, days = lake_of(life.watched()), sorted(life.world.landed())
     for step in [life.draw.choice(COMPUTED)] if life.draw.random() < 0.5 else COMPUTED:
         version = life.draw.choice([AS_PUBLISHED, AS_PUBLISHED, "v1"])
         if days:

@@ -14,13 +14,13 @@ from backfill_assets.lakehouse.named_timelines import (
     new_timeline_id,
     rename_timeline,
 )
-from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.simulator.world import PlayedLife
 
 NAMES = ("n", "m", "a")
 _AGE = timedelta(hours=8)
 
 
-def claim_names(life: Life) -> None:
+def claim_names(life: PlayedLife) -> None:
     now, names, draw = life.world.clock.now(), life.world.names, life.draw
     kept = [each for each in kept_timelines(life.storage, now) if each.name in NAMES]
     how = draw.choice(["create", "rename", "rename", "keep longer", "delete"]) if kept else "create"
@@ -41,7 +41,7 @@ def claim_names(life: Life) -> None:
         delete_timeline(life.storage, timeline, life.world.clock.now())
 
 
-def _new(life: Life) -> NamedTimeline:
+def _new(life: PlayedLife) -> NamedTimeline:
     """One that is kept, or whose age is reached some time."""
     now = life.world.clock.now()
     until = now + _AGE if life.draw.random() < 0.4 else None

@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.delta_log import newest_version, open_table
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.files import LOG_TABLE, statistics
 from backfill_assets_tests.simulator.judges.tables import FOREIGN
-from backfill_assets_tests.simulator.world import TABLES, Life, World
+from backfill_assets_tests.simulator.world import TABLES, PlayedLife, World
 
 _MOST_COLUMNS = 2
 _ONLY_APPENDED, _TRACKED = "delta.appendOnly", "rowTracking"
@@ -31,7 +31,7 @@ VACUUMED_AFTER = timedelta(days=8)
 """No engine deletes what is younger, unless a person turns its check off."""
 
 
-def alter(life: Life) -> None:
+def alter(life: PlayedLife) -> None:
     """A property or a feature with which a table cannot be written, or not all of it, comes, and goes again."""
     table = life.draw.choice(TABLES)
     if newest_version(life.storage, table) is None:
@@ -91,7 +91,7 @@ def _lines(actions: list[dict[str, Any]]) -> bytes:
     return "".join(f"{json.dumps(action)}\n" for action in actions).encode()
 
 
-def overwrite(life: Life) -> None:
+def overwrite(life: PlayedLife) -> None:
     """A writer without put-if-absent puts an empty commit over one of a publication that is under way.
 
     Not while anybody is in the middle of something: nothing could protect who acts on what he has read there. Nor where
@@ -112,7 +112,7 @@ def overwrite(life: Life) -> None:
             return
 
 
-def widen(life: Life) -> None:
+def widen(life: PlayedLife) -> None:
     """Who stages from now on has one column more; those who staged before do not."""
     columns = life.world.columns
     if sum(columns.values()) < _MOST_COLUMNS:
@@ -121,13 +121,13 @@ def widen(life: Life) -> None:
     life.process.rest()
 
 
-def maintain_the_log(life: Life) -> None:
+def maintain_the_log(life: PlayedLife) -> None:
     """OPTIMIZE or VACUUM of the publication log itself, as a platform runs them over all tables."""
     if newest_version(life.storage, LOG_TABLE) is not None:
         (_optimise if life.draw.random() < 0.7 else _vacuum)(life)
 
 
-def _optimise(life: Life) -> None:
+def _optimise(life: PlayedLife) -> None:
     """All of its files become one, which carries no head: OPTIMIZE knows of none."""
     handle = open_table(life.storage, LOG_TABLE)
     adds = handle.get_add_actions(flatten=True)
@@ -147,7 +147,7 @@ def _optimise(life: Life) -> None:
     life.world.tally["log optimised"] += 1
 
 
-def _vacuum(life: Life) -> None:
+def _vacuum(life: PlayedLife) -> None:
     """Files that the log names no more, and that are old enough; below folders with an underscore are none of them."""
     handle = open_table(life.storage, LOG_TABLE)
     named = set(pa.table(handle.get_add_actions(flatten=True)).column("path").to_pylist())

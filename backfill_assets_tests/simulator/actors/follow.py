@@ -7,10 +7,10 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.follow import FollowBuild
 from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets_tests.simulator.chain import CLEAN, RUN, SUMS, WEEKLY, lake_of
-from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.simulator.world import PlayedLife
 
 
-def follow_raw(life: Life) -> None:
+def follow_raw(life: PlayedLife) -> None:
     """All days that have landed; those that are right are left as they are."""
     lake, days = lake_of(life.watched()), sorted(life.world.reports.landed)
     if not days:

@@ -16,11 +16,20 @@ from backfill_assets_tests.simulator.judges.tables import FOREIGN
 from backfill_assets_tests.simulator.staging import DAYS
 from backfill_assets_tests.simulator.world import RAW, TABLES, Life
 
-_HOW = ("add", "add", "delete", "optimise")
+_CHANGES = ("add", "add", "delete")
+_HOW = (*_CHANGES, "optimise")
 
 
 def write_past_the_protocol(life: Life) -> None:
-    table, day, how = life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(_HOW)
+    _write(life, life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(_HOW))
+
+
+def change_past_the_protocol(life: Life) -> None:
+    """Where another engine puts files together: delta-rs 1.6 commits one OPTIMIZE over another, and doubles rows."""
+    _write(life, life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(_CHANGES))
+
+
+def _write(life: Life, table: str, day: date, how: str) -> None:
     version = newest_version(life.storage, table)
     if version is None or (how == "delete" and table in RAW):
         return
@@ -32,7 +41,11 @@ def write_past_the_protocol(life: Life) -> None:
         rows = [row for path in paths for row in life.storage.read_parquet(path).column("name").to_pylist()]
     if (how != "add" and not active) or (how == "optimise" and len(active) < 2):
         return
-    gone = [] if how == "add" else [RemoveAction(f.path, how == "delete", 0, f.size, {}) for f in active]
+    gone = (
+        []
+        if how == "add"
+        else [RemoveAction(f.path, how == "delete", life.world.clock.stamp(), f.size, {}) for f in active]
+    )
     new = [_written(life, table, day, name, rows, changes=how != "optimise")] if rows else []
     life.world.record.asks(life.id, "publish", pinned=False, writes={(table, str(day)): name})
     try:
@@ -41,14 +54,13 @@ def write_past_the_protocol(life: Life) -> None:
     except CommitFailedError:
         life.world.record.told(life.id, "refused")
         return
-    life.world.follow()
-    before = life.world.tables[table].at(version, day).value
-    life.world.record.told(life.id, "ok", replaced={(table, str(day)): before})
+    life.world.wrote(life, table, version, day)
     life.world.tally[f"foreign {how}"] += 1
 
 
 def _written(life: Life, table: str, day: date, name: str, rows: list[str], *, changes: bool) -> AddAction:
     path = f"day={day}/{name}.parquet"
     size = life.storage.write_parquet(f"{table}/{path}", pa.table({"name": rows}))
-    moment = life.world.clock.milliseconds()
-    return AddAction(path, size, {"day": str(day)}, moment, changes, json.dumps({"numRecords": len(rows)}))
+    return AddAction(
+        path, size, {"day": str(day)}, life.world.clock.stamp(), changes, json.dumps({"numRecords": len(rows)})
+    )

@@ -12,10 +12,10 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.timeline.build import forward, run_on
 from backfill_assets_tests.simulator.actors.timelines import FREE, chosen
 from backfill_assets_tests.simulator.chain import COMPUTED, DAYS, RUN, lake_of
-from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.simulator.world import PlayedLife
 
 
-def go_forward(life: Life) -> None:
+def go_forward(life: PlayedLife) -> None:
     """By a version or the current one, with the rows that arrived since or without."""
     if (before := chosen(life, with_days=True)) is None:
         return
@@ -32,7 +32,7 @@ def go_forward(life: Life) -> None:
     life.world.tally["went forward"] += 1
 
 
-def build_on(life: Life) -> None:
+def build_on(life: PlayedLife) -> None:
     """Some days of a step, from what the timeline shows."""
     if (before := chosen(life)) is None:
         return

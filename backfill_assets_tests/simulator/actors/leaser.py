@@ -5,12 +5,12 @@ from __future__ import annotations
 from backfill_assets import clock
 from backfill_assets.errors import AnotherStreamRuns
 from backfill_assets.stream.lease import LEASE_SECONDS, StreamLease, acquire_stream
-from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.simulator.world import PlayedLife
 
 _TABLES, _MOST = ("raw", "raw", "raw_more"), 5
 
 
-def hold_lease(life: Life) -> None:
+def hold_lease(life: PlayedLife) -> None:
     """Two may start at once; one that slept for longer than its lease lasts wakes up beside the next."""
     table, stream = life.draw.choice(_TABLES), life.new_id("stream")
     leases = life.world.leases
@@ -30,7 +30,7 @@ def hold_lease(life: Life) -> None:
     lease.release()
 
 
-def _beat(life: Life, lease: StreamLease, table: str, stream: str) -> None:
+def _beat(life: PlayedLife, lease: StreamLease, table: str, stream: str) -> None:
     with life.world.leases.asks(table, stream) as told:
         lease.beat(state="live")
         told(lease.status.until, life.world.clock.moment)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets_tests.simulator.world import Life
 
 
 def give_up(life: Life) -> None:
     """In any state of its tables."""
-    life.world.follow()
-    if under_way := sorted(life.world.log.open):
+    if under_way := life.world.under_way():
         life.publisher().abort(life.draw.choice(under_way), by="ana")
         life.world.tally["given up"] += 1
 
@@ -18,8 +16,4 @@ def try_again(life: Life) -> None:
     """The same publication under the same id, by a process that does not know what became of it."""
     if requests := life.world.unanswered():
         wanted = life.draw.choice(requests)
-        result = life.publisher().publish(wanted)
-        if isinstance(result, Published):
-            life.world.done.add(wanted.id)
-        elif isinstance(result, Conflict):
-            life.world.refused.add(wanted.id)
+        life.world.told_again(wanted, life.publisher().publish(wanted))

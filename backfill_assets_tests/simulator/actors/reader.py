@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from backfill_assets.lakehouse.delta_log import VersionGone, newest_version
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets_tests.simulator.staging import DAYS, rows_at
+from backfill_assets_tests.simulator.staging import rows_at
 from backfill_assets_tests.simulator.world import RETENTION_DAYS, TABLES, Life
 
 
@@ -19,7 +19,8 @@ def read_pinned(life: Life) -> None:
     head = log.head()
     versions = head.state.versions
     values = {key: state.publication for key, state in log.day_states(head).items()}
-    reads, pinned_at = world.saw(life, head.version, versions, values), world.clock.moment
+    world.pins(life, head.version, versions, values)
+    pinned_at = world.clock.moment
     for table in sorted(versions):
         try:
             found = rows_at(life.storage, table, versions[table])
@@ -28,9 +29,8 @@ def read_pinned(life: Life) -> None:
                 raise  # within the window, nothing that was pinned is gone
             world.record.told(life.id, "refused")
             return
-        wanted = {day: image.rows for day, image in world.tables[table].days[versions[table]].items() if image.rows}
-        assert {day: rows for day, rows in found.items() if rows} == wanted, f"{life.id}: {table} reads {found}"
-    world.record.told(life.id, "ok", reads=reads, position=head.version)
+        world.sees(life, table, versions[table], found)
+    world.has_read(life, head.version)
 
 
 def look_at_newest(life: Life) -> None:
@@ -49,15 +49,7 @@ def look_at_the_end(life: Life) -> None:
 def _look_at(life: Life, tables: Sequence[str]) -> None:
     world = life.world
     world.record.asks(life.id, "read", pinned=False)
-    reads: dict[tuple[str, str], str | None] = {}
     for table in tables:
         version = newest_version(life.storage, table)
-        if version is not None:
-            found = rows_at(life.storage, table, version)
-            world.follow()
-            images = {day: world.tables[table].at(version, day) for day in DAYS}
-            assert all(found.get(day, image.rows) == image.rows for day, image in images.items()), f"{table} {found}"
-            reads |= {(table, str(day)): image.value for day, image in images.items()}
-        else:
-            reads |= {(table, str(day)): None for day in DAYS}
-    world.record.told(life.id, "ok", reads=reads)
+        world.sees(life, table, version, {} if version is None else rows_at(life.storage, table, version))
+    world.has_read(life)

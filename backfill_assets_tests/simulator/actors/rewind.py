@@ -8,10 +8,10 @@ from backfill_assets.state.view import find_moment, moment_before
 from backfill_assets.timeline.rewind import RewindRequest, create_whole, rewound_timeline
 from backfill_assets_tests.simulator.actors.timelines import FREE, NEWEST
 from backfill_assets_tests.simulator.chain import DAYS, STEP_OF, STEPS
-from backfill_assets_tests.simulator.world import CHAIN, Life
+from backfill_assets_tests.simulator.world import CHAIN, PlayedLife
 
 
-def rewind(life: Life) -> None:
+def rewind(life: PlayedLife) -> None:
     """The fact, bronze or the report, with what is computed from it."""
     newest = life.world.published_so_far(CHAIN)[-NEWEST:]
     if not newest:
@@ -29,7 +29,7 @@ def rewind(life: Life) -> None:
     life.world.tally["rewound"] += 1
 
 
-def judge_days(life: Life, made: NamedTimeline, target: str, days: DayRange | None) -> None:
+def judge_days(life: PlayedLife, made: NamedTimeline, target: str, days: DayRange | None) -> None:
     """Those of the table that differ go back, or those that were asked for, and no others."""
     then, judge = made.moment_base, life.world.timelines
     life.world.follow()

@@ -15,10 +15,10 @@ from backfill_assets.timeline.of_version import (
 )
 from backfill_assets.timeline.switch import SwitchPlan, carry_out_switch, plan_switch
 from backfill_assets_tests.simulator.chain import RUN, SUMS, lake_of
-from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.simulator.world import PlayedLife
 
 
-def keep_side_by_side(life: Life) -> None:
+def keep_side_by_side(life: PlayedLife) -> None:
     """It is made where there is none; then it is brought up to date, kept fresh or not, or becomes current."""
     lake, now = lake_of(life.watched()), life.world.clock.now()
     current = current_version(lake, SUMS)
@@ -41,7 +41,7 @@ def keep_side_by_side(life: Life) -> None:
     life.world.tally[f"side by side: {what}"] += 1
 
 
-def switch(life: Life, lake: Lake, line: NamedTimeline) -> None:
+def switch(life: PlayedLife, lake: Lake, line: NamedTimeline) -> None:
     """Days and version at once, or the version for new days alone."""
     plan = plan_switch(lake, line, new_days_only=life.draw.random() < 0.2)
     life.reached("planned")
@@ -51,7 +51,7 @@ def switch(life: Life, lake: Lake, line: NamedTimeline) -> None:
     life.world.tally["switched"] += 1
 
 
-def judge_switched(life: Life, plan: SwitchPlan, publication: str) -> None:
+def judge_switched(life: PlayedLife, plan: SwitchPlan, publication: str) -> None:
     """Main has just the rows of the timeline, and what it had is on a timeline of the former version."""
     judge, wishes = life.world.timelines, life.world.wishes[publication]
     for table, wish in wishes.tables.items():

@@ -13,4 +13,4 @@ def let_time_pass(life: Life) -> None:
     passed = life.draw.choice(_PASSES)
     life.world.clock.pass_on(passed)
     life.world.tally[f"passed {passed}"] += 1
-    life.process.rest()
+    life.rest()

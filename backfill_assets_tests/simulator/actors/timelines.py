@@ -14,14 +14,14 @@ from backfill_assets.lakehouse.named_timelines import (
 )
 from backfill_assets.timeline.rewind import create_whole, timeline_based_on
 from backfill_assets.upkeep.reclaim import reclaim
-from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, Life
+from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, PlayedLife
 
 FREE = ("one", "two", "three")
 """What people call them; a timeline of a version has a name of its own."""
 NEWEST = 4
 
 
-def chosen(life: Life, *, with_days: bool = False, gone_forward: bool = False) -> NamedTimeline | None:
+def chosen(life: PlayedLife, *, with_days: bool = False, gone_forward: bool = False) -> NamedTimeline | None:
     """One of those that are kept, as it is now; rather one with days of its own, or that has gone forward, if asked.
 
     None if there are none.
@@ -32,7 +32,7 @@ def chosen(life: Life, *, with_days: bool = False, gone_forward: bool = False) -
     return find_timeline(life.storage, life.draw.choice(names), life.world.clock.now()) if names else None
 
 
-def name_timelines(life: Life) -> None:
+def name_timelines(life: PlayedLife) -> None:
     """A new one at main, at a publication or at another one; or one is renamed, kept for a day, or forgotten."""
     now, name, found = life.world.clock.now(), life.draw.choice(FREE), chosen(life)
     what = life.draw.choice(["create", "rename", "rename", "keep", "keep", "forget"])
@@ -51,7 +51,7 @@ def name_timelines(life: Life) -> None:
     life.world.tally[f"timelines: {what}"] += 1
 
 
-def sweep(life: Life) -> None:
+def sweep(life: PlayedLife) -> None:
     """What nothing needs of a table is deleted, and a kept timeline needs what it names, and its bases."""
     life.world.clock.pass_on(timedelta(days=RETENTION_DAYS, hours=1))
     gone = reclaim(life.publisher(), life.draw.choice(CHAIN), clock_checked=True)

@@ -82,6 +82,11 @@ class LogJudge:
         found = [each for each in self._shown if each[0] <= version]
         return found[-1][1:] if found else ({}, {})
 
+    def shows(self, table: str, version: int) -> int:
+        """The version of the log from which on readers see that one of a table; the next one, if there is none yet."""
+        found = (at for at, _, shown in self._shown if shown.get(table, -1) >= version)
+        return next(found, self.version + 1)
+
     def _entry(self, rows: list[dict[str, Any]]) -> None:
         event, publication = rows[0]["event"], rows[0]["publication"]
         if event == "prepared":

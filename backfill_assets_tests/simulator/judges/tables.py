@@ -68,6 +68,8 @@ class TableJudge:
         self.commits: dict[str, Commit] = {}
         self.withdrawn: dict[str, int] = {}
         self.fenced: dict[str, int] = {}
+        self.foreign: dict[int, str] = {}
+        """Who made each version that was made past the protocol."""
         self.touched: dict[date, list[int]] = {}
         """The versions at which foreign writers changed a day."""
         self._wishes = wishes
@@ -78,16 +80,23 @@ class TableJudge:
     def follow(self) -> bool:
         """Check every commit since the last look; whether there was one."""
         known = self.version
-        while is_whole(data := self.held.contents.get(self._log_file(self.version + 1))):
-            self.version += 1
-            actions = [json.loads(line) for line in data.splitlines()]
-            self._check_files(actions)
-            before = self.days[-1] if self.days else {}
-            self.days.append(self._images(before, actions))
-            self.positions.append(self._moved_positions(actions))
-            with passed_over():
-                self._judge(actions, before)
+        while self.follow_one():
+            pass
         return self.version > known
+
+    def follow_one(self) -> bool:
+        """Check the next commit; False if there is none yet."""
+        if not is_whole(data := self.held.contents.get(self._log_file(self.version + 1))):
+            return False
+        self.version += 1
+        actions = [json.loads(line) for line in data.splitlines()]
+        self._check_files(actions)
+        before = self.days[-1] if self.days else {}
+        self.days.append(self._images(before, actions))
+        self.positions.append(self._moved_positions(actions))
+        with passed_over():
+            self._judge(actions, before)
+        return True
 
     def step_back(self) -> None:
         """Forget the newest version, which was overwritten: it is read again."""
@@ -167,6 +176,7 @@ class TableJudge:
             ours = [(self._name(actions), done[SHARED] % STATES)]
         if (is_foreign := self.is_foreign(actions)) or not ours:
             assert is_foreign or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
+            self.foreign[self.version] = self._name(actions)
             self._take_foreign(before)
             return
         ((publication, number),) = ours
@@ -226,6 +236,8 @@ class TableJudge:
             emptied = not now[day].files and now[day].value != publication  # by others, which is theirs
             if found.files == image.files and not emptied:
                 self.days[-1][day] = image
+            elif found.files != now[day].files and now[day].value != publication:  # what others wrote stays theirs
+                self.days[-1][day] = DayImage(found.rows, found.files, now[day].value)
             if rows[day] != image.rows:  # others changed the day, or the positions that belong to it
                 self.touched.setdefault(day, []).append(self.version)
         self.withdrawn[publication] = self.version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ FACT, REPORT = ("fact", "d"), ("report", "d")
 FIRST = publication("p1", 1, 2, {FACT: (None, "f1"), REPORT: (None, "r1")}, position=2)
 SECOND = publication("p2", 3, 9, {FACT: ("f1", "f2"), REPORT: ("r1", "r2")}, position=5)
 ABORTED = publication("p2", 3, 9, {FACT: ("f1", "f2"), REPORT: ("r1", "r2")}, "refused")
+PAST = Operation("else", "publish", 3, 4, "ok", {FACT: "mine"}, {FACT: "f1"})
 DIED = publication("p2", 3, None, {FACT: ("f1", "f2"), REPORT: ("r1", "r2")}, "unknown")
 
 
@@ -39,10 +41,16 @@ RIGHT: dict[str, list[Operation]] = {
         Operation("else", "publish", 4, 5, "ok", {FACT: "mine"}, {FACT: "f2"}),
     ],
     "written past the log, and seen with the next publication": [
-        Operation("else", "publish", 3, 4, "ok", {FACT: "mine"}, {FACT: "f1"}),
+        PAST,
         read("s", 5, 6, {FACT: "f1", REPORT: "r1"}, position=2),
         publication("p3", 7, 8, {REPORT: ("r1", "r3")}, position=4),
         read("s", 9, 9, {FACT: "mine", REPORT: "r3"}, position=4),
+    ],
+    "written past the log, and seen from its version on": [
+        replace(PAST, position=4),
+        read("s", 5, 6, {FACT: "f1", REPORT: "r1"}, position=3),
+        read("s", 5, 6, {FACT: "mine", REPORT: "r3"}, position=4),
+        publication("p3", 3, 8, {FACT: ("mine", "mine"), REPORT: ("r1", "r3")}, position=4),
     ],
 }
 
@@ -87,6 +95,14 @@ WRONG: dict[str, tuple[list[Operation], str]] = {
             "publication p2 is at version 6 of the log, which was at 7"
         ),
     ),
+    "written past the log, and seen before its version": (
+        [replace(PAST, position=4), read("s", 5, 6, {FACT: "mine"}, position=3)],
+        (
+            "the log: 1 of 3 steps can be put in order, then none fits: "
+            "else's write past the log [3, 4] is at version 4 of the log, which was at 2; "
+            "s's read [5, 6] saw mine on fact of d, where f1 is"
+        ),
+    ),
     "another was there than it replaced": (
         [publication("p2", 3, 4, {FACT: ("f0", "f2")})],
         (
@@ -127,6 +143,18 @@ def test_what_takes_too_long_is_not_decided() -> None:
     told = linearizable.verdict(History((*at_once, read("s", 10, 11, {days[0]: "b"}))), seconds=0.05)
     assert told.anomalies == () and told.undecided == ("the log after 0.05 s",)
     assert str(told) == "porcupine: not decided: the log after 0.05 s"
+
+
+def test_a_long_history_is_decided_by_the_versions_of_the_log() -> None:
+    """Three hundred publications, each with a write past the log before it and a reader after it, all at once."""
+    told: list[Operation] = []
+    for n in range(300):
+        past = Operation(f"else-{n}", "publish", 10, 900, "ok", {FACT: f"m{n}"}, position=3 + n)
+        made = publication(f"q{n}", 10, 900, {FACT: (f"m{n}", f"q{n}")}, position=3 + n)
+        told += [read(f"r-{n}", 10, 900, {FACT: f"q{n}"}, position=3 + n), made, past]
+    assert linearizable.verdict(History((FIRST, *told))) == Verdict("porcupine")
+    late = read("s", 10, 900, {FACT: "q7"}, position=8)
+    assert not linearizable.verdict(History((FIRST, *told, late))).undecided
 
 
 def test_without_go_the_other_judges_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

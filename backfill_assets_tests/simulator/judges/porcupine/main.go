@@ -16,6 +16,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
+// mostExplained is how long the order may be looked for that says best why there is none.
+const mostExplained = 2 * time.Second
+
 // values of days, by table and day; nil is a day without rows.
 type values map[string]map[string]*string
 
@@ -91,7 +94,12 @@ func judge(object object, timeout time.Duration) verdict {
 	if decided != porcupine.Illegal {
 		return found
 	}
-	_, info := porcupine.CheckOperationsVerbose(model, object.history, timeout)
+	explained, info := porcupine.CheckOperationsVerbose(model, object.inAnyOrder(), mostExplained)
+	if explained == porcupine.Illegal {
+		object.history = object.inAnyOrder()
+	} else {
+		_, info = porcupine.CheckOperationsVerbose(model, object.history, timeout)
+	}
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
 		if len(order) > len(longest) {

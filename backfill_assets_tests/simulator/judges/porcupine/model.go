@@ -10,6 +10,9 @@ import (
 
 // The log is one object: a map of all days of all tables, and the version of its head. A table is one object: a map of
 // its days. What died or was refused may have happened; in a table it may also have been put back, as a second write.
+//
+// What says its version of the log comes in the order of versions. Each such step knows how many come before it: of a
+// long history no other order is tried, and one that contradicts the times is still found.
 
 const forever = math.MaxInt64
 
@@ -36,6 +39,7 @@ type step struct {
 	cells    []cell
 	attempt  int   // of mayWrite and putsBack: which
 	position int64 // in the log; 0 is not known
+	below    int   // of those whose position is known: how many have to come before
 }
 
 const (
@@ -49,26 +53,24 @@ type state struct {
 	values   []int
 	attempts []byte
 	head     int64
+	placed   int // of those whose position is known
 }
 
 // after says whether a step fits here, and what is there afterwards.
 func (s state) after(step step) (bool, state) {
+	if step.position != 0 {
+		if s.placed < step.below || step.position < s.head || step.act == writes && step.position == s.head {
+			return false, s
+		}
+		s.placed++
+		if step.act != comesIn { // it comes with the entry of that version, just before it
+			s.head = step.position
+		}
+	}
 	switch step.act {
 	case reads:
-		if step.position != 0 {
-			if step.position < s.head {
-				return false, s
-			}
-			s.head = step.position
-		}
 		return s.holds(step.cells), s
 	case writes:
-		if step.position != 0 {
-			if step.position <= s.head {
-				return false, s
-			}
-			s.head = step.position
-		}
 		return s.canReplace(step.cells), s.with(step.cells)
 	case comesIn:
 		return true, s.with(step.cells)
@@ -134,7 +136,7 @@ func (s state) equals(other state) bool {
 			return false
 		}
 	}
-	return s.head == other.head && string(s.attempts) == string(other.attempts)
+	return s.head == other.head && s.placed == other.placed && string(s.attempts) == string(other.attempts)
 }
 
 func (s state) hash() uint64 {
@@ -248,7 +250,7 @@ func log(history []operation) object {
 			}
 		case each.Outcome == "refused":
 		case each.Publication == nil:
-			o.add(step{act: comesIn, line: line, cells: o.cells(each.Writes, nil, "")}, each.Begin, forever)
+			o.add(step{act: comesIn, line: line, cells: o.cells(each.Writes, nil, ""), position: number(each.Position)}, each.Begin, forever)
 		case each.Outcome == "ok":
 			happened := step{act: writes, line: line, cells: o.cells(each.Writes, each.Replaced, ""), position: number(each.Position)}
 			o.add(happened, each.Begin, *each.End)
@@ -256,7 +258,49 @@ func log(history []operation) object {
 			o.add(step{act: mayWrite, line: line, cells: o.cells(each.Writes, each.Replaced, ""), attempt: o.attempt()}, each.Begin, forever)
 		}
 	}
+	o.inOrder()
 	return *o
+}
+
+// inOrder tells each step with a position how many come before it: at one version what comes in, in the order of lines,
+// then the entry, then its readers, among themselves in any order.
+func (o *object) inOrder() {
+	var known []int
+	for at, each := range o.history {
+		if each.Input.(step).position != 0 {
+			known = append(known, at)
+		}
+	}
+	place := func(at int) (int64, int) {
+		one := o.history[at].Input.(step)
+		return one.position, map[act]int{comesIn: 0, writes: 1, reads: 2}[one.act]
+	}
+	sort.SliceStable(known, func(a, b int) bool {
+		one, first := place(known[a])
+		other, second := place(known[b])
+		return one < other || one == other && first < second
+	})
+	below := 0
+	for index, at := range known {
+		position, kind := place(at)
+		if index == 0 || o.history[known[index-1]].Input.(step).position != position || kind != 2 || o.history[known[index-1]].Input.(step).act != reads {
+			below = index
+		}
+		one := o.history[at].Input.(step)
+		one.below = below
+		o.history[at].Input = one
+	}
+}
+
+// inAnyOrder is the history without how many come before a step: its longest order ends where versions contradict.
+func (o object) inAnyOrder() []porcupine.Operation {
+	found := append([]porcupine.Operation(nil), o.history...)
+	for at, each := range found {
+		one := each.Input.(step)
+		one.below = 0
+		found[at].Input = one
+	}
+	return found
 }
 
 // oneTable has the part of each publication that is in it, and what readers of it saw who go by no log.
