@@ -9,9 +9,13 @@ from functools import cache
 from random import Random
 
 from backfill_assets_tests.simulator.actors import ACTORS
+from backfill_assets_tests.simulator.actors.arrivals import first_prices
 from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
+from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
+from backfill_assets_tests.simulator.chain import CHAIN, Chain
 from backfill_assets_tests.simulator.history import History
+from backfill_assets_tests.simulator.priced import PRICED
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
 from backfill_assets_tests.simulator.world import Life, World
 
@@ -55,9 +59,10 @@ def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:
 
 def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
-    deeds = {name: ACTORS[name.partition("-")[0]] for name in actors}
-    begins = _built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
-    world, turns, failure = World(seed, deeds), list[Turn](), None
+    deeds, kinds = {name: ACTORS[kind_of(name)] for name in actors}, {kind_of(name) for name in actors}
+    chain = PRICED if kinds & CAMPAIGNERS.keys() else CHAIN
+    begins = _built(chain) if kinds & (BUILDERS | CAMPAIGNERS).keys() else None
+    world, turns, failure = World(seed, deeds, chain), list[Turn](), None
     with world.begun():
         try:
             if begins is not None:
@@ -74,12 +79,16 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     return Played(seed, tuple(actors), tuple(turns), history, failure, world.tally, world.record.steps)
 
 
+def kind_of(name: str) -> str:
+    return name.partition("-")[0]
+
+
 @cache
-def _built() -> World:
-    """What builders begin with: built once, and the same for every seed."""
-    world = World(0, {})
+def _built(chain: Chain) -> World:
+    """What those who build begin with: built once, and the same for every seed."""
+    world = World(0, {}, chain)
     with world.begun():
-        first_build(Life(world, "begin", 1))
+        (first_prices if chain is PRICED else first_build)(Life(world, "begin", 1))
     return world
 
 

@@ -29,11 +29,16 @@ from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.settings import ApprovalRule
 from backfill_assets.upkeep.reclaim import finish_reclaiming
 from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.clock import SimulatedClock
+from backfill_assets_tests.simulator.compared import compared_in_memory
 from backfill_assets_tests.simulator.delta import in_memory
 from backfill_assets_tests.simulator.history import History, Key, Operation
+from backfill_assets_tests.simulator.judges.agreement import AgreementJudge
+from backfill_assets_tests.simulator.judges.approvals import ApprovalJudge
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
@@ -48,10 +53,9 @@ from backfill_assets_tests.simulator.store import LAKES, Died, Fault, Files, Sim
 TABLES = ("fact", "raw", "raw_more", "report")
 """Those that are published to directly; the tables of the chain are built."""
 RAW = ("raw", "raw_more")
-CHAIN = tuple(chain.STEP_OF)
-_DAYS_OF = dict.fromkeys(TABLES, DAYS) | {step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS}
 RETENTION_DAYS = 1
 _NEVER, _NEWEST = 10_000, 6
+_RULES = (ApprovalRule.ANYONE, ApprovalRule.ANOTHER_PERSON)
 _ROOTS = itertools.count(1)
 Deed = Callable[["Life"], object]
 """What an actor does again and again, each time with other draws."""
@@ -68,7 +72,9 @@ class Watched(Publisher):
 
     def publish(self, publication: Publication) -> Published | Conflict:
         world = self.life.world
-        world.asks(self.life, publication, world.rows_of(publication), world.read_by(publication))
+        rows = world.rows_of(publication)
+        world.asks(self.life, publication, rows, world.read_by(publication))
+        world.approvals.covers(publication, rows)
         try:
             result = super().publish(publication)
         except BackfillError as error:
@@ -113,17 +119,23 @@ class Life:
         self.world.record.step()
         self.world.tally[str(step)] += 1
 
+    def lake(self, reached: Reached | None = None) -> Lake:
+        """For all that the package computes itself."""
+        return self.world.chain.lake_of(self.watched(reached))
+
     def new_id(self, prefix: str) -> str:
         """The same whoever else works."""
         return f"{prefix}-{self.name}-{self.number}-{self.deeds}-{self.world.count(self.name)}"
 
 
 class World:
-    """Files, a clock, actors and judges. ``actors`` have what each name does."""
+    """Files, a clock, actors and judges. ``actors`` have what each name does, on the tables of ``computed``."""
 
-    def __init__(self, seed: int, actors: Mapping[str, Deed]) -> None:
+    def __init__(self, seed: int, actors: Mapping[str, Deed], computed: chain.Chain = chain.CHAIN) -> None:
         self.seed = seed
         self.actors = actors
+        self.chain = computed
+        self.days_of = dict.fromkeys(TABLES, DAYS) | {each.name: tuple(computed.starts(each)) for each in computed.steps}
         self.held = Files(at=self._at)
         self.storage = SimulatedStorage(f"/simulated/{next(_ROOTS)}")
         LAKES[self.storage.root] = self.held
@@ -132,7 +144,7 @@ class World:
         self.record = Recorder()
         self.tally = Counter[str]()
         self.wishes: dict[str, Wishes] = {}
-        self.requests: list[Publication] = []
+        self.requests: dict[str, Publication] = {}
         self.done: set[str] = set()
         self.refused: set[str] = set()
         self.noticed: set[str] = set()
@@ -140,9 +152,11 @@ class World:
         self.closing = False
         self.columns = dict.fromkeys(TABLES, 0)
         """Columns that a table has gained, of those who stage from now on."""
-        self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
-        self.reports = ReportJudge(self.tables)
-        self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
+        self.tables = {table: TableJudge(self.held, table, self.wishes) for table in self.days_of}
+        self.reports = ReportJudge(self.tables, computed)
+        self.agreement = AgreementJudge(self.tables, computed)
+        self.approvals = ApprovalJudge(self.tables, rule=Random(f"rule {seed}").choice(_RULES))
+        self.log = LogJudge(self.held, self.wishes, self.tables, self._closed)
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
         self._running: Process | None = None
@@ -156,6 +170,7 @@ class World:
         try:
             with in_memory(), no_lock_is_held(), clock.use(self.clock), pytest.MonkeyPatch.context() as patch:
                 chain.computed_in_memory(patch)
+                compared_in_memory(patch)
                 patch.setattr(compact, "_rewrite", rewritten)
                 yield self
         finally:
@@ -168,6 +183,7 @@ class World:
         """With the past of another one, which has ended."""
         self.held.begin_as(other.held)
         self.wishes.update(other.wishes)
+        self.requests.update(other.requests)
         self.done |= other.done
         self.noticed |= other.noticed
         self.clock.moment = other.clock.moment
@@ -267,7 +283,7 @@ class World:
             )
         exact = any(read.exact for read in publication.inputs)
         switches = {step: (switch.former, switch.version) for step, switch in publication.switches.items()}
-        self.requests.append(publication)
+        self.requests[publication.id] = publication
         if publication.notice is not None:
             self.noticed.add(publication.id)
         wishes = Wishes(
@@ -350,7 +366,7 @@ class World:
         return {
             (table, str(day)): judge.at(versions[table], day).value if table in versions else None
             for table, judge in self.tables.items()
-            for day in _DAYS_OF[table]
+            for day in self.days_of[table]
         }
 
     def has_several_files(self, table: str, day: date) -> bool:
@@ -360,12 +376,13 @@ class World:
 
     def send(self, due: DueNotice) -> None:
         """The world receives notices itself: what was said cannot be unsaid by an actor that dies next."""
-        self.heard.append(due.key)
+        if due.with_publication:
+            self.heard.append(due.key)
 
     def unanswered(self) -> list[Publication]:
         """The newest publications of which nobody who lives waits for an answer, and none was refused."""
         asked = {self.record.asked_for(life.id) for life in self._lives.values() if not life.process.finished}
-        return [each for each in self.requests if each.id not in self.refused | asked][-_NEWEST:]
+        return [each for id, each in self.requests.items() if id not in self.refused | asked][-_NEWEST:]
 
     def published_so_far(self, tables: Collection[str] = TABLES) -> list[str]:
         """The publications of ``tables`` alone that are done, in their order."""
@@ -387,6 +404,11 @@ class World:
         }
 
     # ------------------------------------------------------------------ judgement
+
+    def _closed(self, id: str, versions: Mapping[TableDay, str | None], shown: Mapping[str, int]) -> None:
+        self.reports.closed(id, versions, shown)
+        if id in self.requests:
+            self.agreement.closed(self.requests[id], versions, shown)
 
     def follow(self) -> bool:
         """Look at all that was committed since the last time; whether there was anything."""
@@ -438,10 +460,10 @@ class World:
 
     def _all_from_raw(self) -> None:
         """Built once more, everything is what raw alone makes of it."""
-        publisher = Life(self, "end", 1).watched(nowhere)
-        for step in chain.COMPUTED if self.reports.version_of else ():
-            days = step.cadence.starts(sorted(self.reports.landed))
-            Builder(chain.lake_of(publisher)).build(step, days, run=chain.RUN, version=AS_PUBLISHED)
+        lake = Life(self, "end", 1).lake(nowhere)
+        for step in self.chain.computed if self.reports.version_of else ():
+            days = self.chain.starts(step, self.reports.landed)
+            Builder(lake).build(step, days, run=chain.RUN, version=AS_PUBLISHED)
             self.follow()
         self.reports.all_from_raw(self.log.map)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets_tests.simulator.actors.builder import BUILDERS
+from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
 from backfill_assets_tests.simulator.actors.foreign import write_past_the_protocol
 from backfill_assets_tests.simulator.actors.person import give_up, try_again
 from backfill_assets_tests.simulator.actors.publisher import publish, switch
@@ -31,4 +32,6 @@ ACTORS: dict[str, Deed] = {
     "deliverer": tell,
     "person": give_up,
     "repeater": try_again,
-} | BUILDERS
+    **BUILDERS,
+    **CAMPAIGNERS,
+}

@@ -25,17 +25,9 @@ from backfill_assets.rebuild.walk import shadow
 from backfill_assets.state.view import moment_before
 from backfill_assets.timeline.build import forward
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
-from backfill_assets_tests.simulator.chain import (
-    COMPUTED,
-    DAYS,
-    LANDED,
-    RUN,
-    STEPS,
-    lake_of,
-    measured,
-)
+from backfill_assets_tests.simulator.chain import LANDED, RUN, measured
 from backfill_assets_tests.simulator.staging import Names, change, stage
-from backfill_assets_tests.simulator.world import CHAIN, Deed, Life
+from backfill_assets_tests.simulator.world import Deed, Life
 from backfill_assets_tests.timeline.timeline_cut_over import plan_context, publish_timeline, shadow_steps
 
 _NEWEST = 4
@@ -44,18 +36,18 @@ _NAMES = ("one", "two")
 
 def land(life: Life) -> None:
     """A row of a new key arrives, or a newer version of one."""
-    world, day = life.world, life.draw.choice(DAYS)
+    world, day = life.world, life.draw.choice(world.chain.days)
     known = sorted({name.partition(".")[0] for name in world.reports.landed.get(day, ())})
     key = life.draw.choice([*known, f"{day.day}-{world.count('keys')}"])
     rows = {day: (f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}",)}
-    _publish_raw(life, lake_of(life.watched()), rows)
+    publish_raw(life, life.lake(), rows)
 
 
-def _publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names]) -> None:
+def publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names], table: str = LANDED.name) -> None:
     """Appended once, with the position of their source."""
     id = life.new_id("l")
     position = Position(id=f"landed {id}", before=None, after=1)
-    made = change(stage(life.storage, LANDED.name, id, rows), rows, mode="append", positions=(position,))
+    made = change(stage(life.storage, table, id, rows), rows, mode="append", positions=(position,))
     days = tuple(each.model_copy(update={"content": _content(rows[each.day])}) for each in made.days)
     lake.publisher.publish(Publication(id=id, kind="append", tables=(made.model_copy(update={"days": days}),)))
 
@@ -67,20 +59,21 @@ def _content(names: Names) -> DayContent:
 
 def build(life: Life) -> None:
     """One step or all, of the days that have landed; the fact by any version."""
-    lake, days = lake_of(life.watched()), sorted(life.world.reports.landed)
-    for step in [life.draw.choice(COMPUTED)] if life.draw.random() < 0.5 else COMPUTED:
+    lake, days = life.lake(), sorted(life.world.reports.landed)
+    chain = life.world.chain
+    for step in [life.draw.choice(chain.computed)] if life.draw.random() < 0.5 else chain.computed:
         version = life.draw.choice([AS_PUBLISHED, AS_PUBLISHED, "v1"])
         if days:
-            Builder(lake).build(step, step.cadence.starts(days), run=RUN, version=version)
+            Builder(lake).build(step, chain.starts(step, days), run=RUN, version=version)
 
 
 def campaign(life: Life) -> None:
     """A version of the fact over some days, staged and then published with all that is computed from it."""
-    lake, name = lake_of(life.watched()), life.new_id("campaign")
-    days, version = sorted(life.draw.sample(DAYS, 2)), life.draw.choice(["v1", "v2"])
+    lake, name = life.lake(), life.new_id("campaign")
+    days, version = sorted(life.draw.sample(life.world.chain.days, 2)), life.draw.choice(["v1", "v2"])
     scope = life.draw.choice([Scope.WHOLE, Scope.ONWARDS])
     asked = PlanRequest(target="sums", days=f"{days[0]}..{days[1]}", version=version, scope=scope)
-    planned = shadow_steps(STEPS, make_plan(asked, plan_context(lake, STEPS)))
+    planned = shadow_steps(life.world.chain.steps, make_plan(asked, plan_context(lake, life.world.chain.steps)))
     shadow(lake, name, planned, RUN, silent)
     life.reached("staged")
     cut_over(lake, name, planned, RUN, silent)
@@ -88,31 +81,31 @@ def campaign(life: Life) -> None:
 
 def take_back(life: Life) -> None:
     """A campaign together with what arrived since, a run by its files; as the command does it."""
-    newest = life.world.published_so_far(CHAIN)[-_NEWEST:]
+    newest = life.world.published_so_far(life.world.chain.step_of)[-_NEWEST:]
     if not newest:
         return
-    undone, lake = life.draw.choice(newest), lake_of(life.watched())
+    undone, lake = life.draw.choice(newest), life.lake()
     lake.publisher.recover()
     prepared = undoable(lake.publisher, undone)
     require_in_force(lake.publisher, prepared)
     if prepared.publication.provenance.campaign:
         undo(lake, undone, RUN, silent)
     elif prepared.publication.kind != "append":
-        roll_back(lake.publisher, undone, id=lake.new_id("rollback"), steps=STEPS)
+        roll_back(lake.publisher, undone, id=lake.new_id("rollback"), steps=life.world.chain.steps)
 
 
 def rewind(life: Life) -> None:
     """A timeline on which the fact, or bronze, is as it was before a publication."""
-    newest = life.world.published_so_far(CHAIN)[-_NEWEST:]
+    newest = life.world.published_so_far(life.world.chain.step_of)[-_NEWEST:]
     if newest:
         moment = moment_before(life.storage, life.draw.choice(newest))
         asked = RewindRequest(life.draw.choice(_NAMES), [life.draw.choice(["sums", "sums", "clean"])], None)
-        create_timeline(life.storage, rewound_timeline(life.storage, STEPS, asked, moment, life.world.clock.now()))
+        create_timeline(life.storage, rewound_timeline(life.storage, life.world.chain.steps, asked, moment, life.world.clock.now()))
 
 
 def go_forward(life: Life) -> None:
     """A timeline is computed again from what there is now; or published; or deleted."""
-    lake, now = lake_of(life.watched()), life.world.clock.now()
+    lake, now = life.lake(), life.world.clock.now()
     kept = kept_timelines(life.storage, now)
     if not kept:
         return
@@ -121,18 +114,19 @@ def go_forward(life: Life) -> None:
         case "forward":
             forward(lake, chosen, life.draw.choice(["v1", "v2"]) if "sums" in chosen.targets else "", RUN, silent)
         case "publish":
-            publish_timeline(lake, STEPS, chosen, life.new_id("campaign"))
+            publish_timeline(lake, life.world.chain.steps, chosen, life.new_id("campaign"))
         case _:
             delete_timeline(life.storage, chosen, now)
 
 
 def first_build(life: Life) -> None:
     """What all of them begin with: a row of each day, and all that is computed from it, by v1."""
-    lake = lake_of(life.watched(nowhere))
-    for day in DAYS:
-        _publish_raw(life, lake, {day: (f"{day.day}-0.0={day.day}",)})
-    for step in COMPUTED:
-        Builder(lake).build(step, step.cadence.starts(DAYS), run=RUN, version="v1")
+    lake = life.lake(nowhere)
+    chain = life.world.chain
+    for day in chain.days:
+        publish_raw(life, lake, {day: (f"{day.day}-0.0={day.day}",)})
+    for step in chain.computed:
+        Builder(lake).build(step, chain.starts(step), run=RUN, version="v1")
 
 
 BUILDERS: dict[str, Deed] = {

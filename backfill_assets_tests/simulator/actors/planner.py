@@ -1,0 +1,88 @@
+"""Plans of days as people make them, kept and carried on by the nine steps until they wait for people."""
+
+from __future__ import annotations
+
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.steps import carry_on
+from backfill_assets.lakehouse.plans import keep_plan, planners
+from backfill_assets.limits import Limits
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms, Scope
+from backfill_assets.plan.waves import Shares
+from backfill_assets.publish.due_notice import DueNotice
+from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.rebuild.outcome import Person, RunInfo
+from backfill_assets_tests.simulator.priced import DAYS, SUMS, TOTAL
+from backfill_assets_tests.simulator.world import Life
+from backfill_assets_tests.timeline.timeline_cut_over import plan_context
+
+PEOPLE = ("ana", "ben", "cleo")
+WAVES = Shares.parse("50%,100%")
+LIMITS = Limits.parse("errors=none,gates=none,nulls=none,deviation=none")
+EXPECTED = ("", f"{TOTAL} < 40% a day in {SUMS.name}", f"rows unchanged in {SUMS.name}")
+_NEWEST = 3
+
+
+def plan_and_stage(life: Life) -> None:
+    """A new plan, or one of the newest again: what is staged of it stays, and what moved is staged again."""
+    known = list(life.world.approvals.plans)[-_NEWEST:]
+    chosen = life.draw.choice(known) if known and life.draw.random() < 0.5 else drawn_plan(life).id
+    run_plan(life, chosen, life.draw.choice(PEOPLE))
+
+
+def drawn_plan(life: Life) -> Plan:
+    """Of some days of the fact, with what is expected, and how many of whom have to approve it."""
+    draw, days = life.draw, sorted(life.draw.choices(DAYS, k=2))
+    terms = PlanTerms(approvers=draw.choice([(), (), PEOPLE, PEOPLE[:2]]), approvals=draw.choice([1, 1, 2]))
+    expected = tuple(Expectation.parse(each) for each in [draw.choice(EXPECTED)] if each)
+    scope, version = draw.choice([Scope.WHOLE, Scope.ONWARDS, Scope.ONWARDS]), draw.choice(["v1", "v2", "v2"])
+    asked = PlanRequest(
+        target=SUMS.name, days=f"{days[0]}..{days[1]}", version=version, scope=scope, expectations=expected, terms=terms
+    )
+    return make_and_keep(life, asked, draw.choice(PEOPLE))
+
+
+def make_and_keep(life: Life, asked: PlanRequest, person: str) -> Plan:
+    lake = life.lake()
+    made = make_plan(asked, plan_context(lake, life.world.chain.steps))
+    planners(life.storage).create(made.id, Person(person, "here").to_report())
+    keep_plan(life.storage, made.id, made.to_json())
+    life.world.approvals.plans[made.id] = made
+    life.world.approvals.planned_by.setdefault(made.id, person)
+    life.world.tally["planned"] += 1
+    return made
+
+
+def run_plan(life: Life, plan: str, person: str) -> None:
+    """As ``backfill run PLAN`` does it."""
+    at = carried_by(life, plan, person)
+    at.start(Options(WAVES, LIMITS))
+    carry_further(life, at)
+
+
+def carried_by(life: Life, plan: str, person: str) -> CampaignRun:
+    """The campaign of a kept plan, in this process."""
+    kept, who = life.world.approvals.plans[plan], Person(person, "here")
+    info = RunInfo(f"run-{life.id}", launched_by=person, person=who)
+    return CampaignRun(Builder(life.lake()), kept, info, silent, approval_by=life.world.approvals.rule)
+
+
+def carry_further(life: Life, at: CampaignRun) -> None:
+    """Do what needs no person."""
+    steps = life.world.chain.steps
+    carry_on(at, Post(life), lambda _: plan_context(at.builder.lake, steps), lambda move: _tell(life, move))
+
+
+def _tell(life: Life, move: str) -> None:
+    life.world.tally[f"campaign {move.partition(': ')[2]}"] += 1
+
+
+class Post:
+    """Who is told is not told again by another process: the world has heard it."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+
+    def send(self, due: DueNotice) -> None:
+        self.life.world.send(due)

@@ -1,0 +1,59 @@
+"""People who take a campaign back by the id of its plan, bring it back by undoing that, or give one up."""
+
+from __future__ import annotations
+
+from backfill_assets.campaign.look import carry_out_undo, catch_up, look
+from backfill_assets.campaign.rollback import require_in_force, undoable
+from backfill_assets.campaign.standing import PlanWord, require_allowed
+from backfill_assets.campaign.steps import abandon
+from backfill_assets.campaign.undo import plan_undo
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.simulator.actors.planner import PEOPLE, carried_by
+from backfill_assets_tests.simulator.world import Life
+
+_NEWEST = 3
+
+
+def roll_back(life: Life) -> None:
+    """One of the newest plans, or the newest undo."""
+    undos = [id for id, seen in life.world.agreement.seen.items() if seen.made.provenance.undoes and seen.is_whole]
+    plans = list(life.world.approvals.plans)[-_NEWEST:]
+    if undos and life.draw.random() < 0.4:
+        roll_back_publication(life, undos[-1], life.draw.choice(PEOPLE))
+    elif plans:
+        roll_back_plan(life, life.draw.choice(plans), life.draw.choice(PEOPLE))
+
+
+def roll_back_plan(life: Life, plan: str, person: str) -> None:
+    """As ``backfill rollback PLAN`` does it."""
+    publisher, campaign = life.watched(), campaign_of(plan)
+    catch_up(publisher, campaign, person)
+    facts = look(publisher, campaign)
+    require_allowed(PlanWord.ROLLBACK, facts)
+    _undo(life, facts.publication, person)
+
+
+def roll_back_publication(life: Life, publication: str, person: str) -> None:
+    """As ``backfill rollback PUBLICATION`` does it."""
+    publisher = life.watched()
+    publisher.recover()
+    require_in_force(publisher, undoable(publisher, publication))
+    _undo(life, publication, person)
+
+
+def _undo(life: Life, publication: str, person: str) -> None:
+    """After a look at what becomes of each day."""
+    lake = life.lake()
+    plan = plan_undo(lake, publication)
+    life.reached("read")
+    carry_out_undo(lake, plan, RunInfo(f"run-{life.id}", launched_by=person), silent)
+    life.world.tally["brought back" if plan.restores else "rolled back"] += 1
+
+
+def give_up_a_plan(life: Life) -> None:
+    """One of the newest, before its cut-over."""
+    if newest := list(life.world.approvals.plans)[-_NEWEST:]:
+        abandon(carried_by(life, life.draw.choice(newest), life.draw.choice(PEOPLE)))
+        life.world.tally["plans given up"] += 1
