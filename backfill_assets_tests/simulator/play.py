@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from random import Random
 
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.simulator.actors import ACTORS
-from backfill_assets_tests.simulator.actors.arrivals import first_prices
 from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
-from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
+from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS, under_way
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
 from backfill_assets_tests.simulator.chain import CHAIN, Chain
 from backfill_assets_tests.simulator.history import History
 from backfill_assets_tests.simulator.priced import PRICED
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
-from backfill_assets_tests.simulator.world import Life, World
+from backfill_assets_tests.simulator.world import Deed, Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
@@ -61,7 +61,8 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
     deeds, kinds = {name: ACTORS[kind_of(name)] for name in actors}, {kind_of(name) for name in actors}
     chain = PRICED if kinds & CAMPAIGNERS.keys() else CHAIN
-    begins = _built(chain) if kinds & (BUILDERS | CAMPAIGNERS).keys() else None
+    first = under_way if kinds & CAMPAIGNERS.keys() else first_build if kinds & BUILDERS.keys() else None
+    begins = built(chain, first) if first is not None else None
     world, turns, failure = World(seed, deeds, chain), list[Turn](), None
     with world.begun():
         try:
@@ -83,12 +84,19 @@ def kind_of(name: str) -> str:
     return name.partition("-")[0]
 
 
+class Alone(Life):
+    """One whom nobody overtakes."""
+
+    def reached(self, step: CrashPoint | str, about: str = "") -> None:
+        """It goes on."""
+
+
 @cache
-def _built(chain: Chain) -> World:
+def built(chain: Chain, first: Deed) -> World:
     """What those who build begin with: built once, and the same for every seed."""
     world = World(0, {}, chain)
     with world.begun():
-        (first_prices if chain is PRICED else first_build)(Life(world, "begin", 1))
+        first(Alone(world, "begin", 1))
     return world
 
 

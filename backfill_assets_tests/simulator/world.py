@@ -155,7 +155,7 @@ class World:
         self.tables = {table: TableJudge(self.held, table, self.wishes) for table in self.days_of}
         self.reports = ReportJudge(self.tables, computed)
         self.agreement = AgreementJudge(self.tables, computed)
-        self.approvals = ApprovalJudge(self.tables, rule=Random(f"rule {seed}").choice(_RULES))
+        self.approvals = ApprovalJudge(self.tables, Random(f"rule {seed}").choice(_RULES), self.tally)
         self.log = LogJudge(self.held, self.wishes, self.tables, self._closed)
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
@@ -184,8 +184,10 @@ class World:
         self.held.begin_as(other.held)
         self.wishes.update(other.wishes)
         self.requests.update(other.requests)
+        self.approvals.begin_as(other.approvals)
         self.done |= other.done
         self.noticed |= other.noticed
+        self.heard += other.heard
         self.clock.moment = other.clock.moment
         self.record = Recorder(other.record.steps, list(other.record.operations))
         self._numbers = Counter(other._numbers)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from backfill_assets.campaign.standing import PlanWord
+from backfill_assets.campaign.standing import PlanStanding, PlanWord
 from backfill_assets.difference.find import last_difference
-from backfill_assets_tests.simulator.actors.planner import PEOPLE, carried_by, carry_further
+from backfill_assets_tests.simulator.actors.planner import PEOPLE, carried_by, carry_further, that_are
 from backfill_assets_tests.simulator.world import Life
-
-_NEWEST = 3
 
 
 def approve(life: Life) -> None:
-    """One of the newest plans."""
-    if newest := list(life.world.approvals.plans)[-_NEWEST:]:
-        approve_plan(life, life.draw.choice(newest), life.draw.choice(PEOPLE), reads=life.draw.random() < 0.7)
+    """One of those that wait for it."""
+    if waiting := that_are(life, PlanStanding.WAITING):
+        approve_plan(life, life.draw.choice(waiting), life.draw.choice(PEOPLE), reads=life.draw.random() < 0.7)
+    else:
+        life.process.rest()
 
 
 def approve_plan(life: Life, plan: str, person: str, *, reads: bool = True) -> None:

@@ -35,12 +35,12 @@ def bring(life: Life, what: Arrival, day: date) -> None:
     world, table = life.world, LANDED.name
     if what == "rate":
         table, day = LANDED_RATES.name, day if day.weekday() < 5 else FRIDAY
-        name = f"rate.{world.count('versions')}={100 + life.draw.randint(1, 9)}"
+        name = f"rate.{world.count('versions')}={6 + life.draw.randint(1, 9)}"
     else:
         known = world.reports.landed.get(day, [])
         gone = {each[1:] for each in known if each.startswith("-")}
         keys = sorted({each.partition(".")[0] for each in known if not each.startswith("-")} - gone)
-        key = life.draw.choice(keys) if keys and what != "late row" else f"{day.day}-{world.count('keys')}"
+        key = life.draw.choice(keys) if keys and what != "late row" else f"{day.day}-late-{world.count('keys')}"
         row = f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}"
         name = f"-{key}" if keys and what == "deletion" else row
     publish_raw(life, life.lake(), {day: (name,)}, table)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from backfill_assets.campaign.look import look
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.standing import PlanStanding, standing_of
 from backfill_assets.campaign.steps import carry_on
+from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, planners
 from backfill_assets.limits import Limits
 from backfill_assets.plan.expectations import Expectation
@@ -25,10 +28,21 @@ _NEWEST = 3
 
 
 def plan_and_stage(life: Life) -> None:
-    """A new plan, or one of the newest again: what is staged of it stays, and what moved is staged again."""
-    known = list(life.world.approvals.plans)[-_NEWEST:]
-    chosen = life.draw.choice(known) if known and life.draw.random() < 0.5 else drawn_plan(life).id
-    run_plan(life, chosen, life.draw.choice(PEOPLE))
+    """What is under way goes on, as the daemon does it; what was stopped or taken back is run again; or there is a new plan."""
+    draw, who = life.draw, life.draw.choice(PEOPLE)
+    if under_way := that_are(life, PlanStanding.STAGING, PlanStanding.APPROVED, PlanStanding.PUBLISHED):
+        carry_further(life, carried_by(life, draw.choice(under_way), who))
+    elif begun := that_are(life, PlanStanding.NOT_STARTED, PlanStanding.STOPPED, PlanStanding.UNDONE):
+        run_plan(life, draw.choice(begun) if draw.random() < 0.7 else drawn_plan(life).id, who)
+    else:
+        run_plan(life, drawn_plan(life).id, who)
+
+
+def that_are(life: Life, *standings: PlanStanding) -> list[str]:
+    """Of the newest plans those that stand so, as ``backfill status`` shows them; another process may be at them."""
+    publisher, plans = life.watched(), life.world.approvals.plans
+    newest = list(plans.values())[-_NEWEST:]
+    return [each.id for each in newest if standing_of(look(publisher, campaign_of(each.id), each)) in standings]
 
 
 def drawn_plan(life: Life) -> Plan:

@@ -6,6 +6,7 @@ expectations say of rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -31,14 +32,18 @@ class ApprovalJudge:
     """Asked about each publication before it is made: what main shows now is what it would replace."""
 
     tables: Mapping[str, TableJudge]
+    rule: ApprovalRule
+    tally: Counter[str]
     plans: dict[str, Plan] = field(default_factory=dict)
     """What people have planned, by id, in their order."""
     planned_by: dict[str, str] = field(default_factory=dict)
-    rule: ApprovalRule = ApprovalRule.ANYONE
     given: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
     """Who has approved which difference, by plan."""
-    as_approved: int = 0
-    moved: int = 0
+
+    def begin_as(self, other: ApprovalJudge) -> None:
+        self.plans.update(other.plans)
+        self.planned_by.update(other.planned_by)
+        self.given = {plan: set(given) for plan, given in other.given.items()}
 
     def gives(self, plan: str, person: str, fingerprint: str) -> None:
         """A person is about to approve a difference: whether that gets into the journal, the judge does not know."""
@@ -52,9 +57,9 @@ class ApprovalJudge:
         approved = {print for _, print in given if self._enough(plan, [who for who, of in given if of == print])}
         assert approved, f"{made.id} publishes {plan.id}, which {sorted(given)} approved: that is not enough"
         if fingerprint_of({key: (_logical(was), _logical(now)) for key, (was, now) in sides.items()}) in approved:
-            self.as_approved += 1
+            self.tally["published as approved"] += 1
             return
-        self.moved += 1
+        self.tally["published as expected"] += 1
         for each in plan.expectations:
             broken = [key for key, (was, now) in sides.items() if not _holds(each, key, was, now)]
             assert not broken, f"{made.id} publishes what nobody has approved: {broken[0]} is not as expected, {each}"

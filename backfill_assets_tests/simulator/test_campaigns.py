@@ -1,0 +1,207 @@
+"""Campaigns as people use them: planned, staged in waves, approved by several, undone, brought back and given up.
+
+The histories are drawn by seeds; what must not be missed in them is told as stories, one thing after the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
+from functools import partial
+from typing import Literal
+
+import pytest
+
+from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.records import Publication, Switch
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import PlanRequest, PlanTerms, Scope
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.step_look import StepRequest
+from backfill_assets.state.rolled_back import rollbacks
+from backfill_assets_tests.simulator.actors.approver import approve_plan
+from backfill_assets_tests.simulator.actors.arrivals import Arrival, Reach, bring, build
+from backfill_assets_tests.simulator.actors.planner import make_and_keep, run_plan
+from backfill_assets_tests.simulator.actors.second_thoughts import (
+    give_up_the_plan,
+    roll_back_plan,
+    roll_back_publication,
+)
+from backfill_assets_tests.simulator.chain import RUN
+from backfill_assets_tests.simulator.judges.names import anomalies_in
+from backfill_assets_tests.simulator.play import play_seed
+from backfill_assets_tests.simulator.priced import (
+    CLEAN,
+    DAYS,
+    EQUAL_DAYS,
+    FRIDAY,
+    MONDAY,
+    PRICED,
+    RATES,
+    SATURDAY,
+    SUMS,
+    SUNDAY,
+    TOTAL,
+    WEEKLY,
+)
+from backfill_assets_tests.simulator.story import Story, in_one, story
+from backfill_assets_tests.simulator.world import Deed, Life
+
+pytestmark = pytest.mark.protocol
+
+WEEKS = tuple(WEEKLY.cadence.starts(DAYS))
+SATURDAYS_REPORT = TableDay("daily", SATURDAY)
+FEW, MANY, STEPS = 12, 2_000, 8_000
+CASTS = (
+    "arrivals planner approver approver rollback",
+    "arrivals planner approver rollback quitter builder",
+    "arrivals planner planner approver approver traveller rewinder undoer",
+)
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("seeds", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.long)])
+def test_no_seed_publishes_what_was_not_approved_or_contradicts_what_main_shows(seeds: int) -> None:
+    tally, failed = Counter[str](), list[str]()
+    for seed in range(1, seeds + 1):
+        kinds = CASTS[seed % len(CASTS)]
+        played = play_seed(seed, STEPS, kinds.split())
+        tally += played.tally
+        if played.failure is not None:
+            failed.append(f'make simulate SEED={seed} STEPS={STEPS} ACTORS="{kinds}": {played.failure}')
+        failed += [f"SEED={seed}, {name}: {said}" for name, said in anomalies_in(played.history).items()]
+    assert not failed, "\n".join(failed)
+    wanted = ("published as approved", "published as expected", "rolled back", "brought back", "plans given up")
+    assert seeds == FEW or not [each for each in wanted if not tally[each]], tally
+
+
+# ------------------------------------------------------------------ what people do, told
+
+
+@pytest.fixture
+def told() -> Iterator[Story]:
+    with story() as found:
+        yield found
+
+
+def arrives(what: Arrival, day: date, reach: Reach = "bronze") -> Deed:
+    steps = {"raw": [], "bronze": [RATES if what == "rate" else CLEAN], "reports": PRICED.computed}[reach]
+    return in_one(partial(bring, what=what, day=day), lambda life: build(life.lake(), steps))
+
+
+def builds_all(life: Life) -> None:
+    build(life.lake(), PRICED.computed)
+
+
+def planned(told: Story, days: Sequence[date] = DAYS, version: str = "v2", **asked: object) -> str:
+    """By ana, staged, and waiting for approval."""
+    wanted = PlanRequest(target=SUMS.name, days=f"{days[0]}..{days[-1]}", version=version, **asked)  # type: ignore[arg-type]
+    assert told.do(lambda life: make_and_keep(life, wanted, "ana")) == "done"
+    plan = list(told.world.approvals.plans)[-1]
+    assert told.do(lambda life: run_plan(life, plan, "ana")) == "done"
+    return plan
+
+
+def approved(told: Story, plan: str, *people: str) -> list[str]:
+    return [told.do(partial(approve_plan, plan=plan, person=person)) for person in people or ("ben",)]
+
+
+def published(told: Story, days: Sequence[date] = DAYS, *meanwhile: Deed, **asked: object) -> str:
+    plan = planned(told, days, **asked)
+    for deed in meanwhile:
+        assert told.do(deed) == "done"
+    assert approved(told, plan) == ["done"]
+    return plan
+
+
+def undone(told: Story) -> str:
+    """The newest publication of a campaign, which may be an undo."""
+    newest = told.newest
+    return told.do(partial(roll_back_publication, publication=newest, person="cleo"))
+
+
+@pytest.mark.parametrize("days", [DAYS, EQUAL_DAYS], ids=["of-all-days", "of-equal-days"])
+@pytest.mark.parametrize("what", ["late row", "rate"], ids=["row", "rate"])
+def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_is_undone(
+    told: Story, what: Arrival, days: Sequence[date]
+) -> None:
+    """They are not in its publication: both versions make the same rows there."""
+    published(told, days)
+    assert told.do(arrives(what, SATURDAY)) == "done"
+    assert [undone(told), undone(told)] == ["done", "done"], "the undo, and the undo of the undo"
+
+
+def test_a_cut_over_of_the_fact_alone_names_the_days_that_read_it(told: Story) -> None:
+    """A person asked for a part only: the entry lists what reads it, and no other day."""
+    alone = [StepRequest(SUMS, (FRIDAY,), "v2")]
+    assert told.do(lambda life: cut_over(life.lake(), "campaign-alone", alone, RUN, silent)) == "done"
+    assert told.world.agreement.seen[told.newest].made.leaves_stale == {"daily": (FRIDAY,), "weekly": (WEEKS[0],)}
+
+
+def test_a_week_that_followed_an_undo_is_built_like_any_other(told: Story) -> None:
+    """It was no part of what is undone, so no one has rolled it back. The campaign has one of the days of a week."""
+    published(told, (SUNDAY, MONDAY))
+    assert [undone(told), undone(told)] == ["done", "done"]
+    assert told.do(arrives("rate", FRIDAY)) == "done"
+    assert undone(told) == "done"
+    assert told.do(builds_all) == "done"
+
+
+def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(told: Story) -> None:
+    assert told.do(arrives("late row", SATURDAY, "reports")) == "done"
+    run = [id for id, seen in told.world.agreement.seen.items() if seen.made.writes == {"daily"}][-1]
+    published(told)
+    assert told.do(arrives("late row", SATURDAY)) == "done"
+    assert undone(told) == "done"
+    seen = told.world.agreement.seen
+    undo = seen[told.newest]
+    was = seen[undo.made.provenance.undoes].before.of(SATURDAYS_REPORT)
+    assert undo.after.of(SATURDAYS_REPORT).files not in (frozenset(), was.files), "it was staged by the undo"
+    assert rollbacks(told.world.storage).of(*SATURDAYS_REPORT, undo.made.id) == ""
+    assert "daily" in told.do(partial(roll_back_publication, publication=run, person="ana"))
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "scope", "rows"),
+    [
+        (("late row", SATURDAY), None, Scope.ONWARDS, 3),
+        (("late row", FRIDAY), None, Scope.ONWARDS, 3),
+        (("rate", FRIDAY), None, Scope.ONWARDS, 2),
+        (("deletion", SATURDAY, "raw"), None, Scope.WHOLE, 1),
+        (None, "late row", Scope.ONWARDS, 3),
+        (None, "rate", Scope.ONWARDS, 2),
+    ],
+    ids=[
+        "a row of an equal day before it",
+        "a row of another day before it",
+        "a rate of Friday that was corrected before it",
+        "a deletion that it took from raw",
+        "a row between approval and cut-over",
+        "a rate between approval and cut-over",
+    ],
+)
+def test_what_came_before_or_during_the_campaign_stays_when_it_is_undone(
+    told: Story, before: tuple | None, meanwhile: Arrival | None, scope: Scope, rows: int
+) -> None:
+    """In bronze, in the facts and in the reports."""
+    on = before[1] if before else SATURDAY
+    assert before is None or told.do(arrives(*before)) == "done"
+    published(told, DAYS, *([arrives(meanwhile, on)] if meanwhile else []), scope=scope)
+    assert undone(told) == "done"
+    assert [len(told.rows(table, on)) for table in ("clean", "sums")] == [rows, rows]
+    assert told.rows("daily", on)[0].startswith(f"{rows}=")
+
+
+def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_before(told: Story) -> None:
+    """Also by a process that died in between and was typed again: it is done once. Run again, nothing is published."""
+    published(told)
+    brought = told.files
+    newest = partial(roll_back_publication, publication=told.newest, person="ana")
+    assert [told.do(newest, dies_after=150), told.do(newest), undone(told)] == ["died", "done", "done"]
+    assert told.files == brought
+    assert [undone(told), len(told.undos)] == ["done", 3]
+    assert told.do(builds_all) == "done"
+    known = len(told.world.agreement.seen)
+    assert [told.do(builds_all), len(told.world.agreement.seen)] == ["done", known]
