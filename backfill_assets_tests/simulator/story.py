@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
+from backfill_assets.publish.crash_points import nowhere
+from backfill_assets.rebuild.lake import Lake
 from backfill_assets_tests.simulator.actors.arrivals import first_prices
-from backfill_assets_tests.simulator.play import built
+from backfill_assets_tests.simulator.play import Alone, built
 from backfill_assets_tests.simulator.priced import PRICED
 from backfill_assets_tests.simulator.schedule import Turn
 from backfill_assets_tests.simulator.staging import Names
@@ -45,6 +47,14 @@ class Story:
         self.world.judge()
         return said[0] if said else "died"
 
+    def lake(self) -> Lake:
+        """Of a process whom nobody overtakes."""
+        return Alone(self.world, "alone", self.world.count("alone")).lake(nowhere)
+
+    def copy(self) -> AbstractContextManager[Story]:
+        """Another world with the same past."""
+        return story(self.world.seed, self.world)
+
     def rows(self, table: str, day: date) -> Names:
         """What main shows."""
         return tuple(sorted(self.world.agreement.shown.of(TableDay(table, day)).rows.elements()))
@@ -65,12 +75,12 @@ class Story:
 
 
 @contextmanager
-def story(seed: int = 1) -> Iterator[Story]:
+def story(seed: int = 1, past: World | None = None) -> Iterator[Story]:
     """In the end nothing is left half done, and everything is what raw alone makes of it."""
     told = Story(World(seed, {}, PRICED))
     told.world.actors = told.deeds
     with told.world.begun():
-        told.world.begin_as(built(PRICED, first_prices))
+        told.world.begin_as(past or built(PRICED, first_prices))
         yield told
         told.world.close()
 

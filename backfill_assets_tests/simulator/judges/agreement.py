@@ -5,8 +5,9 @@ Asked about each publication once it is closed. What it brings is judged beside 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
@@ -133,11 +134,11 @@ class AgreementJudge:
         return self.chain.names_of(step, shown.versions[key], key.day, lambda each: shown.of(each).rows.elements())
 
     def _is_fresh(self, shown: Shown) -> bool:
-        """Is each published day made of just what is shown?"""
-        return all(shown.inputs[key] == self._inputs(shown, self._read_by(shown, key)) for key in self._computed(shown))
+        return all(self.is_made_of_what_is_shown(shown, key) for key in self._computed(shown))
 
-    def _inputs(self, shown: Shown, read: Iterable[TableDay]) -> str:
-        logicals: dict[str, dict[object, str]] = {}
-        for each in read:
+    def is_made_of_what_is_shown(self, shown: Shown, key: TableDay) -> bool:
+        """Of a published day that is computed."""
+        logicals: dict[str, dict[date, str]] = {}
+        for each in self._read_by(shown, key):
             logicals.setdefault(each.table, {})[each.day] = shown.logical(each)
-        return fingerprints.inputs(logicals)  # type: ignore[arg-type]
+        return shown.inputs[key] == fingerprints.inputs(logicals)
