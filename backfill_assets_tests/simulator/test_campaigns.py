@@ -205,3 +205,111 @@ def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_bef
     assert told.do(builds_all) == "done"
     known = len(told.world.agreement.seen)
     assert [told.do(builds_all), len(told.world.agreement.seen)] == ["done", known]
+
+
+# ------------------------------------------------------------------ pairs that nobody thinks of together
+
+
+def switches_back(life: Life) -> None:
+    """From now on v1 is current, for new days alone."""
+    switch = Publication(id=life.new_id("switch"), kind="replace", tables=(), switches={SUMS.name: Switch(version="v1")})
+    life.watched().publish(switch)
+
+
+def as_approved(told: Story) -> int:
+    return told.world.tally["published as approved"]
+
+
+def test_a_late_row_a_campaign_and_its_undo_on_one_day(told: Story) -> None:
+    plan = planned(told, (FRIDAY,))
+    assert told.do(arrives("late row", FRIDAY)) == "done"
+    assert approved(told, plan) == ["done"] and as_approved(told) == 0, "it was not what ben saw, and nothing forbids it"
+    assert told.do(partial(roll_back_plan, plan=plan, person="cleo")) == "done"
+    assert [len(told.rows(table, FRIDAY)) for table in ("clean", "sums")] == [3, 3]
+    assert "undone" in told.do(partial(roll_back_plan, plan=plan, person="ana"))
+
+
+def test_a_switch_of_the_version_between_plan_and_approval_changes_nothing_of_the_plan(told: Story) -> None:
+    """It names its version; what is built afterwards keeps it."""
+    plan = planned(told, (FRIDAY,))
+    assert told.do(switches_back) == "done"
+    assert approved(told, plan) == ["done"] and as_approved(told) == 1
+    assert told.do(builds_all) == "done"
+    versions = told.world.agreement.shown.versions
+    assert versions[TableDay("sums", FRIDAY)] == "v2"
+    assert (versions[TableDay("sums", MONDAY)], undone(told)) == ("v1", "done")
+
+
+def test_a_plan_whose_fact_was_rolled_back_is_not_published_as_it_was_staged(told: Story) -> None:
+    """It was to bring v1 back, which the rollback has done."""
+    first = published(told, (FRIDAY,))
+    plan = planned(told, (FRIDAY,), "v1")
+    assert told.do(partial(roll_back_plan, plan=first, person="cleo")) == "done"
+    known = len(told.world.agreement.undoable())
+    assert approved(told, plan) != ["done"]
+    assert len(told.world.agreement.undoable()) == known
+
+
+def test_of_two_campaigns_on_overlapping_days_the_later_one_is_planned_again(told: Story) -> None:
+    one, other = planned(told, DAYS[:3]), planned(told, (FRIDAY,), scope=Scope.WHOLE)
+    assert approved(told, one) == ["done"]
+    assert approved(told, other) != ["done"] and as_approved(told) == 1
+    assert told.do(partial(give_up_the_plan, plan=other, person="ana")) == "done"
+
+
+def test_a_week_of_which_a_campaign_has_a_part_has_all_of_its_days(told: Story) -> None:
+    published(told, (FRIDAY,))
+    assert told.do(arrives("late row", SUNDAY)) == "done"
+    assert undone(told) == "done"
+    assert told.do(builds_all) == "done"
+    assert told.rows("weekly", WEEKS[0])[0].startswith(f"{7 + 3}=")
+
+
+def test_two_people_have_to_approve_the_same(told: Story) -> None:
+    plan = planned(told, (FRIDAY,), terms=PlanTerms(approvals=2))
+    assert approved(told, plan, "ben", "ben") == ["done", "done"] and as_approved(told) == 0
+    assert approved(told, plan, "cleo") == ["done"] and as_approved(told) == 1
+
+
+def test_what_was_given_up_is_not_approved(told: Story) -> None:
+    plan = planned(told, (FRIDAY,))
+    assert told.do(partial(give_up_the_plan, plan=plan, person="cleo")) == "done"
+    assert "given up" in approved(told, plan)[0] and as_approved(told) == 0
+
+
+def test_what_is_not_as_expected_any_more_is_not_published(told: Story) -> None:
+    """Two rows were to change, and no row was to come."""
+    plan = planned(told, (FRIDAY,), expectations=(Expectation.parse("rows unchanged in sums"),))
+    assert told.do(arrives("late row", FRIDAY)) == "done"
+    assert "Not as expected" in approved(told, plan)[0]
+    assert len(told.rows("sums", FRIDAY)) == 2 and not told.world.agreement.undoable()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_killed_anywhere_and_typed_again_it_ends_as_if_nothing_had_been(share: float) -> None:
+    """A plan that is run, approved and rolled back, each by a process that dies on its way."""
+
+    def shown(story: Story) -> list[dict[str, int]]:
+        return [{str(key): len(files) for key, files in story.files.items()}, dict(story.world.agreement.shown.versions)]  # type: ignore[list-item]
+
+    def play(story: Story, dies: bool) -> list[object]:
+        plan, found = planned(story, (FRIDAY, SATURDAY)), list[object]()
+        for deed in (
+            partial(approve_plan, plan=plan, person="ben"),
+            partial(roll_back_plan, plan=plan, person="cleo"),
+        ):
+            if dies:
+                assert story.do(deed, dies_after=int(share * steps[len(found)])) == "died"
+                story.do(lambda life: life.watched().recover())
+            before = story.world.record.steps
+            said = story.do(deed)
+            steps.append(story.world.record.steps - before)
+            assert said == "done" or dies, said
+            found.append(shown(story))
+        return found
+
+    steps = list[int]()
+    with story() as whole:
+        wanted = play(whole, dies=False)
+    with story() as killed:
+        assert play(killed, dies=True) == wanted
