@@ -125,9 +125,7 @@ def test_days_of_a_version_that_was_edited_are_left_until_it_is_put_right(
     assert looks[0] == before
 
 
-def test_however_many_days_cannot_be_computed_the_others_follow(
-    played: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_however_many_days_cannot_be_computed_the_others_follow(played: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign gives up after some bad days: its logic is broken. A stream goes on for the days that it can."""
     stage, (good, *bad) = StepBuild.stage, DAYS
     arrived(played, bad[-1:])

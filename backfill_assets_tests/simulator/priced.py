@@ -1,4 +1,4 @@
-"""The chain of sales with prices in it: rates that facts look back to, equal days, rows that are taken back, two reports.
+"""The chain of sales with prices in it: rates that facts look back to, equal days, rows taken back, two reports.
 
 Four days over a weekend, of two weeks. Facts take the rate of the day before (``v1``) or of the day (``v2``); there are
 no rates at weekends, so that both versions agree there, as on days whose rates are the same.

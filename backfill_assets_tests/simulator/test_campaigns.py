@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import partial
-from typing import Literal
 
 import pytest
 
@@ -43,7 +42,6 @@ from backfill_assets_tests.simulator.priced import (
     SATURDAY,
     SUMS,
     SUNDAY,
-    TOTAL,
     WEEKLY,
 )
 from backfill_assets_tests.simulator.story import Story, in_one, story
@@ -212,7 +210,9 @@ def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_bef
 
 def switches_back(life: Life) -> None:
     """From now on v1 is current, for new days alone."""
-    switch = Publication(id=life.new_id("switch"), kind="replace", tables=(), switches={SUMS.name: Switch(version="v1")})
+    switch = Publication(
+        id=life.new_id("switch"), kind="replace", tables=(), switches={SUMS.name: Switch(version="v1")}
+    )
     life.watched().publish(switch)
 
 
@@ -223,7 +223,9 @@ def as_approved(told: Story) -> int:
 def test_a_late_row_a_campaign_and_its_undo_on_one_day(told: Story) -> None:
     plan = planned(told, (FRIDAY,))
     assert told.do(arrives("late row", FRIDAY)) == "done"
-    assert approved(told, plan) == ["done"] and as_approved(told) == 0, "it was not what ben saw, and nothing forbids it"
+    assert approved(told, plan) == ["done"] and as_approved(told) == 0, (
+        "it was not what ben saw, and nothing forbids it"
+    )
     assert told.do(partial(roll_back_plan, plan=plan, person="cleo")) == "done"
     assert [len(told.rows(table, FRIDAY)) for table in ("clean", "sums")] == [3, 3]
     assert "undone" in told.do(partial(roll_back_plan, plan=plan, person="ana"))
@@ -289,8 +291,9 @@ def test_what_is_not_as_expected_any_more_is_not_published(told: Story) -> None:
 def test_killed_anywhere_and_typed_again_it_ends_as_if_nothing_had_been(share: float) -> None:
     """A plan that is run, approved and rolled back, each by a process that dies on its way."""
 
-    def shown(story: Story) -> list[dict[str, int]]:
-        return [{str(key): len(files) for key, files in story.files.items()}, dict(story.world.agreement.shown.versions)]  # type: ignore[list-item]
+    def shown(story: Story) -> object:
+        files = {key: len(files) for key, files in story.files.items()}
+        return files, dict(story.world.agreement.shown.versions)
 
     def play(story: Story, dies: bool) -> list[object]:
         plan, found = planned(story, (FRIDAY, SATURDAY)), list[object]()

@@ -135,7 +135,9 @@ class World:
         self.seed = seed
         self.actors = actors
         self.chain = computed
-        self.days_of = dict.fromkeys(TABLES, DAYS) | {each.name: tuple(computed.starts(each)) for each in computed.steps}
+        self.days_of = dict.fromkeys(TABLES, DAYS) | {
+            each.name: tuple(computed.starts(each)) for each in computed.steps
+        }
         self.held = Files(at=self._at)
         self.storage = SimulatedStorage(f"/simulated/{next(_ROOTS)}")
         LAKES[self.storage.root] = self.held

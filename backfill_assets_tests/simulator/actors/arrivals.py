@@ -1,4 +1,4 @@
-"""What arrives from the sources of sales and prices: late rows, newer versions, rows that are taken back, other rates."""
+"""What arrives from the sources of sales and prices: late and newer rows, rows taken back, other rates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets_tests.simulator.actors.builder import publish_raw
 from backfill_assets_tests.simulator.chain import LANDED, RUN
-from backfill_assets_tests.simulator.priced import CLEAN, DAILY, DAYS, FRIDAY, LANDED_RATES, PRICED, RATE_DAYS, RATES, SUMS, WEEKLY
+from backfill_assets_tests.simulator.priced import (
+    CLEAN,
+    DAILY,
+    DAYS,
+    FRIDAY,
+    LANDED_RATES,
+    PRICED,
+    RATE_DAYS,
+    RATES,
+    SUMS,
+    WEEKLY,
+)
 from backfill_assets_tests.simulator.world import Life
 
 Arrival = Literal["late row", "correction", "deletion", "rate"]

@@ -36,7 +36,7 @@ _NAMES = ("one", "two")
 
 def land(life: Life) -> None:
     """A row of a new key arrives, or a newer version of one."""
-    world, day = life.world, life.draw.choice(world.chain.days)
+    world, day = life.world, life.draw.choice(life.world.chain.days)
     known = sorted({name.partition(".")[0] for name in world.reports.landed.get(day, ())})
     key = life.draw.choice([*known, f"{day.day}-{world.count('keys')}"])
     rows = {day: (f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}",)}
@@ -100,7 +100,9 @@ def rewind(life: Life) -> None:
     if newest:
         moment = moment_before(life.storage, life.draw.choice(newest))
         asked = RewindRequest(life.draw.choice(_NAMES), [life.draw.choice(["sums", "sums", "clean"])], None)
-        create_timeline(life.storage, rewound_timeline(life.storage, life.world.chain.steps, asked, moment, life.world.clock.now()))
+        create_timeline(
+            life.storage, rewound_timeline(life.storage, life.world.chain.steps, asked, moment, life.world.clock.now())
+        )
 
 
 def go_forward(life: Life) -> None:

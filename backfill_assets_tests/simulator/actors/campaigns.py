@@ -38,7 +38,9 @@ def under_way(life: Life) -> None:
     first_prices(life)
     for days, version, expected, terms in _BEGUN:
         expectations = tuple(map(Expectation.parse, filter(None, [expected])))
-        asked = PlanRequest(target="sums", days=f"{days[0]}..{days[-1]}", version=version, expectations=expectations, terms=terms)
+        asked = PlanRequest(
+            target="sums", days=f"{days[0]}..{days[-1]}", version=version, expectations=expectations, terms=terms
+        )
         plan = make_and_keep(life, asked, "ana")
         run_plan(life, plan.id, "ana")
         if days == DAYS:

@@ -28,7 +28,7 @@ _NEWEST = 3
 
 
 def plan_and_stage(life: Life) -> None:
-    """What is under way goes on, as the daemon does it; what was stopped or taken back is run again; or there is a new plan."""
+    """What is under way goes on, as the daemon does it; what was stopped is run again; or there is a new plan."""
     draw, who = life.draw, life.draw.choice(PEOPLE)
     if under_way := that_are(life, PlanStanding.STAGING, PlanStanding.APPROVED, PlanStanding.PUBLISHED):
         carry_further(life, carried_by(life, draw.choice(under_way), who))

@@ -54,7 +54,7 @@ class ApprovalJudge:
         if plan is None or made.provenance.undoes:
             return
         given, sides = self.given.get(plan.id, set()), self._sides(made, rows)
-        approved = {print for _, print in given if self._enough(plan, [who for who, of in given if of == print])}
+        approved = {seen for _, seen in given if self._enough(plan, [who for who, of in given if of == seen])}
         assert approved, f"{made.id} publishes {plan.id}, which {sorted(given)} approved: that is not enough"
         if fingerprint_of({key: (_logical(was), _logical(now)) for key, (was, now) in sides.items()}) in approved:
             self.tally["published as approved"] += 1
