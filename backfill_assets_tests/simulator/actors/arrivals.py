@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Literal
 
+from backfill_assets.model.declaration import Step
 from backfill_assets.publish.crash_points import nowhere
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -57,11 +58,11 @@ def bring(life: Life, what: Arrival, day: date) -> None:
     publish_raw(life, life.lake(), {day: (name,)}, table)
 
 
-def built_of(what: Arrival) -> list:
+def built_of(what: Arrival) -> list[Step]:
     return [RATES if what == "rate" else CLEAN]
 
 
-def build(lake: Lake, steps: Sequence, version: str = AS_PUBLISHED) -> None:
+def build(lake: Lake, steps: Sequence[Step], version: str = AS_PUBLISHED) -> None:
     for step in steps:
         Builder(lake).build(step, PRICED.starts(step), run=RUN, version=version)
 
