@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def builds_all(life: Life) -> None:
     build(life.lake(), PRICED.computed)
 
 
-def planned(told: Story, days: Sequence[date] = DAYS, version: str = "v2", **asked: object) -> str:
+def planned(told: Story, days: Sequence[date] = DAYS, version: str = "v2", **asked: Any) -> str:
     """By ana, staged, and waiting for approval."""
     wanted = PlanRequest(target=SUMS.name, days=f"{days[0]}..{days[-1]}", version=version, **asked)  # type: ignore[arg-type]
     assert told.do(lambda life: make_and_keep(life, wanted, "ana")) == "done"
@@ -106,7 +107,7 @@ def approved(told: Story, plan: str, *people: str) -> list[str]:
     return [told.do(partial(approve_plan, plan=plan, person=person)) for person in people or ("ben",)]
 
 
-def published(told: Story, days: Sequence[date] = DAYS, *meanwhile: Deed, **asked: object) -> str:
+def published(told: Story, days: Sequence[date] = DAYS, *meanwhile: Deed, **asked: Any) -> str:
     plan = planned(told, days, **asked)
     for deed in meanwhile:
         assert told.do(deed) == "done"
@@ -181,7 +182,11 @@ def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(told
     ],
 )
 def test_what_came_before_or_during_the_campaign_stays_when_it_is_undone(
-    told: Story, before: tuple | None, meanwhile: Arrival | None, scope: Scope, rows: int
+    told: Story,
+    before: tuple[Arrival, date] | tuple[Arrival, date, Reach] | None,
+    meanwhile: Arrival | None,
+    scope: Scope,
+    rows: int,
 ) -> None:
     """In bronze, in the facts and in the reports."""
     on = before[1] if before else SATURDAY
