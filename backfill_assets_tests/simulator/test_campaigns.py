@@ -96,7 +96,7 @@ def builds_all(life: Life) -> None:
 
 def planned(told: Story, days: Sequence[date] = DAYS, version: str = "v2", **asked: Any) -> str:
     """By ana, staged, and waiting for approval."""
-    wanted = PlanRequest(target=SUMS.name, days=f"{days[0]}..{days[-1]}", version=version, **asked)  # type: ignore[arg-type]
+    wanted = PlanRequest(target=SUMS.name, days=f"{days[0]}..{days[-1]}", version=version, **asked)
     assert told.do(lambda life: make_and_keep(life, wanted, "ana")) == "done"
     plan = list(told.world.approvals.plans)[-1]
     assert told.do(lambda life: run_plan(life, plan, "ana")) == "done"
