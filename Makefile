@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm storm-of-timelines tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
+.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -97,8 +97,7 @@ generated: setup ## the generated tests with many more examples than `make test`
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
 histories: setup ## what is done on main and on timelines in any order, undone and killed anywhere, judged by models: HISTORIES=500
-	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py \
-		backfill_assets_tests/campaign/test_undo_histories.py
+	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py
 
 faults: setup ## the storage goes wrong at each call that publish, approve, rollback and forward make: an hour
 	@FAULTS=100000 $(BIN)/pytest -q -s backfill_assets_tests/campaign/test_storage_goes_wrong.py
@@ -112,9 +111,6 @@ simulate: setup ## everybody on one lakehouse in memory, in an order that a seed
 
 storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
 	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)
-
-storm-of-timelines: setup ## campaigns, undos and timelines at once, killed and stopped: SECONDS=180
-	@$(BIN)/python -m backfill_assets_tests.campaign.timelines_storm --seconds $(or $(SECONDS),180) $(STORM)
 
 tally: setup setup-broker ## a stream, backfills, Dagster's daemon and a campaign on the same days, all killed: SECONDS=300, TALLY="--days 30 --json"
 	@$(BIN)/python -m backfill_assets_tests.stream.tally --seconds $(or $(SECONDS),300) $(TALLY)
