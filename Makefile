@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated histories faults kills simulate storm tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
+.PHONY: help setup setup-broker setup-judge demo dev connect lab story-fx story-rewind story-healing generated faults kills simulate storm tally test test-long test-stories test-all test-fast check resolve format mutants pins golden picture letter screenshots first-hour bench bench-quick bench-killed clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -95,9 +95,6 @@ story-healing: setup ## faults of each kind on real data, in Dagster's own proce
 
 generated: setup ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
-
-histories: setup ## what is done on main in any order, undone and killed anywhere, judged by a model: HISTORIES=500
-	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/campaign/test_undo_histories.py
 
 faults: setup ## each call of each operation goes wrong in each way, and the power fails: FAULTS=rollback, FAULTS="rollback:17?l"
 	@$(BIN)/python -m backfill_assets_tests.simulator.faults "$(or $(FAULTS),all)" --pairs 200 --cuts 3

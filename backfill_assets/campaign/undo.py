@@ -184,7 +184,8 @@ class UndoAttempt:
         reads = {
             day: made_of(step, version, day, filled) if version else looked_at[day] for day, version in versions.items()
         }
-        published = {**decide.published_days(pin.states), **filled}
+        # What is staged again is there for its readers, though a look has not staged it.
+        published = all_days([{**decide.published_days(pin.states), **filled}, self.again])
         found = []
         for day, version in versions.items():
             missing = missing_inputs(step, version, [day], published).get(day, ()) if version else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import partial
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,58 +15,35 @@ from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.holds import put_hold
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild import follow as follow_module
+from backfill_assets.rebuild import walk
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.state.edited_logic import EditedLogic
-from backfill_assets_tests.campaign.undo_lakehouse import (
-    BRONZE,
-    DAILY,
-    DAYS,
-    DIED,
-    DONE,
-    FACT,
-    RUN,
-    Life,
-    UndoLakehouse,
-    begun_lakehouse,
-)
+from backfill_assets_tests.simulator.actors.arrivals import bring
+from backfill_assets_tests.simulator.chain import RUN
+from backfill_assets_tests.simulator.priced import CLEAN, DAILY, DAYS, SUMS
+from backfill_assets_tests.simulator.story import Story, story
+from backfill_assets_tests.simulator.world import Life
 
 pytestmark = pytest.mark.protocol
 ONE, TWO, THREE = DAYS[:3]
-STEPS = (BRONZE, FACT, DAILY)
-MANY = 10_000
-"""More crash points than following passes."""
+STEPS = (CLEAN, SUMS, DAILY)
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
-    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
-        yield found
-
-
-def arrived(begun: UndoLakehouse, days: Sequence[date]) -> UndoLakehouse:
-    found = begun.copy()
+def arrived(told: Story, days: Sequence[date]) -> Story:
     for day in days:
-        assert found.do(*found.arrive("late row", day, "raw")) == DONE
-    return found
-
-
-@pytest.fixture(scope="module")
-def gained(begun: UndoLakehouse) -> Iterator[UndoLakehouse]:
-    """Three days have gained rows."""
-    found = arrived(begun, (ONE, TWO, THREE))
-    yield found
-    found.remove()
+        assert told.do(partial(bring, what="late row", day=day)) == "done"
+    return told
 
 
 @pytest.fixture
-def played(gained: UndoLakehouse) -> Iterator[UndoLakehouse]:
-    found = gained.copy()
-    yield found
-    found.remove()
+def played() -> Iterator[Story]:
+    """Three days have gained rows."""
+    with story() as told:
+        yield arrived(told, (ONE, TWO, THREE))
 
 
 def follow(lake: Lake, memory: InputMemory | None = None) -> Followed:
@@ -88,39 +66,38 @@ def beside(lake: Lake, *moved: date) -> Lake:
     left, publish = list(moved), lake.publisher.publish
 
     def moving(publication: Publication) -> Published | Conflict:
-        return Conflict({BRONZE.name: frozenset({left.pop(0)})}) if left else publish(publication)
+        return Conflict({CLEAN.name: frozenset({left.pop(0)})}) if left else publish(publication)
 
     lake.publisher.publish = moving  # type: ignore[method-assign]
     return lake
 
 
-def test_all_steps_are_published_together_and_nothing_is_left_to_follow(played: UndoLakehouse) -> None:
-    done = follow(played.lake(Life()))
+def test_all_steps_are_published_together_and_nothing_is_left_to_follow(played: Story) -> None:
+    done = follow(played.lake())
     assert staged(done) == EVERYTHING and done.publication
-    again = follow(played.lake(Life()))
+    again = follow(played.lake())
     assert (again.publication, staged(again)) == ("", set())
-    played.end()
 
 
-def test_a_day_that_keeps_moving_is_left_and_the_others_are_published(played: UndoLakehouse) -> None:
-    done = follow(beside(played.lake(Life()), ONE, ONE, ONE))
+def test_a_day_that_keeps_moving_is_left_and_the_others_are_published(played: Story) -> None:
+    done = follow(beside(played.lake(), ONE, ONE, ONE))
     assert done.left == {ONE: "other publications kept changing it"}
     assert staged(done) == all_tables(TWO, THREE) and done.publication
-    assert staged(follow(played.lake(Life()))) == all_tables(ONE)
+    assert staged(follow(played.lake())) == all_tables(ONE)
 
 
-def test_what_the_last_try_did_not_publish_is_taken_over_by_the_next_one(played: UndoLakehouse) -> None:
+def test_what_the_last_try_did_not_publish_is_taken_over_by_the_next_one(played: Story) -> None:
     """None of it may be taken for published: a stream would show stale facts until more events come."""
     with pytest.raises(PublicationRefused, match="other publications kept changing 1 day"):
-        follow(beside(played.lake(Life()), ONE, ONE, ONE, TWO))
-    done = follow(played.lake(Life()))
+        follow(beside(played.lake(), ONE, ONE, ONE, TWO))
+    done = follow(played.lake())
     assert staged(done) == EVERYTHING
     assert not set().union(*(step.build.computed for step in done.steps))
 
 
-def test_a_day_that_a_campaign_holds_is_left(played: UndoLakehouse) -> None:
-    lake = played.lake(Life())
-    hold = put_hold(lake.storage, "campaign-x", {FACT.name: [TWO]})
+def test_a_day_that_a_campaign_holds_is_left(played: Story) -> None:
+    lake = played.lake()
+    hold = put_hold(lake.storage, "campaign-x", {SUMS.name: [TWO]})
     done = follow(lake)
     assert done.left == {TWO: "a campaign is cutting it over"} and staged(done) == all_tables(ONE, THREE)
     hold.release()
@@ -128,7 +105,7 @@ def test_a_day_that_a_campaign_holds_is_left(played: UndoLakehouse) -> None:
 
 
 def test_days_of_a_version_that_was_edited_are_left_until_it_is_put_right(
-    played: UndoLakehouse, monkeypatch: pytest.MonkeyPatch
+    played: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream goes on with raw. It looks again while there is such a version, and once where there is none."""
     edited, looks, memory = [EditedLogic("daily", ("daily",), "v1", (ONE,), ("f",), ("sums",))], [0], InputMemory()
@@ -138,44 +115,47 @@ def test_days_of_a_version_that_was_edited_are_left_until_it_is_put_right(
         return tuple(edited)
 
     monkeypatch.setattr(follow_module, "edited_logic", look)
-    done = follow(played.lake(Life()), memory)
+    done = follow(played.lake(), memory)
     assert not done.publication and set(done.left) == {ONE, TWO, THREE}
     assert "made with another logic than v1 has now (sums changed) -> put v1 back" in done.left[TWO]
     edited.clear()
-    assert staged(follow(played.lake(Life()), memory)) == EVERYTHING
+    assert staged(follow(played.lake(), memory)) == EVERYTHING
     before = looks[0]
-    follow(played.lake(Life()), memory)
+    follow(played.lake(), memory)
     assert looks[0] == before
 
 
-def test_however_many_days_cannot_be_computed_the_others_follow(
-    begun: UndoLakehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_however_many_days_cannot_be_computed_the_others_follow(played: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign gives up after some bad days: its logic is broken. A stream goes on for the days that it can."""
-    stage, (good, *bad) = StepBuild.stage, DAYS[:6]
-    played = arrived(begun, DAYS[:6])
+    stage, (good, *bad) = StepBuild.stage, DAYS
+    arrived(played, bad[-1:])
+    monkeypatch.setattr(walk, "_MOST_BAD_DAYS", 2)
 
     def failing(build: StepBuild, days: Sequence[date]) -> None:
-        if build.step.name == BRONZE.name and set(days).intersection(bad):
+        if build.step.name == CLEAN.name and set(days).intersection(bad):
             raise PySparkException("a value cannot be cast")
         stage(build, days)
 
-    monkeypatch.setattr(StepBuild, "stage", failing)
-    done = FollowBuild(played.lake(Life()), STEPS, RUN, silent, InputMemory()).publish([good, *bad])
+    with monkeypatch.context() as patch:
+        patch.setattr(StepBuild, "stage", failing)
+        done = FollowBuild(played.lake(), STEPS, RUN, silent, InputMemory()).publish([good, *bad])
     assert staged(done) == all_tables(good) and done.publication
     assert {each.day for each in done.held_back} == set(bad)
-    played.remove()
 
 
-def test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once(
-    gained: UndoLakehouse, played: UndoLakehouse
-) -> None:
-    life = Life(MANY)
-    follow(played.lake(life))
-    assert played.do(lambda lake: None) == DONE  # it is judged, too
-    whole = {key: played.names(*key) for key in EVERYTHING}
+def test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once() -> None:
+    def follows(life: Life) -> None:
+        follow(life.lake())
+
+    def shown(told: Story) -> dict[TableDay, tuple[str, ...]]:
+        return {key: told.rows(*key) for key in EVERYTHING}
+
+    with story() as told:
+        before = arrived(told, (ONE, TWO, THREE)).world.record.steps
+        assert told.do(follows) == "done"
+        whole, passed = shown(told), told.world.record.steps - before
     for share in (0.1, 0.5, 0.9):
-        killed = gained.copy()
-        assert killed.do(follow, dies_after=int(share * (MANY - (life.left or 0)))) == DIED
-        assert {key: killed.names(*key) for key in EVERYTHING} == whole
-        killed.remove()
+        with story() as killed:
+            arrived(killed, (ONE, TWO, THREE))
+            assert [killed.do(follows, dies_after=int(share * passed)), killed.do(follows)] == ["died", "done"]
+            assert shown(killed) == whole

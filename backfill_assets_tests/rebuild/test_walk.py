@@ -1,6 +1,6 @@
-"""What a walk promises, over generated pasts: rows, corrections and rates that arrived, and what was built of them.
+"""What a walk promises, over pasts that a seed makes in the simulator: what arrived, and what was built of it.
 
-``WALKS`` and ``WALKS_SEED`` ask for more pasts, or others, than the default. No JVM starts.
+``WALKS`` and ``WALKS_SEED`` ask for more pasts, or others, than the default.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -27,29 +28,21 @@ from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import Grown
 from backfill_assets.rebuild.growing import Gain, Growing, InputMemory
+from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.place import Place
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk, shadow
-from backfill_assets_tests.campaign.undo_lakehouse import (
-    BRONZE,
-    DAILY,
-    DAYS,
-    DONE,
-    FACT,
-    RUN,
-    WEEKLY,
-    Arrival,
-    Died,
-    Life,
-    UndoLakehouse,
-    begun_lakehouse,
-)
+from backfill_assets_tests.simulator.actors.arrivals import arrive, bring
+from backfill_assets_tests.simulator.chain import RUN
+from backfill_assets_tests.simulator.priced import CLEAN, DAILY, DAYS, SUMS, WEEKLY
+from backfill_assets_tests.simulator.story import Story, story
+from backfill_assets_tests.simulator.world import Life
 
 pytestmark = pytest.mark.protocol
 SEED, WALKS = int(os.environ.get("WALKS_SEED", "20170401")), int(os.environ.get("WALKS", "4"))
+SOUND = SEED + 3
+"""A past in which no day fails its gates."""
 OWNER, BESIDE = f"{CAMPAIGN}walked", f"{CAMPAIGN}beside"
-MANY = 10_000
-"""More crash points than a walk passes."""
 RACES_AND_KILLS = {
     "a run on main": (
         "rebuild/test_main_build.py::test_another_version_that_is_published_meanwhile_is_not_overwritten",
@@ -76,7 +69,9 @@ RACES_AND_KILLS = {
         "rebuild/test_follow.py::test_a_day_that_keeps_moving_is_left_and_the_others_are_published",
         "rebuild/test_follow.py::test_killed_anywhere_and_followed_again_it_gives_what_it_gives_at_once",
     ),
-    "an undo": ("campaign/test_undo_histories.py::test_no_publication_contradicts_what_main_shows_with_it",),
+    "an undo": (
+        "simulator/test_campaigns.py::test_no_seed_publishes_what_was_not_approved_or_contradicts_what_main_shows",
+    ),
 }
 """Who walks through steps and days, and the tests in which others race it and it is killed."""
 Contents = Mapping[TableDay, tuple[str, str]]
@@ -87,8 +82,7 @@ Contents = Mapping[TableDay, tuple[str, str]]
 class Past:
     """What happened before a walk, and what it is asked for."""
 
-    arrivals: Sequence[tuple[Arrival, date, bool]]
-    """What arrived on which day, and whether the reports were built of it."""
+    arrivals: int
     days: tuple[date, ...]
     version: str
     bad: Collection[date]
@@ -99,67 +93,56 @@ class Past:
         draw = random.Random(seed)
         first = draw.randrange(len(DAYS) - 2)
         days = draw.choice([DAYS, DAYS[first : first + 3]])
-        arrivals = [
-            (draw.choice(get_args(Arrival)), draw.choice(DAYS), draw.random() < 0.5) for _ in range(draw.randrange(4))
-        ]
-        return cls(arrivals, days, draw.choice(["v1", "v2", "v2"]), draw.sample(days, draw.randrange(2)))
+        return cls(draw.randrange(4), days, draw.choice(["v1", "v2", "v2"]), draw.sample(days, draw.randrange(2)))
 
     def requests(self) -> list[StepRequest]:
-        versions = {FACT.name: self.version}
+        versions = {SUMS.name: self.version}
         return [
             StepRequest(step, step.cadence.starts(self.days), versions.get(step.name, ""))
-            for step in (FACT, DAILY, WEEKLY)
+            for step in (SUMS, DAILY, WEEKLY)
         ]
 
 
 @dataclass(frozen=True)
 class Lived:
-    """A lakehouse with a past."""
+    """A world with a past."""
 
     past: Past
-    played: UndoLakehouse
+    told: Story
 
-    def begin(self, owner: str = OWNER, life: Life | None = None) -> Walk:
+    def begin(self, lake: Lake | None = None, owner: str = OWNER) -> Walk:
         """A walk by a process of its own."""
-        return Walk(self.played.lake(life or Life()), Place(owner), RUN, silent)
+        return Walk(lake or self.told.lake(), Place(owner), RUN, silent)
 
-    def walk(self, owner: str = OWNER, life: Life | None = None) -> Walk:
+    def walk(self, lake: Lake | None = None, owner: str = OWNER) -> Walk:
         """Through all steps."""
-        walk = self.begin(owner, life)
+        walk = self.begin(lake, owner)
         for asked in self.past.requests():
             walk.take(asked)
         return walk
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UndoLakehouse]:
-    with begun_lakehouse(tmp_path_factory.mktemp("begun")) as found:
-        yield found
-
-
 @pytest.fixture(scope="module", params=range(SEED, SEED + WALKS), ids=lambda seed: f"WALKS_SEED={seed}")
-def lived(begun: UndoLakehouse, request: pytest.FixtureRequest) -> Iterator[Lived]:
-    """Walks write into places of their own, each test into others: all of them share the lakehouse of a past."""
+def lived(request: pytest.FixtureRequest) -> Iterator[Lived]:
+    """Walks write into places of their own, each test into others: all of them share the world of a past."""
     past = Past.of(request.param)
-    real = staging.measured_days
+    with story(request.param) as told, pytest.MonkeyPatch.context() as patch:
+        real = staging.measured_days
 
-    def measured_days(spark: object, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
-        found = real(spark, table, timeline, days)  # type: ignore[arg-type]
-        broken = past.bad if table.name == FACT.name and timeline.name.startswith(CAMPAIGN) else ()
-        return {day: {**metrics, "violating": int(day in broken)} for day, metrics in found.items()}
+        def measured_days(spark: object, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
+            found = real(spark, table, timeline, days)  # type: ignore[arg-type]
+            broken = past.bad if table.name == SUMS.name and timeline.name.startswith(CAMPAIGN) else ()
+            return {day: {**metrics, "violating": int(day in broken)} for day, metrics in found.items()}
 
-    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "measured_days", measured_days)
-        found = Lived(past, begun.copy())
-        for number, (what, day, reports) in enumerate(past.arrivals):
-            assert found.played.do(*found.played.arrive(what, day, "reports" if reports else "bronze", number)) == DONE
-        yield found
-        found.played.remove()
+        for _ in range(past.arrivals):
+            assert told.do(arrive) == "done"
+        yield Lived(past, told)
 
 
 @dataclass(frozen=True)
 class Walked:
-    """A walk through all steps, what was decided before each of them, and how many crash points it passed."""
+    """A walk through all steps, what was decided before each of them, and how many steps of a process it took."""
 
     walk: Walk
     looks: Sequence[StepLook]
@@ -168,14 +151,18 @@ class Walked:
 
 @pytest.fixture(scope="module")
 def walked(lived: Lived) -> Walked:
-    life, looks = Life(MANY), list[StepLook]()
-    walk = lived.begin(life=life)
-    for asked in lived.past.requests():
-        before, (_, look) = life.left, walk.look(asked)
-        life.left = before
-        looks.append(look)
-        walk.take(asked)
-    return Walked(walk, looks, MANY - (life.left or 0))
+    looks, done = list[StepLook](), list[Walk]()
+
+    def walks(life: Life) -> None:
+        walk = lived.begin(life.lake())
+        for asked in lived.past.requests():
+            looks.append(walk.look(asked)[1])
+            walk.take(asked)
+        done.append(walk)
+
+    before = lived.told.world.record.steps
+    assert lived.told.do(walks) == "done"
+    return Walked(done[0], looks, lived.told.world.record.steps - before)
 
 
 def contents(walk: Walk) -> Contents:
@@ -227,18 +214,17 @@ def test_with_or_without_what_was_staged_before_and_in_other_chunks_it_gives_the
 ) -> None:
     """What was staged before saves work, and never changes a result."""
     monkeypatch.setattr(decide, "_MOST_DAYS", 1)
-    beside = lived.walk(BESIDE)
+    beside = lived.walk(owner=BESIDE)
     assert (contents(beside), held_back(beside)) == (contents(walked.walk), held_back(walked.walk))
 
 
 def test_killed_anywhere_and_walked_again_it_gives_what_it_gives_at_once(lived: Lived, walked: Walked) -> None:
     """Once in each third of the walk."""
-    chance, part = random.Random(walked.passed), walked.passed // 3
+    chance, part = random.Random(walked.passed), walked.passed // 6
     for points in (chance.randrange(part * third, part * (third + 1)) for third in range(3)):
         owner = f"{OWNER}-{points}"
-        with pytest.raises(Died):
-            lived.walk(owner, Life(points))
-        again = lived.walk(owner)
+        assert lived.told.do(lambda life, owner=owner: lived.walk(life.lake(), owner), dies_after=points) == "died"  # type: ignore[misc]
+        again = lived.walk(owner=owner)
         assert (contents(again), held_back(again)) == (contents(walked.walk), held_back(walked.walk)), points
 
 
@@ -257,9 +243,9 @@ def test_one_who_watches_can_end_it_within_a_step_and_what_was_staged_is_kept(
 
     fact, *_ = lived.past.requests()
     with pytest.raises(CampaignStopped):
-        shadow(lived.played.lake(Life()), f"{OWNER}-watched", lived.past.requests(), RUN, silent, watch)
-    assert seen == [[(FACT.name, 1)]] and len(fact.days) > 2
-    again = lived.walk(f"{OWNER}-watched")
+        shadow(lived.told.lake(), f"{OWNER}-watched", lived.past.requests(), RUN, silent, watch)
+    assert seen == [[(SUMS.name, 1)]] and len(fact.days) > 2
+    again = lived.walk(owner=f"{OWNER}-watched")
     assert (contents(again), held_back(again)) == (contents(walked.walk), held_back(walked.walk))
     assert again.done[0].build.computed < set(fact.days)
 
@@ -269,14 +255,14 @@ def failing(days: Collection[date], monkeypatch: pytest.MonkeyPatch) -> None:
     real = staging.measured_days
 
     def measured_days(spark: object, table: Table, timeline: Timeline, asked: Sequence[date]) -> Mapping[date, Metrics]:
-        if table.name == FACT.name and set(asked).intersection(days):
+        if table.name == SUMS.name and set(asked).intersection(days):
             raise PySparkException("a rate of zero")
         return real(spark, table, timeline, asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(staging, "measured_days", measured_days)
 
 
-@pytest.mark.parametrize("lived", [SEED], indirect=True)
+@pytest.mark.parametrize("lived", [SOUND], indirect=True)
 def test_days_that_a_timeline_keeps_do_not_show_that_the_logic_works(
     lived: Lived, walked: Walked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,12 +271,12 @@ def test_days_that_a_timeline_keeps_do_not_show_that_the_logic_works(
     fact = lived.past.requests()[0]
     *others, last = fact.days
     staged = walked.walk.place.overlay
-    assert {last, *others} == staged.days[FACT.name].keys()
+    assert {last, *others} == staged.days[SUMS.name].keys()
     failing([last], monkeypatch)
-    timeline = Place("timeline-kept", staged.without_days([FACT.name], [last]))
+    timeline = Place("timeline-kept", staged.without_days([SUMS.name], [last]))
     with pytest.raises(PySparkException, match="a rate of zero"):
-        Walk(lived.played.lake(Life()), timeline, RUN, silent).take(fact)
-    done = Walk(lived.played.lake(Life()), Place(f"{CAMPAIGN}goes-on"), RUN, silent).take(fact)
+        Walk(lived.told.lake(), timeline, RUN, silent).take(fact)
+    done = Walk(lived.told.lake(), Place(f"{CAMPAIGN}goes-on"), RUN, silent).take(fact)
     assert [(each.day, each.error) for each in done.held_back] == [(last, "a rate of zero")]
     assert set(done.staged) == set(others)
 
@@ -306,16 +292,16 @@ def with_days_that_grow(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> Walk:
         return Grown({each.day: [each] for each in staged})
 
     monkeypatch.setattr(step_build, "grow_chunk", grow_chunk)
-    lake, days = lived.played.lake(Life()), lived.past.days
-    fact = replace(FACT, versions=tuple(replace(version, follows="rows") for version in FACT.versions))
-    steps, memory = (BRONZE, fact, DAILY), InputMemory()
+    lake, days = lived.told.lake(), lived.past.days
+    fact = replace(SUMS, versions=tuple(replace(version, follows="rows") for version in SUMS.versions))
+    steps, memory = (CLEAN, fact, DAILY), InputMemory()
     walk = Walk(lake, Place(), RUN, silent, growing=Growing.begin(lake, steps, days, memory))
     assert walk.growing is not None
     for step in steps:
         done = walk.take(StepRequest(step, days, decide.AS_PUBLISHED))
-        if step is BRONZE:
-            keys: Any = SimpleNamespace(counts={FACT.name: {}})
-            walk.growing.grown |= {TableDay(BRONZE.name, day): Gain((), keys=keys) for day in done.staged}
+        if step is CLEAN:
+            keys: Any = SimpleNamespace(counts={SUMS.name: {}})
+            walk.growing.grown |= {TableDay(CLEAN.name, day): Gain((), keys=keys) for day in done.staged}
     return walk
 
 
@@ -323,23 +309,23 @@ def test_days_grow_only_by_rows_that_came_since_they_were_made_and_give_what_a_w
     lived: Lived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day that lacks anything else, such as another rate, is made whole."""
-    lived = replace(lived, played=lived.played.copy())
-    played, days = lived.played, lived.past.days
-    for day in days[:2]:
-        assert played.do(*played.arrive("late row", day, "raw")) == DONE
-    shown, facts = played.judge.shown, {day: TableDay(FACT.name, day) for day in days}
-    lack_only_rows = {
-        day for day, key in facts.items() if key in shown.contents and played.judge.is_made_of_what_is_shown(shown, key)
-    }
-    walk = with_days_that_grow(lived, monkeypatch)
-    bronze, fact, daily = (done.build for done in walk.done)
-    assert fact.grown == lack_only_rows.intersection(bronze.staged) and not bronze.grown | daily.grown
-    assert all(fact.whole[day] for day in fact.staged.keys() - fact.grown)
-    whole = Walk(played.lake(Life()), Place(), RUN, silent)
-    for step in (BRONZE, FACT, DAILY):
-        whole.take(StepRequest(step, days, decide.AS_PUBLISHED))
-    assert (contents(walk), held_back(walk)) == (contents(whole), held_back(whole))
-    played.remove()
+    days = lived.past.days
+    with lived.told.copy() as told:
+        for day in days[:2]:
+            assert told.do(partial(bring, what="late row", day=day)) == "done"
+        judge, shown = told.world.agreement, told.world.agreement.shown
+        facts = {day: TableDay(SUMS.name, day) for day in days}
+        lack_only_rows = {
+            day for day, key in facts.items() if key in shown.versions and judge.is_made_of_what_is_shown(shown, key)
+        }
+        walk = with_days_that_grow(replace(lived, told=told), monkeypatch)
+        clean, sums, daily = (done.build for done in walk.done)
+        assert sums.grown == lack_only_rows.intersection(clean.staged) and not clean.grown | daily.grown
+        assert all(sums.whole[day] for day in sums.staged.keys() - sums.grown)
+        whole = Walk(told.lake(), Place(), RUN, silent)
+        for step in (CLEAN, SUMS, DAILY):
+            whole.take(StepRequest(step, days, decide.AS_PUBLISHED))
+        assert (contents(walk), held_back(walk)) == (contents(whole), held_back(whole))
 
 
 def test_the_races_and_kills_of_each_walker_are_played() -> None:

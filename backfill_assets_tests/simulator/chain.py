@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,20 +19,20 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Environment, InputRead
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Layer, Reads, Source, Step, Table, Version
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import place, stage
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.simulator.staging import Names, named_file, schema
 
 DAYS = tuple(DayRange.parse("2017-03-25..2017-03-28"))
@@ -71,14 +72,6 @@ MADE: Mapping[tuple[str, str], Callable[[Rows], Names]] = {
     ("weekly", "v1"): _summed,
 }
 """By table and version."""
-
-
-def names_of(step: Step, version: str, day: date, shown: Callable[[str, date], Iterable[str]]) -> Names:
-    """The rows that a version makes of just the days that it reads, of what is ``shown``."""
-    reads = next(each for each in step.versions if each.name == version).reads
-    period = step.cadence.period(day)
-    inputs = {read.table: {each: tuple(shown(read.table, each)) for each in read.days(period)} for read in reads}
-    return MADE[step.name, version](inputs)
 
 
 # ------------------------------------------------------------------ the declaration, and the engine of its transforms
@@ -142,16 +135,62 @@ SUMS = _step("sums", "fact", Reads("clean"), ["v1", "v2"])
 WEEKLY = _step("weekly", "report", Reads("sums", partial=True), ["v1"], Cadence.WEEKLY)
 STEPS = (LANDED, CLEAN, SUMS, WEEKLY)
 COMPUTED = (CLEAN, SUMS, WEEKLY)
-CATALOG = catalog_of(STEPS)
 RUN = RunInfo("a-run", launched_by="ana")
 STEP_OF = {step.name: step for step in STEPS}
 
 
-def lake_of(publisher: Publisher) -> Lake:
-    """What builds, campaigns, undos and timelines work with."""
-    landing = LandingZone(Path("/nothing/lands/here"))
-    engine: Any = Engine()
-    return Lake(CATALOG, publisher.storage, publisher, landing, lambda: engine, "")
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Tables that are made of each other: what is declared of them, and what a version makes, by table and version."""
+
+    days: Sequence[date]
+    """Those of what is computed of sales."""
+    steps: Sequence[Step]
+    made: Mapping[tuple[str, str], Callable[[Rows], Names]]
+    days_of: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    """The days of steps that have others."""
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Of one dataset, which no files land for."""
+        dataset: Any = SimpleNamespace(name="sales", steps=tuple(self.steps))
+        found = Catalog((dataset,))
+        vars(found)["steps"] = dataset.steps
+        return found
+
+    @cached_property
+    def step_of(self) -> Mapping[str, Step]:
+        return {step.name: step for step in self.steps}
+
+    @property
+    def computed(self) -> list[Step]:
+        return [step for step in self.steps if step.source is None]
+
+    def starts(self, step: Step, days: Iterable[date] = ()) -> list[date]:
+        """The first days of the periods of ``step`` that ``days`` of sales are in; by default of all."""
+        return list(self.days_of.get(step.name) or step.cadence.starts(sorted(days or self.days)))
+
+    def reads(self, step: Step, version: str, day: date) -> list[TableDay]:
+        """What a day of a version is made of."""
+        reads = next(each for each in step.versions if each.name == version).reads
+        return [TableDay(read.table, each) for read in reads for each in read.days(step.cadence.period(day))]
+
+    def names_of(self, step: Step, version: str, day: date, shown: Callable[[TableDay], Iterable[str]]) -> Names:
+        """The rows that a version makes of just the days that it reads, of what is ``shown``."""
+        inputs: dict[str, dict[date, Names]] = {}
+        for key in self.reads(step, version, day):
+            inputs.setdefault(key.table, {})[key.day] = tuple(shown(key))
+        return self.made[step.name, version](inputs)
+
+    def lake_of(self, publisher: Publisher) -> Lake:
+        """What builds, campaigns, undos and timelines work with."""
+        landing = LandingZone(Path("/nothing/lands/here"))
+        engine: Any = Engine()
+        return Lake(self.catalog, publisher.storage, publisher, landing, lambda: engine, "")
+
+
+CHAIN = Chain(DAYS, STEPS, MADE)
+lake_of = CHAIN.lake_of
 
 
 def computed_in_memory(patch: pytest.MonkeyPatch) -> None:
@@ -199,7 +238,14 @@ def _stage(rows: NamedRows, timeline: Timeline, staged: Mapping[date, StagedAs],
 
 def _measured_days(_: object, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, dict[str, int]]:
     names = _names_in(timeline.storage, timeline.path, timeline.files(days))
-    return {day: measured(names.get(day, ())) for day in days}
+    return {day: measured_of(table, names.get(day, ())) for day in days}
+
+
+def measured_of(table: Table, names: Iterable[str]) -> dict[str, int]:
+    """The metrics of a day, with the totals of its table."""
+    listed = list(names)
+    total = sum(int(name.rpartition("=")[2]) for name in listed) if table.totals else 0
+    return measured(listed) | {f"total_{column}": total for column in table.totals}
 
 
 def measured(names: Iterable[str]) -> dict[str, int]:

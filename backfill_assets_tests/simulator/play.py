@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from random import Random
 
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.simulator.actors import ACTORS
 from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
+from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS, under_way
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
+from backfill_assets_tests.simulator.chain import CHAIN, Chain
 from backfill_assets_tests.simulator.history import History
+from backfill_assets_tests.simulator.priced import PRICED
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
-from backfill_assets_tests.simulator.world import Life, World
+from backfill_assets_tests.simulator.world import Deed, Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
@@ -54,9 +58,10 @@ def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:
 
 def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
-    deeds = {name: ACTORS[name.partition("-")[0]] for name in actors}
-    begins = built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
-    return play_in(World(seed, deeds), schedule, begins)
+    deeds, kinds = {name: ACTORS[kind_of(name)] for name in actors}, {kind_of(name) for name in actors}
+    chain = PRICED if kinds & CAMPAIGNERS.keys() else CHAIN
+    first = under_way if kinds & CAMPAIGNERS.keys() else first_build if kinds & BUILDERS.keys() else None
+    return play_in(World(seed, deeds, chain), schedule, built(chain, first) if first is not None else None)
 
 
 def play_in(world: World, schedule: Schedule, begins: World | None = None) -> Played:
@@ -78,12 +83,23 @@ def play_in(world: World, schedule: Schedule, begins: World | None = None) -> Pl
     return Played(world.seed, tuple(world.actors), tuple(turns), history, failure, world.tally, world.record.steps)
 
 
+def kind_of(name: str) -> str:
+    return name.partition("-")[0]
+
+
+class Alone(Life):
+    """One whom nobody overtakes."""
+
+    def reached(self, step: CrashPoint | str, about: str = "") -> None:
+        """It goes on."""
+
+
 @cache
-def built() -> World:
-    """What builders begin with: built once, and the same for every seed."""
-    world = World(0, {})
+def built(chain: Chain = CHAIN, first: Deed = first_build) -> World:
+    """What those who build begin with: built once, and the same for every seed."""
+    world = World(0, {}, chain)
     with world.begun():
-        first_build(Life(world, "begin", 1))
+        first(Alone(world, "begin", 1))
     return world
 
 

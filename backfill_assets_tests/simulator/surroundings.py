@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets_tests.simulator.chain import Chain
 from backfill_assets_tests.simulator.history import Key, Kind, Outcome
 from backfill_assets_tests.simulator.model import Rows, RowsOfTables, Wishes
 
@@ -65,6 +66,10 @@ class Surroundings(Protocol):
 
     @property
     def storage(self) -> Storage: ...
+
+    @property
+    def chain(self) -> Chain:
+        """The tables that are computed."""
 
     @property
     def clock(self) -> PassingClock: ...

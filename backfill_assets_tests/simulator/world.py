@@ -31,12 +31,17 @@ from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.settings import ApprovalRule
 from backfill_assets.upkeep.reclaim import finish_reclaiming
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.clock import SimulatedClock
+from backfill_assets_tests.simulator.compared import compared_in_memory
 from backfill_assets_tests.simulator.delta import in_memory
 from backfill_assets_tests.simulator.history import History, Key, Operation
+from backfill_assets_tests.simulator.judges.agreement import AgreementJudge
+from backfill_assets_tests.simulator.judges.approvals import ApprovalJudge
 from backfill_assets_tests.simulator.judges.leases import LeaseJudge
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
@@ -63,6 +68,7 @@ DAYS_OF: Mapping[str, Sequence[date]] = dict.fromkeys(TABLES, DAYS) | {
 RETENTION_DAYS = 1
 _NEVER, _NEWEST = 10_000, 6
 _HOLDS_NOTHING = ("begins", "pinned", "staged")
+_RULES = (ApprovalRule.ANYONE, ApprovalRule.ANOTHER_PERSON)
 _ROOTS = itertools.count(1)
 Deed = Callable[[Any], object]
 """What an actor does again and again, each time with other draws; some live in the simulated world alone."""
@@ -124,6 +130,10 @@ class Life:
         """It found nothing to do at the moment."""
         self.world.rest(self)
 
+    def lake(self, reached: Reached | None = None) -> Lake:
+        """For all that the package computes itself."""
+        return self.world.chain.lake_of(self.watched(reached))
+
     def new_id(self, prefix: str) -> str:
         """The same whoever else works."""
         return f"{prefix}-{self.name}-{self.number}-{self.deeds}-{self.world.count(self.name)}"
@@ -138,11 +148,15 @@ class PlayedLife(Life):
 
 
 class World:
-    """Files, a clock, actors and judges. ``actors`` have what each name does."""
+    """Files, a clock, actors and judges. ``actors`` have what each name does, on the tables of ``computed``."""
 
-    def __init__(self, seed: int, actors: Mapping[str, Deed]) -> None:
+    def __init__(self, seed: int, actors: Mapping[str, Deed], computed: chain.Chain = chain.CHAIN) -> None:
         self.seed = seed
         self.actors = actors
+        self.chain = computed
+        self.days_of = dict.fromkeys(TABLES, DAYS) | {
+            each.name: tuple(computed.starts(each)) for each in computed.steps
+        }
         self.clock = SimulatedClock(str(seed), self._at)
         self.held: Held
         self.storage: Storage
@@ -150,7 +164,7 @@ class World:
         self.record = Recorder()
         self.tally = Counter[str]()
         self.wishes: dict[str, Wishes] = {}
-        self.requests: list[Publication] = []
+        self.requests: dict[str, Publication] = {}
         self.done: set[str] = set()
         self.refused: set[str] = set()
         self.noticed: set[str] = set()
@@ -160,9 +174,11 @@ class World:
         """Columns that a table has gained, of those who stage from now on."""
         self.put_right: dict[str, Callable[[], None]] = {}
         """What was done to tables that is taken back before the end, when nobody works any more."""
-        self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
-        self.reports = ReportJudge(self.tables)
-        self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
+        self.tables = {table: TableJudge(self.held, table, self.wishes) for table in self.days_of}
+        self.reports = ReportJudge(self.tables, computed)
+        self.agreement = AgreementJudge(self.tables, computed)
+        self.approvals = ApprovalJudge(self.tables, Random(f"rule {seed}").choice(_RULES), self.tally)
+        self.log = LogJudge(self.held, self.wishes, self.tables, self._closed)
         self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log, lambda: self.clock.moment)
         self.names, self.leases = NameJudge(self.held), LeaseJudge()
         self._lives: dict[str, PlayedLife] = {}
@@ -204,6 +220,7 @@ class World:
                 pytest.MonkeyPatch.context() as patch,
             ):
                 chain.computed_in_memory(patch)
+                compared_in_memory(patch)
                 patch.setattr(compact, "_rewrite", rewritten)
                 yield self
         finally:
@@ -216,6 +233,8 @@ class World:
         """With the past of another one, which has ended."""
         self.files.begin_as(other.files)
         self.wishes.update(other.wishes)
+        self.requests.update(other.requests)
+        self.approvals.begin_as(other.approvals)
         self.done |= other.done
         self.noticed |= other.noticed
         self.heard += other.heard
@@ -332,7 +351,8 @@ class World:
     ) -> None:
         """A process is about to publish: what it would mean, were it done."""
         wishes = wished(publication, rows, inputs, looked_at)
-        self.requests.append(publication)
+        self.approvals.covers(publication, rows)
+        self.requests[publication.id] = publication
         if publication.notice is not None:
             self.noticed.add(publication.id)
         days = {table: wish.rows for table, wish in wishes.tables.items()}
@@ -421,7 +441,7 @@ class World:
         self.record.told(life.id, "ok", reads=self._seen.pop(life.id, {}), position=position)
 
     def _values(self, table: str, version: int | None) -> Iterator[tuple[Key, str | None]]:
-        for day in DAYS_OF[table]:
+        for day in self.days_of[table]:
             yield (table, str(day)), None if version is None else self.tables[table].at(version, day).value
 
     def has_several_files(self, table: str, day: date) -> bool:
@@ -431,12 +451,13 @@ class World:
 
     def send(self, due: DueNotice) -> None:
         """The world receives notices itself: what was said cannot be unsaid by an actor that dies next."""
-        self.heard.append(due.key)
+        if due.with_publication:
+            self.heard.append(due.key)
 
     def unanswered(self) -> list[Publication]:
         """The newest publications of which nobody who lives waits for an answer, and none was refused."""
         asked = {self.record.asked_for(life.id) for life in self._lives.values() if not life.process.finished}
-        return [each for each in self.requests if each.id not in self.refused | asked][-_NEWEST:]
+        return [each for id, each in self.requests.items() if id not in self.refused | asked][-_NEWEST:]
 
     def published_so_far(self, tables: Collection[str] = TABLES) -> list[str]:
         """The publications of ``tables`` alone that are done, in their order."""
@@ -471,6 +492,11 @@ class World:
         return replace(each, writes=writes, outcome="unknown", end=None, publication=None, pinned=False)
 
     # ------------------------------------------------------------------ judgement
+
+    def _closed(self, id: str, versions: Mapping[TableDay, str | None], shown: Mapping[str, int]) -> None:
+        self.reports.closed(id, versions, shown)
+        if id in self.requests:
+            self.agreement.closed(self.requests[id], versions, shown)
 
     def follow(self) -> bool:
         """Look at all that was committed since the last time; whether there was anything."""
@@ -529,10 +555,10 @@ class World:
 
     def _all_from_raw(self) -> None:
         """Built once more, everything is what raw alone makes of it."""
-        publisher = Life(self, "end", 1).watched(nowhere)
-        for step in chain.COMPUTED if self.reports.version_of else ():
-            days = step.cadence.starts(sorted(self.reports.landed))
-            Builder(chain.lake_of(publisher)).build(step, days, run=chain.RUN, version=AS_PUBLISHED)
+        lake = Life(self, "end", 1).lake(nowhere)
+        for step in self.chain.computed if self.reports.version_of else ():
+            days = self.chain.starts(step, self.reports.landed)
+            Builder(lake).build(step, days, run=chain.RUN, version=AS_PUBLISHED)
             self.follow()
         self.reports.all_from_raw(self.log.map)
 

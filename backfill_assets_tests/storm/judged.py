@@ -17,6 +17,7 @@ from pathlib import Path
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.files import LOG_TABLE
+from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.history import History, Key, Operation
 from backfill_assets_tests.simulator.judges import Verdict, judged
 from backfill_assets_tests.simulator.judges.log import LogJudge
@@ -52,7 +53,7 @@ class Judgement:
             if line["request"]:
                 self.requests[line["id"]] = Publication.model_validate(line["request"])
         self.tables = {table: TableJudge(held, table, self.wishes) for table in (*TABLES, *CHAIN)}
-        self.reports = ReportJudge(self.tables)
+        self.reports = ReportJudge(self.tables, chain.CHAIN)
         self.log = LogJudge(held, self.wishes, self.tables, self.reports.closed)
         self.seen = seen_in(self.kept)
 

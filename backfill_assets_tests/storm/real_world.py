@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Conflict, Published
-from backfill_assets_tests.simulator.chain import LANDED
+from backfill_assets_tests.simulator.chain import CHAIN, LANDED, Chain
 from backfill_assets_tests.simulator.model import Rows, RowsOfTables, Wish, Wishes
 from backfill_assets_tests.simulator.staging import rows_at
 from backfill_assets_tests.simulator.told import wished
@@ -40,6 +40,7 @@ class RealWorld:
     clock: StormClock
     record: Notes
     first: int = 0
+    chain: Chain = CHAIN
     tally: Counter[str] = field(default_factory=Counter)
     columns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
     _counts: Counter[str] = field(default_factory=Counter)

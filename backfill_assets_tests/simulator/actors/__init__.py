@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets_tests.simulator.actors.builder import BUILDERS
+from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
 from backfill_assets_tests.simulator.actors.claimer import claim_names
 from backfill_assets_tests.simulator.actors.engine import alter, maintain_the_log, overwrite, widen
 from backfill_assets_tests.simulator.actors.foreign import write_past_the_protocol
@@ -40,4 +41,6 @@ ACTORS: dict[str, Deed] = {
     "overwriter": overwrite,
     "leaser": hold_lease,
     "claimer": claim_names,
-} | BUILDERS
+    **BUILDERS,
+    **CAMPAIGNERS,
+}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
-from functools import partial
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.model.declaration import Step
 from backfill_assets.timeline.rewind import differing_from_main
 from backfill_assets_tests.simulator.actors.timelines import chosen
-from backfill_assets_tests.simulator.chain import COMPUTED, STEP_OF, STEPS, lake_of, names_of
+from backfill_assets_tests.simulator.chain import CHAIN, COMPUTED, STEP_OF, STEPS, lake_of
 from backfill_assets_tests.simulator.chain_plans import publish_timeline
 from backfill_assets_tests.simulator.world import PlayedLife
 
@@ -54,7 +53,7 @@ def judge_shown(life: PlayedLife, line: NamedTimeline, differed: set[TableDay]) 
     for key in sorted(days & version_of.keys()):
         is_its_own = key in differed and key.table in line.targets
         version = line.versions.get(key.table, version_of[key]) if is_its_own else version_of[key]
-        made = names_of(STEP_OF[key.table], version, key.day, partial(_shown, life))
+        made = CHAIN.names_of(STEP_OF[key.table], version, key.day, lambda each: _shown(life, *each))
         assert _shown(life, *key) == sorted(made), f"{line.name} is published, and {key} is as it was"
 
 

@@ -22,36 +22,28 @@ from backfill_assets_tests.simulator.actors.forward import build_on, go_forward
 from backfill_assets_tests.simulator.actors.rewind import rewind
 from backfill_assets_tests.simulator.actors.standby import keep_side_by_side
 from backfill_assets_tests.simulator.actors.timelines import name_timelines, sweep
-from backfill_assets_tests.simulator.chain import (
-    COMPUTED,
-    DAYS,
-    LANDED,
-    RUN,
-    STEPS,
-    lake_of,
-    measured,
-)
+from backfill_assets_tests.simulator.chain import LANDED, RUN, measured
 from backfill_assets_tests.simulator.chain_plans import plan_context, shadow_steps
 from backfill_assets_tests.simulator.staging import Names, change, stage
-from backfill_assets_tests.simulator.world import CHAIN, Deed, Life
+from backfill_assets_tests.simulator.world import Deed, Life
 
 _NEWEST = 4
 
 
 def land(life: Life) -> None:
     """A row of a new key arrives, or a newer version of one."""
-    world, day = life.world, life.draw.choice(DAYS)
+    world, day = life.world, life.draw.choice(life.world.chain.days)
     known = sorted({name.partition(".")[0] for name in world.landed().get(day, ())})
     key = life.draw.choice([*known, f"{day.day}-{world.count('keys')}"])
     rows = {day: (f"{key}.{world.count('versions')}={life.draw.randint(1, 6)}",)}
-    publish_raw(life, lake_of(life.watched()), rows)
+    publish_raw(life, life.lake(), rows)
 
 
-def publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names]) -> None:
+def publish_raw(life: Life, lake: Lake, rows: Mapping[date, Names], table: str = LANDED.name) -> None:
     """Appended once, with the position of their source."""
     id = life.new_id("l")
     position = Position(id=f"landed {id}", before=None, after=1)
-    made = change(stage(life.storage, LANDED.name, id, rows), rows, mode="append", positions=(position,))
+    made = change(stage(life.storage, table, id, rows), rows, mode="append", positions=(position,))
     days = tuple(each.model_copy(update={"content": _content(rows[each.day])}) for each in made.days)
     lake.publisher.publish(Publication(id=id, kind="append", tables=(made.model_copy(update={"days": days}),)))
 
@@ -63,20 +55,21 @@ def _content(names: Names) -> DayContent:
 
 def build(life: Life) -> None:
     """One step or all, of the days that have landed; the fact by any version."""
-    lake, days = lake_of(life.watched()), sorted(life.world.landed())
-    for step in [life.draw.choice(COMPUTED)] if life.draw.random() < 0.5 else COMPUTED:
+    lake, days = life.lake(), sorted(life.world.landed())
+    chain = life.world.chain
+    for step in [life.draw.choice(chain.computed)] if life.draw.random() < 0.5 else chain.computed:
         version = life.draw.choice([AS_PUBLISHED, AS_PUBLISHED, "v1"])
         if days:
-            Builder(lake).build(step, step.cadence.starts(days), run=RUN, version=version)
+            Builder(lake).build(step, chain.starts(step, days), run=RUN, version=version)
 
 
 def campaign(life: Life) -> None:
     """A version of the fact over some days, staged and then published with all that is computed from it."""
-    lake, name = lake_of(life.watched()), life.new_id("campaign")
-    days, version = sorted(life.draw.sample(DAYS, 2)), life.draw.choice(["v1", "v2"])
+    lake, name = life.lake(), life.new_id("campaign")
+    days, version = sorted(life.draw.sample(life.world.chain.days, 2)), life.draw.choice(["v1", "v2"])
     scope = life.draw.choice([Scope.WHOLE, Scope.ONWARDS])
     asked = PlanRequest(target="sums", days=f"{days[0]}..{days[1]}", version=version, scope=scope)
-    planned = shadow_steps(STEPS, make_plan(asked, plan_context(lake, STEPS)))
+    planned = shadow_steps(life.world.chain.steps, make_plan(asked, plan_context(lake, life.world.chain.steps)))
     shadow(lake, name, planned, RUN, silent)
     life.reached("staged")
     cut_over(lake, name, planned, RUN, silent)
@@ -84,26 +77,27 @@ def campaign(life: Life) -> None:
 
 def take_back(life: Life) -> None:
     """A campaign together with what arrived since, a run by its files; as the command does it."""
-    newest = life.world.published_so_far(CHAIN)[-_NEWEST:]
+    newest = life.world.published_so_far(life.world.chain.step_of)[-_NEWEST:]
     if not newest:
         return
-    undone, lake = life.draw.choice(newest), lake_of(life.watched())
+    undone, lake = life.draw.choice(newest), life.lake()
     lake.publisher.recover()
     prepared = undoable(lake.publisher, undone)
     require_in_force(lake.publisher, prepared)
     if prepared.publication.provenance.campaign:
         undo(lake, undone, RUN, silent)
     elif prepared.publication.kind != "append":
-        roll_back(lake.publisher, undone, id=lake.new_id("rollback"), steps=STEPS)
+        roll_back(lake.publisher, undone, id=lake.new_id("rollback"), steps=life.world.chain.steps)
 
 
 def first_build(life: Life) -> None:
     """What all of them begin with: a row of each day, and all that is computed from it, by v1."""
-    lake = lake_of(life.watched(nowhere))
-    for day in DAYS:
+    lake = life.lake(nowhere)
+    chain = life.world.chain
+    for day in chain.days:
         publish_raw(life, lake, {day: (f"{day.day}-0.0={day.day}",)})
-    for step in COMPUTED:
-        Builder(lake).build(step, step.cadence.starts(DAYS), run=RUN, version="v1")
+    for step in chain.computed:
+        Builder(lake).build(step, chain.starts(step), run=RUN, version="v1")
 
 
 BUILDERS: dict[str, Deed] = {

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.view import StaleDays
-from backfill_assets_tests.simulator.chain import STEP_OF, STEPS, WEEKLY, names_of
+from backfill_assets_tests.simulator.chain import CHAIN, STEP_OF, STEPS, WEEKLY
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
 from backfill_assets_tests.simulator.model import Rows
@@ -115,7 +115,9 @@ class TimelineJudge:
                 rows = shown(table, day)
                 assert content.rows == rows.total(), f"{what}: {table} {day} has {rows}"
                 if day not in stale.get(table, ()):
-                    made = names_of(STEP_OF[table], content.code_version, day, lambda *key: shown(*key).elements())
+                    made = CHAIN.names_of(
+                        STEP_OF[table], content.code_version, day, lambda each: shown(*each).elements()
+                    )
                     assert rows == Counter(made), f"{what}: {table} {day} is {rows}, beside it is {made}"
 
     def shown(self, line: NamedTimeline) -> Callable[[str, date], Rows]:
