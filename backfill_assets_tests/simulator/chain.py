@@ -18,17 +18,20 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.judge.engine import DayFiles
+from backfill_assets.judge.measure import FilesUnreadable
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Environment, InputRead
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration import Layer, Metrics, Reads, Source, Step, Table, Version
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import place, stage
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.upkeep import maintenance, read_days, watch
 from backfill_assets_tests.declared import catalog_of
 from backfill_assets_tests.simulator.staging import Names, named_file, schema
 from backfill_assets_tests.timeline.arrow_engine import named_table
@@ -150,12 +153,15 @@ def computed_in_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stage, "stage", _stage)
     patch.setattr(stage, "measured_days", _measured_days)
     patch.setattr(stage, "for_another_thread", lambda _, work: work)
+    patch.setattr(maintenance, "git_commit", lambda: "c0ffee")
+    for module in (watch, read_days):
+        patch.setattr(module, "measure_files", _measure_files)
 
 
 def _names_in(storage: Storage, folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
     found: dict[date, list[str]] = {}
     for file in files:
-        rows = storage.read_parquet(f"{folder}/{file.path}", ["name"])
+        rows = storage.read_parquet(f"{folder}/{file.path}".lstrip("/"), ["name"])
         found.setdefault(date.fromisoformat(file.day), []).extend(rows.column("name").to_pylist())
     return found
 
@@ -187,6 +193,14 @@ def _stage(rows: NamedRows, timeline: Timeline, staged: Mapping[date, StagedAs],
 def _measured_days(_: object, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, dict[str, int]]:
     names = _names_in(timeline.storage, timeline.path, timeline.files(days))
     return {day: measured(names.get(day, ())) for day in days}
+
+
+def _measure_files(storage: Storage, _: Table, files: DayFiles, *__: object, **___: object) -> dict[date, Metrics]:
+    """By what the package reads published days afresh."""
+    try:
+        return {day: dict(measured(_names_in(storage, "", some).get(day, ()))) for day, some in files.items() if some}
+    except FileNotFoundError as error:
+        raise FilesUnreadable(str(error)) from error
 
 
 def measured(names: Iterable[str]) -> dict[str, int]:

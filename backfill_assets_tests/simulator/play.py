@@ -10,8 +10,11 @@ from random import Random
 
 from backfill_assets_tests.simulator.actors import ACTORS
 from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
+from backfill_assets_tests.simulator.actors.healing import HEALERS
+from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
 from backfill_assets_tests.simulator.history import History
+from backfill_assets_tests.simulator.rest import come_to_rest
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
 from backfill_assets_tests.simulator.world import Life, World
 
@@ -56,7 +59,8 @@ def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:
 def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
     deeds = {name: ACTORS[name.partition("-")[0]] for name in actors}
-    begins = _built() if any(name.partition("-")[0] in BUILDERS for name in actors) else None
+    kinds = {name.partition("-")[0] for name in actors}
+    begins = None if kinds.isdisjoint(BUILDERS | HEALERS | MAINTAINERS) else _built()
     world, turns, failure = World(seed, deeds), list[Turn](), None
     with world.begun():
         try:
@@ -66,7 +70,7 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
                 turns.append(turn)
                 world.take(turn)
                 world.judge()
-            world.close()
+            world.close(None if kinds.isdisjoint(HEALERS) else come_to_rest)
             look_at_the_end(Life(world, "end", 2))
         except Exception as error:
             failure = error

@@ -35,7 +35,8 @@ class Died(BaseException):
     """A process ends here, and what it held in memory is gone: nothing of the code under test may catch it."""
 
 
-def _nothing(call: str) -> Fault | None:
+def nothing(call: str) -> Fault | None:
+    """Nobody goes on meanwhile, and nothing goes wrong."""
     return None
 
 
@@ -48,7 +49,7 @@ class Files:
 
     contents: dict[str, Content] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
-    at: Callable[[str], Fault | None] = _nothing
+    at: Callable[[str], Fault | None] = nothing
     now_ms: Callable[[], int] = lambda: 0
     _below: dict[str, set[str]] = field(default_factory=dict)
     """The names in each folder."""

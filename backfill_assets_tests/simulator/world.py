@@ -34,11 +34,13 @@ from backfill_assets_tests.simulator import chain
 from backfill_assets_tests.simulator.clock import SimulatedClock
 from backfill_assets_tests.simulator.delta import in_memory
 from backfill_assets_tests.simulator.history import History, Key, Operation
+from backfill_assets_tests.simulator.judges.healing import HealingJudge
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
 from backfill_assets_tests.simulator.judges.sources import judge_positions
 from backfill_assets_tests.simulator.judges.tables import TableJudge
 from backfill_assets_tests.simulator.model import NOTHING, Names, RowsOfTables, Wish, Wishes
+from backfill_assets_tests.simulator.orchestrator import Orchestrator
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
 from backfill_assets_tests.simulator.schedule import Turn
@@ -51,6 +53,8 @@ RAW = ("raw", "raw_more")
 CHAIN = tuple(chain.STEP_OF)
 _DAYS_OF = dict.fromkeys(TABLES, DAYS) | {step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS}
 RETENTION_DAYS = 1
+REPAIRING = ("daemon", "rest")
+"""Who publishes what nobody asked for."""
 _NEVER, _NEWEST = 10_000, 6
 _ROOTS = itertools.count(1)
 Deed = Callable[["Life"], object]
@@ -138,11 +142,17 @@ class World:
         self.noticed: set[str] = set()
         self.heard: list[str] = []
         self.closing = False
+        self.planned_with: dict[str, frozenset[str]] = {}
+        """The files that each open plan was made from."""
+        self.cleaned: set[str] = set()
+        """Tables of which an engine has deleted old versions."""
         self.columns = dict.fromkeys(TABLES, 0)
         """Columns that a table has gained, of those who stage from now on."""
         self.tables = {table: TableJudge(self.held, table, self.wishes) for table in (*TABLES, *CHAIN)}
         self.reports = ReportJudge(self.tables)
-        self.log = LogJudge(self.held, self.wishes, self.tables, self.reports.closed)
+        self.log = LogJudge(self.held, self.wishes, self.tables, self._closed)
+        self.orchestrator = Orchestrator.of(seed)
+        self.healing = HealingJudge(self.tables, self.log, self.wishes, self.orchestrator, self._asked_for)
         self._lives: dict[str, Life] = {}
         self._numbers = Counter[str]()
         self._running: Process | None = None
@@ -174,6 +184,13 @@ class World:
         self.record = Recorder(other.record.steps, list(other.record.operations))
         self._numbers = Counter(other._numbers)
         self.follow()
+
+    def _closed(self, publication: str, versions: Mapping[TableDay, str | None], shown: Mapping[str, int]) -> None:
+        self.reports.closed(publication, versions, shown)
+        self.healing.closed(publication, versions)
+
+    def _asked_for(self, publication: str) -> Publication | None:
+        return next((each for each in reversed(self.requests) if each.id == publication), None)
 
     def count(self, what: str) -> int:
         self._numbers[what] += 1
@@ -223,9 +240,9 @@ class World:
                 self.told_of(life, error)
             except (OSError, DeltaError):
                 slept = self.clock.moment - began > timedelta(days=RETENTION_DAYS)
-                if not life.process.struck and not slept:
+                if not life.process.struck and not slept and not any(judge.lost for judge in self.tables.values()):
                     raise
-                return  # it met a storage that fails, or what it had staged was old enough to be deleted
+                return  # it met a storage that fails or has lost files, or what it had staged was old enough to go
             if life.process.passed == passed:
                 life.process.rest()  # It found nothing to do, and would look again and again.
 
@@ -323,6 +340,8 @@ class World:
         decided_on: Mapping[Key, str] | None = None,
     ) -> None:
         self.wishes[id] = wishes
+        if life.name.startswith(REPAIRING):
+            self.healing.repairs.add(id)
         written = [(table, str(day)) for table, listed in days.items() for day in listed]
         self.record.asks(life.id, "publish", id, writes=dict.fromkeys(written, id), reads=decided_on)
 
@@ -353,6 +372,9 @@ class World:
             for day in _DAYS_OF[table]
         }
 
+    def is_lost(self, path: str) -> bool:
+        return path in self.tables[path.partition("/")[0]].lost
+
     def has_several_files(self, table: str, day: date) -> bool:
         self.follow()
         judge = self.tables[table]
@@ -360,7 +382,8 @@ class World:
 
     def send(self, due: DueNotice) -> None:
         """The world receives notices itself: what was said cannot be unsaid by an actor that dies next."""
-        self.heard.append(due.key)
+        if due.with_publication:
+            self.heard.append(due.key)
 
     def unanswered(self) -> list[Publication]:
         """The newest publications of which nobody who lives waits for an answer, and none was refused."""
@@ -397,7 +420,9 @@ class World:
                 judge_positions(table)
         before = self.log.version
         self.log.follow()
-        return bool(moved) or self.log.version > before
+        if has_moved := bool(moved) or self.log.version > before:
+            self.healing.moved()
+        return has_moved
 
     def judge(self) -> None:
         """Every promise, at this very moment, while actors are in the middle of anything."""
@@ -411,8 +436,11 @@ class World:
         for publication in self.heard:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was announced, and is not done"
 
-    def close(self) -> None:
-        """Everybody ends what they have begun; then a new process recovers, and nothing is left half done."""
+    def close(self, come_to_rest: Callable[[World], object] | None = None) -> None:
+        """Everybody ends what they have begun; then a new process recovers, and nothing is left half done.
+
+        After it, what runs by itself has its time to ``come_to_rest``.
+        """
         self.closing = True
         for name in sorted(self._lives):
             if not self._lives[name].process.finished:
@@ -424,7 +452,12 @@ class World:
         publisher.recover()
         finish_reclaiming(publisher)
         self.judge()
+        for publication in sorted(self.log.open) if self.cleaned else ():
+            publisher.abort(publication, by="ana")  # an engine has deleted its commit, and others wrote since
+            self.judge()
         assert not self.log.open, f"{self.log.open} are left open"
+        if come_to_rest is not None:
+            come_to_rest(self)
         self._all_from_raw()
         deliver(publisher, self)
         assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}, "notices"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from backfill_assets_tests.simulator.actors.builder import BUILDERS
 from backfill_assets_tests.simulator.actors.foreign import write_past_the_protocol
+from backfill_assets_tests.simulator.actors.healing import HEALERS
+from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
 from backfill_assets_tests.simulator.actors.person import give_up, try_again
 from backfill_assets_tests.simulator.actors.publisher import publish, switch
 from backfill_assets_tests.simulator.actors.reader import look_at_newest, read_pinned
@@ -14,21 +16,26 @@ from backfill_assets_tests.simulator.actors.undo import undo
 from backfill_assets_tests.simulator.actors.upkeep import delete_what_nothing_needs, fold_the_log, put_together, tell
 from backfill_assets_tests.simulator.world import Deed
 
-ACTORS: dict[str, Deed] = {
-    "publisher": publish,
-    "undo": undo,
-    "reader": read_pinned,
-    "looker": look_at_newest,
-    "foreign": write_past_the_protocol,
-    "recoverer": recover,
-    "time": let_time_pass,
-    "switcher": switch,
-    "appender": append,
-    "stream": stream,
-    "compactor": put_together,
-    "reclaimer": delete_what_nothing_needs,
-    "folder": fold_the_log,
-    "deliverer": tell,
-    "person": give_up,
-    "repeater": try_again,
-} | BUILDERS
+ACTORS: dict[str, Deed] = (
+    {
+        "publisher": publish,
+        "undo": undo,
+        "reader": read_pinned,
+        "looker": look_at_newest,
+        "foreign": write_past_the_protocol,
+        "recoverer": recover,
+        "time": let_time_pass,
+        "switcher": switch,
+        "appender": append,
+        "stream": stream,
+        "compactor": put_together,
+        "reclaimer": delete_what_nothing_needs,
+        "folder": fold_the_log,
+        "deliverer": tell,
+        "person": give_up,
+        "repeater": try_again,
+    }
+    | BUILDERS
+    | HEALERS
+    | MAINTAINERS
+)

@@ -24,7 +24,8 @@ def read_pinned(life: Life) -> None:
         try:
             found = rows_at(life.storage, table, versions[table])
         except (FileNotFoundError, VersionGone):
-            if world.clock.moment - pinned_at <= timedelta(days=RETENTION_DAYS):
+            taken_away = world.tables[table].lost or table in world.cleaned
+            if world.clock.moment - pinned_at <= timedelta(days=RETENTION_DAYS) and not taken_away:
                 raise  # within the window, nothing that was pinned is gone
             world.record.told(life.id, "refused")
             return
