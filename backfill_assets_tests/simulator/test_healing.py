@@ -57,6 +57,12 @@ def test_what_runs_by_itself_comes_to_rest(seeds: Sequence[int], name: str) -> N
     assert not [each for each in (*happens, "deaths", "repairs") if not tally[each]], tally
 
 
+def test_a_day_that_a_person_takes_away_while_its_repair_is_proven_is_no_incident_any_more() -> None:
+    """No watchdog reads a day that is published no more: it was waited for without end."""
+    cast = (*ALONE, "builder", "undoer", "campaign", "reader", "person")
+    assert play_seed(2053, kinds=cast).failure is None
+
+
 # ------------------------------------------------------------------ rules taken out
 
 

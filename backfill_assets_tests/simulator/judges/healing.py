@@ -74,7 +74,7 @@ class HealingJudge:
     def _is_wrong(self, key: TableDay) -> bool:
         inputs = inputs_of(key)
         made = self.made.get(key)
-        if made is None:
+        if made is None or not (made.there or any(map(self.is_there, inputs))):
             return self._is_foreign(key) or any(map(self.is_there, inputs))
         if self._is_foreign(key) or self._has_lost_files(key):
             return True
