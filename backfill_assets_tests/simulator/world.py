@@ -452,9 +452,6 @@ class World:
         publisher.recover()
         finish_reclaiming(publisher)
         self.judge()
-        for publication in sorted(self.log.open) if self.cleaned else ():
-            publisher.abort(publication, by="ana")  # an engine has deleted its commit, and others wrote since
-            self.judge()
         assert not self.log.open, f"{self.log.open} are left open"
         if come_to_rest is not None:
             come_to_rest(self)

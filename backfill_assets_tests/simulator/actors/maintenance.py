@@ -42,12 +42,16 @@ def maintain(life: Life) -> None:
 
 
 def tidy(life: Life) -> None:
-    """An engine writes a version that changes no file, or deletes commits of a window ago that a checkpoint holds."""
+    """An engine writes a version that changes no file, or deletes commits of a window ago that a checkpoint holds.
+
+    No commits where others write past the protocol: a person has to publish or to give up then, and to say how.
+    """
     world, table = life.world, life.draw.choice(_ALL)
     version = newest_version(life.storage, table)
     if version is None:
         return
-    if life.draw.random() < 0.6:
+    beside_others = table in CHAIN or any(name.startswith("foreign") for name in world.actors)
+    if beside_others or life.draw.random() < 0.5:
         handle = open_table(life.storage, table, version)
         properties = CommitProperties(custom_metadata={FOREIGN: life.new_id("engine")}, max_commit_retries=0)
         try:
