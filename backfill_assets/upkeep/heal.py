@@ -103,6 +103,7 @@ def heal(
         now,
         ended,
         proofs=dict(_verdicts(hands, known, seen.observed)),
+        withdrawn={key for key, state in seen.observed.states.items() if state.content is None},
         closings=book.closings(),
         acknowledgements=book.acknowledgements() if known else {},
         figures=lambda key: str(held.of(key)),

@@ -6,7 +6,7 @@ the log itself, of files and content the watchdog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -41,6 +41,8 @@ class Progress:
     """How the backfill of an attempt ended, by its id; without those that go on."""
     proofs: Mapping[TableDay, bool] = field(default_factory=dict)
     """What the watchdog says of what is published now, where it has looked at just that."""
+    withdrawn: Collection[TableDay] = ()
+    """Days that are published no more: no watchdog reads them."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
     acknowledgements: Mapping[str, Acknowledgement] = field(default_factory=dict)
     figures: Callable[[TableDay], str] = str
@@ -329,7 +331,11 @@ def _read_again(incident: Incident, seen: Progress) -> Incident:
     """With what the watchdog says of the days that the last attempt has built, once it has read all of them."""
     if incident.cause not in PROVEN_BY_WATCHDOG or incident.state != "proving" or incident.under_way:
         return incident
-    verdicts = [seen.proofs.get(TableDay(incident.table, day)) for day in incident.attempts[-1].evidence]
+    keys = [TableDay(incident.table, day) for day in incident.attempts[-1].evidence]
+    left = [key for key in keys if key not in seen.withdrawn]
+    if not left:
+        return incident.then(seen.now, "its days are published no more: nothing is left to read", state="waiting")
+    verdicts = [seen.proofs.get(key) for key in left]
     return incident if None in verdicts else _with_proof(incident, verdicts.count(False), seen)
 
 

@@ -20,6 +20,8 @@ import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.judge.engine import DayFiles
+from backfill_assets.judge.measure import FilesUnreadable
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import Environment, InputRead
 from backfill_assets.lakehouse.storage import Storage
@@ -28,11 +30,12 @@ from backfill_assets.lakehouse.written_files import write_folder
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration import Layer, Metrics, Reads, Source, Step, Table, Version
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import place, stage
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.upkeep import maintenance, read_days, watch
 from backfill_assets_tests.simulator.staging import Names, named_file, schema
 
 DAYS = tuple(DayRange.parse("2017-03-25..2017-03-28"))
@@ -202,12 +205,15 @@ def computed_in_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stage, "stage", _stage)
     patch.setattr(stage, "measured_days", _measured_days)
     patch.setattr(stage, "for_another_thread", lambda _, work: work)
+    patch.setattr(maintenance, "git_commit", lambda: "c0ffee")
+    for module in (watch, read_days):
+        patch.setattr(module, "measure_files", _measure_files)
 
 
 def _names_in(storage: Storage, folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
     found: dict[date, list[str]] = {}
     for file in files:
-        rows = storage.read_parquet(f"{folder}/{file.path}", ["name"])
+        rows = storage.read_parquet(f"{folder}/{file.path}".lstrip("/"), ["name"])
         found.setdefault(date.fromisoformat(file.day), []).extend(rows.column("name").to_pylist())
     return found
 
@@ -246,6 +252,14 @@ def measured_of(table: Table, names: Iterable[str]) -> dict[str, int]:
     listed = list(names)
     total = sum(int(name.rpartition("=")[2]) for name in listed) if table.totals else 0
     return measured(listed) | {f"total_{column}": total for column in table.totals}
+
+
+def _measure_files(storage: Storage, _: Table, files: DayFiles, *__: object, **___: object) -> dict[date, Metrics]:
+    """By what the package reads published days afresh."""
+    try:
+        return {day: dict(measured(_names_in(storage, "", some).get(day, ()))) for day, some in files.items() if some}
+    except FileNotFoundError as error:
+        raise FilesUnreadable(str(error)) from error
 
 
 def measured(names: Iterable[str]) -> dict[str, int]:

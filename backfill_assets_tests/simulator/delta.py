@@ -6,6 +6,7 @@ reading of logs is under test; a test plays the same seeds over delta-rs and ove
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.lakehouse import delta_log, main_table, timelines
 from backfill_assets.publish import log as publication_log
-from backfill_assets_tests.simulator.store import LAKES, Content, Files
+from backfill_assets_tests.simulator.store import LAKES, Content, Files, SimulatedStorage
 
 Action = dict[str, Any]
 _RETRIES, _DAY_MS = 15, 86_400_000
@@ -117,6 +118,8 @@ class DeltaLog:
         found = NOTHING
         if base >= 0:
             rows = self.held.contents[self.checkpoint_file(base)]
+            if not isinstance(rows, pa.Table):
+                raise DeltaError(f"Invalid checkpoint: {self.checkpoint_file(base)}")
             found = self._known(base, rows, NOTHING, lambda: self._checkpoint(base))
         for number in range(base + 1, version + 1):
             data = self.held.contents.get(self.commit_file(number))
@@ -366,7 +369,10 @@ def _log_of(uri: str) -> DeltaLog:
 
 
 def _parsed(data: bytes) -> list[Action]:
-    return [json.loads(line) for line in data.splitlines()]
+    try:
+        return [json.loads(line) for line in data.splitlines()]
+    except ValueError as error:
+        raise DeltaError(f"Invalid JSON in log record: {error}") from error
 
 
 def _written(actions: Iterable[Action], properties: CommitProperties, operation: str, now: int) -> bytes:
@@ -423,3 +429,16 @@ def in_memory() -> Iterator[None]:
                 patch.setattr(module, "DeltaTable", SimulatedTable)
         patch.setattr(timelines, "create_table_with_add_actions", create_table_with_add_actions)
         yield
+
+
+_LAKES = itertools.count(1)
+
+
+@contextmanager
+def lake_in_memory() -> Iterator[SimulatedStorage]:
+    """A lakehouse of its own, with tables in memory, while the block runs."""
+    storage = SimulatedStorage(f"/simulated/alone/{next(_LAKES)}")
+    LAKES[storage.root] = Files()
+    with in_memory():
+        yield storage
+    del LAKES[storage.root]

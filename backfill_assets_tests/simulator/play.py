@@ -12,17 +12,20 @@ from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.simulator.actors import ACTORS
 from backfill_assets_tests.simulator.actors.builder import BUILDERS, first_build
 from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS, under_way
+from backfill_assets_tests.simulator.actors.healing import HEALERS
+from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
 from backfill_assets_tests.simulator.chain import CHAIN, Chain
 from backfill_assets_tests.simulator.history import History
 from backfill_assets_tests.simulator.priced import PRICED
+from backfill_assets_tests.simulator.rest import come_to_rest
 from backfill_assets_tests.simulator.schedule import Schedule, Seeded, Turn, Written
 from backfill_assets_tests.simulator.world import Deed, Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
-_DRAWN = [kind for kind in ACTORS if kind != "overwriter"]
-"""What is lost past the protocol is no anomaly of it, and no judge of histories knows: it plays where it is named."""
+_DRAWN = [kind for kind in ACTORS if kind != "overwriter" and kind not in CAMPAIGNERS]
+"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def play(seed: int, actors: Sequence[str], schedule: Schedule) -> Played:
     """The same seed, actors and schedule give the same history, bit for bit."""
     deeds, kinds = {name: ACTORS[kind_of(name)] for name in actors}, {kind_of(name) for name in actors}
     chain = PRICED if kinds & CAMPAIGNERS.keys() else CHAIN
-    first = under_way if kinds & CAMPAIGNERS.keys() else first_build if kinds & BUILDERS.keys() else None
+    builds = kinds & (BUILDERS | HEALERS | MAINTAINERS).keys()
+    first = under_way if kinds & CAMPAIGNERS.keys() else first_build if builds else None
     return play_in(World(seed, deeds, chain), schedule, built(chain, first) if first is not None else None)
 
 
@@ -75,7 +79,7 @@ def play_in(world: World, schedule: Schedule, begins: World | None = None) -> Pl
                 turns.append(turn)
                 world.take(turn)
                 world.judge()
-            world.close()
+            world.close(come_to_rest if any(kind_of(name) in HEALERS for name in world.actors) else None)
             look_at_the_end(Life(world, "end", 2))
         except Exception as error:
             failure = error

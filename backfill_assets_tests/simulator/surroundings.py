@@ -151,5 +151,8 @@ class Surroundings(Protocol):
 
     def has_several_files(self, table: str, day: date) -> bool: ...
 
+    def was_taken_away(self, table: str) -> bool:
+        """Have others deleted files or commits of a table?"""
+
     def landed(self) -> Mapping[date, Sequence[str]]:
         """The rows of the chain's raw table."""

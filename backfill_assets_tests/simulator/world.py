@@ -42,6 +42,7 @@ from backfill_assets_tests.simulator.delta import in_memory
 from backfill_assets_tests.simulator.history import History, Key, Operation
 from backfill_assets_tests.simulator.judges.agreement import AgreementJudge
 from backfill_assets_tests.simulator.judges.approvals import ApprovalJudge
+from backfill_assets_tests.simulator.judges.healing import HealingJudge
 from backfill_assets_tests.simulator.judges.leases import LeaseJudge
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.reports import ReportJudge
@@ -50,6 +51,7 @@ from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
 from backfill_assets_tests.simulator.judges.timeline_names import NameJudge
 from backfill_assets_tests.simulator.judges.timelines import TimelineJudge
 from backfill_assets_tests.simulator.model import Names, Rows, RowsOfTables, Wish, Wishes
+from backfill_assets_tests.simulator.orchestrator import Orchestrator
 from backfill_assets_tests.simulator.process import Process, no_lock_is_held
 from backfill_assets_tests.simulator.recorder import Recorder
 from backfill_assets_tests.simulator.schedule import Turn
@@ -66,6 +68,8 @@ DAYS_OF: Mapping[str, Sequence[date]] = dict.fromkeys(TABLES, DAYS) | {
     step.name: tuple(step.cadence.starts(chain.DAYS)) for step in chain.STEPS
 }
 RETENTION_DAYS = 1
+REPAIRING = ("daemon", "rest")
+"""Who publishes what nobody asked for."""
 _NEVER, _NEWEST = 10_000, 6
 _HOLDS_NOTHING = ("begins", "pinned", "staged")
 _RULES = (ApprovalRule.ANYONE, ApprovalRule.ANOTHER_PERSON)
@@ -170,6 +174,10 @@ class World:
         self.noticed: set[str] = set()
         self.heard: list[str] = []
         self.closing = False
+        self.planned_with: dict[str, frozenset[str]] = {}
+        """The files that each open plan was made from."""
+        self.cleaned: set[str] = set()
+        """Tables of which an engine has deleted old versions."""
         self.columns = dict.fromkeys(TABLES, 0)
         """Columns that a table has gained, of those who stage from now on."""
         self.put_right: dict[str, Callable[[], None]] = {}
@@ -181,6 +189,8 @@ class World:
         self.log = LogJudge(self.held, self.wishes, self.tables, self._closed)
         self.timelines = TimelineJudge(self.storage, self.held, self.tables, self.log, lambda: self.clock.moment)
         self.names, self.leases = NameJudge(self.held), LeaseJudge()
+        self.orchestrator = Orchestrator.of(seed)
+        self.healing = HealingJudge(self.tables, self.log, self.wishes, self.orchestrator, self._asked_for)
         self._lives: dict[str, PlayedLife] = {}
         self._seen: dict[str, dict[Key, str | None]] = {}
         """What each life has read so far, of what it is reading."""
@@ -243,6 +253,9 @@ class World:
         self._numbers = Counter(other._numbers)
         self.follow()
         self.timelines.follow()
+
+    def _asked_for(self, publication: str) -> Publication | None:
+        return self.requests.get(publication)
 
     def count(self, what: str) -> int:
         self._numbers[what] += 1
@@ -311,9 +324,9 @@ class World:
                 self.told_of(life, error)
             except (OSError, DeltaError):
                 slept = self.clock.moment - began > timedelta(days=RETENTION_DAYS)
-                if not life.process.struck and not slept:
+                if not life.process.struck and not slept and not any(judge.lost for judge in self.tables.values()):
                     raise
-                return  # it met a storage that fails, or what it had staged was old enough to be deleted
+                return  # it met a storage that fails or has lost files, or what it had staged was old enough to go
             if life.process.passed == passed:
                 life.rest()  # It found nothing to do, and would look again and again.
 
@@ -394,6 +407,8 @@ class World:
         decided_on: Mapping[Key, str] | None = None,
     ) -> None:
         self.wishes[id] = wishes
+        if life.name.startswith(REPAIRING):
+            self.healing.repairs.add(id)
         written = [(table, str(day)) for table, listed in days.items() for day in listed]
         self.record.asks(life.id, "publish", id, writes=dict.fromkeys(written, id), reads=decided_on)
 
@@ -443,6 +458,12 @@ class World:
     def _values(self, table: str, version: int | None) -> Iterator[tuple[Key, str | None]]:
         for day in self.days_of[table]:
             yield (table, str(day)), None if version is None else self.tables[table].at(version, day).value
+
+    def was_taken_away(self, table: str) -> bool:
+        return bool(self.tables[table].lost) or table in self.cleaned
+
+    def is_lost(self, path: str) -> bool:
+        return path in self.tables[path.partition("/")[0]].lost
 
     def has_several_files(self, table: str, day: date) -> bool:
         self.follow()
@@ -497,6 +518,7 @@ class World:
         self.reports.closed(id, versions, shown)
         if id in self.requests:
             self.agreement.closed(self.requests[id], versions, shown)
+        self.healing.closed(id, versions)
 
     def follow(self) -> bool:
         """Look at all that was committed since the last time; whether there was anything."""
@@ -507,7 +529,9 @@ class World:
                 judge_positions(table)
         before = self.log.version
         self.log.follow()
-        return bool(moved) or self.log.version > before
+        if has_moved := bool(moved) or self.log.version > before:
+            self.healing.moved()
+        return has_moved
 
     def judge(self) -> None:
         """Every promise, at this very moment, while actors are in the middle of anything."""
@@ -524,8 +548,11 @@ class World:
         for publication in self.heard:
             assert self.log.outcomes.get(publication) == "done", f"{publication} was announced, and is not done"
 
-    def close(self) -> None:
-        """Everybody ends what they have begun; then a new process recovers, and nothing is left half done."""
+    def close(self, come_to_rest: Callable[[World], object] | None = None) -> None:
+        """Everybody ends what they have begun; then a new process recovers, and nothing is left half done.
+
+        After it, what runs by itself has its time to ``come_to_rest``.
+        """
         self.closing = True
         for name in sorted(self._lives):
             if not self._lives[name].process.finished:
@@ -541,6 +568,8 @@ class World:
         self.judge()
         assert not self.log.open, f"{self.log.open} are left open"
         self.timelines.end()
+        if come_to_rest is not None:
+            come_to_rest(self)
         self._all_from_raw()
         self.names.check_answers(self.storage, self.clock.now())
         deliver(publisher, self)

@@ -1,4 +1,4 @@
-"""A year of tables that goes wrong and is repaired: Dagster's part is played in memory, and may die at any call."""
+"""A year of tables that goes wrong and is repaired, in a lakehouse in memory: Dagster's part is played beside it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Step
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
@@ -30,7 +30,7 @@ from backfill_assets.upkeep.trouble import (
     digest_beside,
 )
 from backfill_assets_tests.plan.world import World
-from backfill_assets_tests.protocol.actor import SteppedStorage
+from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.weeks import ALL, STEPS
 
 YEAR, WEEKS = DayRange.parse("2017-01-02..2017-12-31"), DayRange.parse("2017-01-02..2017-01-22")
@@ -77,10 +77,6 @@ class Undone(Rollbacks):
         return rollback in self.with_raw
 
 
-class Dies(BaseException):
-    """Stands for kill -9."""
-
-
 @dataclass
 class Lakehouse(World):
     """Publications have names, an order and moments; a day's content is a function of what it is made of."""
@@ -106,9 +102,9 @@ class Lakehouse(World):
 
 @dataclass
 class Life:
-    """The year, Dagster, and all that is told. ``die_at`` is the number of the call that is the last one."""
+    """The year, Dagster, and all that is told. Calls to Dagster are counted with those to the storage."""
 
-    storage: Storage
+    storage: SimulatedStorage
     world: Lakehouse = field(default_factory=lambda: Lakehouse({}, {}, {}, STEPS))
     now: datetime = datetime(2018, 1, 1, tzinfo=UTC)
     bounds: RepairBounds = field(default_factory=RepairBounds)
@@ -140,21 +136,19 @@ class Life:
     planned: list[tuple[str, Sequence[date]]] = field(default_factory=list)
     no_plan: str = ""
     published_at: dict[str, datetime] = field(default_factory=dict)
-    calls: int = 0
-    die_at: int = 0
 
     @classmethod
-    def beginning(cls, storage: Storage, world: Lakehouse) -> Life:
+    def beginning(cls, storage: SimulatedStorage, world: Lakehouse) -> Life:
         copied = Lakehouse(dict(world.states), _copy(world.newest), _copy(world.pinned), STEPS)
         copied.sequence = world.sequence
-        return cls(storage, copied)
+        life, writes = cls(storage, copied), count()
+        storage.held.now_ms = lambda: int(life.now.timestamp() * 1000) + next(writes)
+        return life
 
     # ------------------------------------------------------------------ what Dagster does
 
     def _call(self) -> None:
-        self.calls += 1
-        if self.calls == self.die_at:
-            raise Dies
+        self.storage.held.at("Dagster")
 
     def launch(self, attempt: RepairAttempt) -> None:
         self._call()
@@ -226,7 +220,7 @@ class Life:
     # ------------------------------------------------------------------ time goes on
 
     def tick(self) -> Healed:
-        healed = heal(SteppedStorage(self.storage.root, reached=lambda _: self._call()), self, self.now)
+        healed = heal(self.storage, self, self.now)
         self.proofs |= healed.proofs.keys()
         for days in healed.proofs.values():
             self.read_again(TableDay(table, day) for table, dates in days.items() for day in dates)

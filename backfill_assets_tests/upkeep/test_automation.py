@@ -16,6 +16,7 @@ from backfill_assets.upkeep.automation import SensorBook, all_is_well
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.heartbeat import beat
 from backfill_assets.upkeep.incidents import IncidentBook
+from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.healing import WEEKS, Life, sound
 
 pytestmark = pytest.mark.data
@@ -52,10 +53,10 @@ def test_the_second_failure_in_a_row_opens_one_incident_and_the_next_good_end_cl
     assert len(_told(storage)) == 2, "one failure between two good ends"
 
 
-def test_the_sensor_repairs_leaves_what_the_others_have_opened(storage: Storage) -> None:
-    life = Life.beginning(storage, sound(WEEKS))
-    SensorBook(storage).note_failure("campaigns", 30, life.now, "boom", "")
-    SensorBook(storage).note_failure("campaigns", 30, life.now, "boom", "")
+def test_the_sensor_repairs_leaves_what_the_others_have_opened(lake: SimulatedStorage) -> None:
+    life = Life.beginning(lake, sound(WEEKS))
+    SensorBook(lake).note_failure("campaigns", 30, life.now, "boom", "")
+    SensorBook(lake).note_failure("campaigns", 30, life.now, "boom", "")
     life.go_on(3)
     assert [each.table for each in life.book.open()] == ["campaigns"]
 

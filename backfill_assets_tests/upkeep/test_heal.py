@@ -6,21 +6,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
+from itertools import count
 
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident
-from backfill_assets_tests.upkeep.healing import WEEKS, YEAR, Dies, Lakehouse, Life, sound
+from backfill_assets_tests.death import Died
+from backfill_assets_tests.simulator.delta import lake_in_memory
+from backfill_assets_tests.simulator.store import SimulatedStorage, nothing
+from backfill_assets_tests.upkeep.healing import WEEKS, YEAR, Lakehouse, Life, sound
 from backfill_assets_tests.upkeep.weeks import STEPS
 
 Fault = Callable[[Life, date], object]
+_CALLS = 150
+"""To Dagster and to the storage, of all looks."""
 
 
 pytestmark = pytest.mark.data
@@ -32,13 +36,13 @@ def weeks() -> Lakehouse:
 
 
 @pytest.fixture
-def life(weeks: Lakehouse, tmp_path: Path) -> Life:
-    return Life.beginning(Storage(str(tmp_path)), weeks)
+def life(weeks: Lakehouse, lake: SimulatedStorage) -> Life:
+    return Life.beginning(lake, weeks)
 
 
 @pytest.fixture
-def year(tmp_path: Path) -> Life:
-    return Life.beginning(Storage(str(tmp_path)), sound(YEAR))
+def year(lake: SimulatedStorage) -> Life:
+    return Life.beginning(lake, sound(YEAR))
 
 
 def _day(number: int) -> date:
@@ -355,27 +359,37 @@ def test_what_a_person_has_closed_is_over(life: Life) -> None:
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["late", "content", "held back", "unusual"])
 def test_killed_at_every_call_there_is_one_repair_one_incident_and_one_word(
-    weeks: Lakehouse, tmp_path: Path, name: str, every: int
+    weeks: Lakehouse, name: str, every: int
 ) -> None:
     """A tick dies at each call to Dagster and to the storage: the next one ends as if none had died."""
     fault = REPAIRED[name][0] if name in REPAIRED else ESCALATED[name][0]
-    ends = set()
-    for die_at in range(0, 150, every):
-        life = Life.beginning(Storage(str(tmp_path / f"{die_at}")), weeks)
+    ends = {_how_it_ends(weeks, fault, die_at) for die_at in range(0, _CALLS, every)}
+    assert len(ends) == 1
+
+
+def _how_it_ends(weeks: Lakehouse, fault: Fault, die_at: int) -> tuple[object, ...]:
+    """What was launched, what became of each incident, and what was told."""
+    with lake_in_memory() as lake:
+        life = Life.beginning(lake, weeks)
         fault(life, _day(8))
-        life.die_at = die_at
+        calls = count()
+
+        def at(_: str) -> None:
+            if next(calls) == die_at:
+                raise Died
+
         for _ in range(14):
+            lake.held.at = at
             try:
                 life.tick()
-            except Dies:
+            except Died:
                 life.now += timedelta(minutes=2)
                 life.tick()
+            lake.held.at = nothing
             life.run_backfills()
             life.now += timedelta(minutes=2)
-        incidents = [*life.book.open(), *life.closed()]
-        how = tuple((each.id, each.state, each.outcome) for each in incidents)
-        ends.add((len(life.launched), how, tuple(life.told())))
-    assert len(ends) == 1
+        how = tuple((each.id, each.state, each.outcome) for each in (*life.book.open(), *life.closed()))
+        return len(life.launched), how, tuple(life.told())
 
 
 def test_what_a_person_has_accepted_stays_so_when_its_incident_is_forgotten(life: Life) -> None:

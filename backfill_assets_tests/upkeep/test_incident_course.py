@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Acknowledgement, RepairAttempt, stages_to_tell
+from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.healing import WEEKS, Life, sound
 from backfill_assets_tests.upkeep.incident import incident
 
@@ -19,8 +18,8 @@ BAD, GOOD = date(2017, 1, 4), date(2017, 1, 10)
 
 
 @pytest.fixture
-def life(tmp_path: Path) -> Life:
-    found = Life.beginning(Storage(str(tmp_path)), sound(WEEKS))
+def life(lake: SimulatedStorage) -> Life:
+    found = Life.beginning(lake, sound(WEEKS))
     for day in (BAD, GOOD):
         found.world.publish("raw", day, checksum="8", rows=2)
     found.bad.add(TableDay("bronze", BAD))
@@ -82,8 +81,8 @@ MONDAY = date(2017, 1, 9)
 
 
 @pytest.fixture
-def sound_life(tmp_path: Path) -> Life:
-    return Life.beginning(Storage(str(tmp_path / "sound")), sound(WEEKS))
+def sound_life(lake: SimulatedStorage) -> Life:
+    return Life.beginning(lake, sound(WEEKS))
 
 
 def test_reports_that_were_read_beside_a_fault_are_read_again_with_its_proof(sound_life: Life) -> None:

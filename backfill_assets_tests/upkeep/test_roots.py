@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.incidents import Incident
+from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.healing import WEEKS, Lakehouse, Life, sound
 from backfill_assets_tests.upkeep.on_call import FAULTS
 
@@ -335,8 +334,8 @@ def weeks() -> Lakehouse:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_what_is_opened_joined_told_and_closed(row: Row, weeks: Lakehouse, tmp_path: Path) -> None:
-    life = Life.beginning(Storage(str(tmp_path)), weeks)
+def test_what_is_opened_joined_told_and_closed(row: Row, weeks: Lakehouse, lake: SimulatedStorage) -> None:
+    life = Life.beginning(lake, weeks)
     for event in row.events:
         event(life)
         life.go_on(3)

@@ -7,7 +7,9 @@ from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
 from backfill_assets_tests.simulator.actors.claimer import claim_names
 from backfill_assets_tests.simulator.actors.engine import alter, maintain_the_log, overwrite, widen
 from backfill_assets_tests.simulator.actors.foreign import write_past_the_protocol
+from backfill_assets_tests.simulator.actors.healing import HEALERS
 from backfill_assets_tests.simulator.actors.leaser import hold_lease
+from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
 from backfill_assets_tests.simulator.actors.person import give_up, try_again
 from backfill_assets_tests.simulator.actors.publisher import publish, switch
 from backfill_assets_tests.simulator.actors.reader import look_at_newest, read_pinned
@@ -43,4 +45,6 @@ ACTORS: dict[str, Deed] = {
     "claimer": claim_names,
     **BUILDERS,
     **CAMPAIGNERS,
+    **HEALERS,
+    **MAINTAINERS,
 }

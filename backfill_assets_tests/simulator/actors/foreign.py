@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import date
 
 import pyarrow as pa
@@ -21,21 +22,28 @@ _HOW = (*_CHANGES, "optimise")
 
 
 def write_past_the_protocol(life: Life) -> None:
-    _write(life, life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(_HOW))
+    _write_some(life, _HOW)
 
 
 def change_past_the_protocol(life: Life) -> None:
     """Where another engine puts files together: delta-rs 1.6 commits one OPTIMIZE over another, and doubles rows."""
-    _write(life, life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(_CHANGES))
+    _write_some(life, _CHANGES)
 
 
-def _write(life: Life, table: str, day: date, how: str) -> None:
+def _write_some(life: Life, hows: Sequence[str]) -> None:
+    table, day, how = life.draw.choice(TABLES), life.draw.choice(DAYS), life.draw.choice(hows)
+    if how != "delete" or table not in RAW:
+        write_to(life, table, day, how)
+
+
+def write_to(life: Life, table: str, day: date, how: str, row: str = "") -> None:
+    """Of one day, ``how`` is to add a ``row``, to delete its rows, or to optimise its files."""
     version = newest_version(life.storage, table)
-    if version is None or (how == "delete" and table in RAW):
+    if version is None:
         return
     handle, name = open_table(life.storage, table, version), life.new_id("foreign")
     active = read_log(life.storage, table, version).of_days([day])[day]
-    rows = [f"{name}/{table}"] if how == "add" else []
+    rows = [row or f"{name}/{table}"] if how == "add" else []
     if how == "optimise":
         paths = [f"{table}/{file.path}" for file in active]
         rows = [row for path in paths for row in life.storage.read_parquet(path).column("name").to_pylist()]

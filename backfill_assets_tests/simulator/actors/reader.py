@@ -25,7 +25,8 @@ def read_pinned(life: Life) -> None:
         try:
             found = rows_at(life.storage, table, versions[table])
         except (FileNotFoundError, VersionGone):
-            if world.clock.moment - pinned_at <= timedelta(days=RETENTION_DAYS):
+            within = world.clock.moment - pinned_at <= timedelta(days=RETENTION_DAYS)
+            if within and not world.was_taken_away(table):
                 raise  # within the window, nothing that was pinned is gone
             world.record.told(life.id, "refused")
             return

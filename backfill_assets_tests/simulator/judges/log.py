@@ -98,6 +98,7 @@ class LogJudge:
             self._closed(publication, rows)
         elif event == "pinned":
             self._pin(json.loads(rows[0]["detail"]))
+            self._shown.append((self.version, dict(self.last), dict(self.map)))
 
     def _prepared(self, publication: str) -> None:
         wishes = self._wishes[publication]
@@ -164,6 +165,7 @@ class LogJudge:
         own = {table: self._own_commit(publication, table, outcome) for table in tables}
         if by_hand and outcome == "aborted":
             own = {table: at for table, at in own.items() if not self._stays(publication, table, at, found)}
+        own = {table: self._or_newest(publication, table, version, found[table]) for table, version in own.items()}
         assert found == self.map | own, f"{publication}: the map says {found}, the tables {self.map | own}"
         self.map = found
 
@@ -188,6 +190,17 @@ class LogJudge:
         fence = judge.fenced.get(publication)
         assert fence is not None or publication in judge.withdrawn, f"{publication} is aborted, and stays in {table}"
         return judge.withdrawn[publication] if fence is None else fence
+
+    def _or_newest(self, publication: str, table: str, own: int, found: int) -> int:
+        """Of a commit that an engine has cleaned up, a newer version that has its days as it left them."""
+        judge = self._tables[table]
+        if found == own or judge.has_commit(own):
+            return own
+        commit = judge.commits.get(publication)
+        days = commit.after if commit else self._wishes[publication].tables[table].rows
+        other = [str(day) for day in days if judge.at(found, day).files != judge.at(own, day).files]
+        assert found > own and not other, f"{publication}: the map says {table} {found}, where {other} differ"
+        return found
 
     def _pin(self, found: dict[str, int]) -> None:
         """Readers are sent to newer versions, which must have just the files of those that they were pinned to."""

@@ -60,13 +60,18 @@ class ReportJudge:
             yield Counter(self.chain.names_of(step, version, key.day, lambda each, had=inputs: had[each].elements()))  # type: ignore[misc]
 
     def _may_have_been(self, table: str, day: date, shown: Mapping[str, int]) -> Iterator[Rows]:
-        """The rows of a day, and those of its former versions that it has only gained files since."""
+        """The rows of a day, and those of its former versions that it has only gained files since, or by others."""
         if table not in shown:
             yield Counter()
             return
-        known, newest = list[Rows](), self.tables[table].at(shown[table], day)
+        judge, known = self.tables[table], list[Rows]()
+        newest = judge.at(shown[table], day)
+        after = newest
         for version in range(shown[table], -1, -1):
-            image = self.tables[table].at(version, day)
+            image = judge.at(version, day)
+            if image.rows == after.rows or judge.touched_between(day, version, version + 1):
+                newest = image  # the same rows in other files; what others wrote is shown with the next publication
+            after = image
             if image.files <= newest.files and image.rows not in known:
                 known.append(image.rows)
                 yield image.rows

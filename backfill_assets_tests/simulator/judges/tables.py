@@ -72,6 +72,8 @@ class TableJudge:
         """Who made each version that was made past the protocol."""
         self.touched: dict[date, list[int]] = {}
         """The versions at which foreign writers changed a day."""
+        self.lost: set[str] = set()
+        """Files that were taken away, below the root of the lakehouse."""
         self._wishes = wishes
         self._day_of: dict[str, date] = {}
         self._rows: dict[str, Rows] = {}
@@ -112,6 +114,10 @@ class TableJudge:
         self.version -= 1
         self._newest = {day: set(image.files) for day, image in self.days[-1].items()} if self.days else {}
         self._day_of = {path: day for day, paths in self._newest.items() for path in paths}
+
+    def has_commit(self, version: int) -> bool:
+        """False once an engine has deleted it."""
+        return self._log_file(version) in self.held.contents
 
     def newest_is_of(self, publications: Collection[str]) -> bool:
         """Did one of ``publications`` make the newest commit?"""
@@ -257,9 +263,9 @@ class TableJudge:
         )
 
     def missing_files(self, version: int) -> list[str]:
-        """Files that a reader of ``version`` would not find."""
+        """Files that a reader of ``version`` would not find, but for those that somebody took away."""
         paths = (f"{self.table}/{path}" for image in self.days[version].values() for path in image.files)
-        return [path for path in paths if path not in self.held.contents]
+        return [path for path in paths if path not in self.held.contents and path not in self.lost]
 
     def at(self, version: int, day: date) -> DayImage:
         return self.days[version].get(day, NOTHING)

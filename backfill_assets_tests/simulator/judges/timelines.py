@@ -56,7 +56,8 @@ class TimelineJudge:
                 self._revision(known[-1])
                 self._needs[name] = frozenset(self._needed(known[-1]))
         for each in (each for each in self.kept if each.id in self.answered):
-            gone = [path for path in self._needs[each.name] if path not in self._held.contents]
+            taken = {path for table in self._tables.values() for path in table.lost}
+            gone = [path for path in self._needs[each.name] - taken if path not in self._held.contents]
             assert not gone, f"{each.name} needs {gone}, which are gone"
 
     @property
