@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Publication
+from backfill_assets.lakehouse.records import CurrentVersion, Kind, Outcome, Publication
 from backfill_assets.publish.head import TURN, HeadState, OpenEntry, named_files
 
 NOW = datetime(2017, 3, 1, tzinfo=UTC)
@@ -78,6 +78,12 @@ def test_a_table_that_is_given_back_leaves_the_map_until_it_is_adopted_again() -
         state = released.model_copy(update={"open": {"p": entry(hands_over=hands_over)}})
         after = closed(state, outcome, {"t": 3})
         assert after.released == ({} if back else {"t": "p"}) and after.versions == {"t": 3}
+
+
+@pytest.mark.parametrize(("kind", "hands_over"), [("adopt", "adopt"), ("release", "release"), ("replace", "")])
+def test_an_entry_says_whether_it_hands_tables_over(kind: Kind, hands_over: str) -> None:
+    opened = HeadState().opening(Publication(id="p", kind=kind, tables=()), 30, NOW, "p.parquet")
+    assert opened.open["p"].hands_over == hands_over
 
 
 def test_the_newest_outcomes_are_remembered() -> None:
