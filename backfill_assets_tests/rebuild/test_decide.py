@@ -242,7 +242,7 @@ def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> 
     assert str(found) == "4 of 7 days; not published: 2017-03-01..2017-03-03"
     whole = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(WEEK, "1:1")})
     assert whole is not None
-    assert whole.complete
+    assert whole.complete and str(whole) == "7 of 7 days"
 
 
 def test_a_day_without_its_inputs_fails_a_gate() -> None:
