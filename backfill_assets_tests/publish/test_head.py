@@ -67,17 +67,22 @@ def test_only_what_is_done_has_days_a_notice_and_a_switch(outcome: Outcome) -> N
     assert after.delivering("o").due.keys() == after.due.keys() - {"o"}
 
 
-def test_a_table_that_is_given_back_leaves_the_map_until_it_is_adopted_again() -> None:
-    """And only by what is done."""
+def test_a_table_that_is_given_back_leaves_the_map() -> None:
+    """But not by what was aborted."""
     giving = HeadState(open={"p": entry(hands_over="release")})
-    released = closed(giving, "done")
+    released, kept = closed(giving, "done"), closed(giving, "aborted")
     assert released.released == {"t": "p"} and released.versions == {"u": 1}
-    kept = closed(giving, "aborted")
     assert not kept.released and kept.versions == {"t": 2, "u": 1}
-    for hands_over, outcome, back in (("adopt", "done", True), ("adopt", "aborted", False), ("", "done", False)):
-        state = released.model_copy(update={"open": {"p": entry(hands_over=hands_over)}})
-        after = closed(state, outcome, {"t": 3})
-        assert after.released == ({} if back else {"t": "p"}) and after.versions == {"t": 3}
+
+
+@pytest.mark.parametrize(
+    ("hands_over", "outcome", "back"), [("adopt", "done", True), ("adopt", "aborted", False), ("", "done", False)]
+)
+def test_a_table_that_was_given_back_is_ours_again_once_it_is_adopted(
+    hands_over: str, outcome: Outcome, back: bool
+) -> None:
+    after = closed(HeadState(released={"t": "before"}, open={"p": entry(hands_over=hands_over)}), outcome, {"t": 3})
+    assert after.released == ({} if back else {"t": "before"}) and after.versions == {"t": 3}
 
 
 @pytest.mark.parametrize(("kind", "hands_over"), [("adopt", "adopt"), ("release", "release"), ("replace", "")])
