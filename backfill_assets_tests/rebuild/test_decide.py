@@ -273,7 +273,7 @@ def test_a_version_that_is_not_declared_any_more_is_named_with_its_days() -> Non
     assert decide.undeclared(SEVERAL, [D1, D2, D3], states) == {D1: "v0", D3: "v0"}
     with pytest.raises(InvalidRequest, match=r"report 2017-03-01 was published with v0.*\(2 days in all\)") as refused:
         decide.versions_as_published(SEVERAL, [D1, D2, D3], states)
-    assert refused.value.hint.endswith("backfill run report+ --days 2017-03-01..2017-03-03")
+    assert str(refused.value.hint).endswith("backfill run report+ --days 2017-03-01..2017-03-03")
 
 
 def test_days_go_together_by_their_version_in_order() -> None:
