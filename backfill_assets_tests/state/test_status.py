@@ -80,7 +80,7 @@ def test_a_lookback_input_counts_on_every_day_it_covers(world: World) -> None:
 def test_a_week_is_made_of_all_its_days() -> None:
     """A change of any of them makes it stale; one of the day before or after does not."""
     weekly = Step(
-        (Table("week", "week", "", FactDailyRevenue, ()),),
+        (Table("week", "report", "", FactDailyRevenue, ()),),
         (Version("v1", "", (Reads("revenue"),), dict),),
         "v1",
         cadence=Cadence.WEEKLY,
