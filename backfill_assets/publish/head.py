@@ -133,7 +133,6 @@ class HeadState(Record):
         A notice becomes due by the very append that closes its publication, and only if that is done.
         """
         entry, done = self.open[publication], outcome == "done"
-        ended = [each for each in self.outcomes.items() if each[0] != publication]
         handed = entry.writes if done and entry.hands_over else frozenset()
         given_back = dict.fromkeys(handed, publication) if entry.hands_over == "release" else {}
         return self._with(
@@ -142,7 +141,7 @@ class HeadState(Record):
             released={**{table: by for table, by in self.released.items() if table not in handed}, **given_back},
             index=index,
             since=(*since, file) if done else tuple(since),
-            outcomes=dict([*ended, (publication, outcome)][-_REMEMBERED_OUTCOMES:]),
+            outcomes=dict([*self.outcomes.items(), (publication, outcome)][-_REMEMBERED_OUTCOMES:]),
             due={**self.due, publication: entry.file} if done and entry.has_notice else self.due,
             current=_with_switches(self.current, entry) if done else self.current,
         )

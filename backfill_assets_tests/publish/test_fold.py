@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publish import fold as log_fold
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.files import ENTRIES
-from backfill_assets.publish.fold import COMMITS_KEPT, fold, foldable, left_behind, trim
+from backfill_assets.publish.fold import COMMITS_KEPT, SETTLED, fold, foldable, left_behind, trim
 from backfill_assets.publish.log import LOG_TABLE
 from backfill_assets.state.history import history
 from backfill_assets.state.rolled_back import rollbacks
@@ -33,12 +35,17 @@ def few_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def three_weeks_old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Three publications and a rollback, three weeks ago; one publication today."""
+    """Three publications, a rollback, one of a campaign and a turn that was asked for, three weeks ago; one today."""
     lake = Lake(tmp_path_factory.mktemp("old") / "lakehouse")
     with clock.use(lake.time):
         for number, day in enumerate((D1, D2, D3)):
             lake.publish(f"p{number}", {"t": {day: [f"row {number}"]}, "u": {day: ["u"]}})
         roll_back(lake.publisher(), "p2", id="back", steps=())
+        approved = lake.request("approved", {"w": {D1: ["w"]}})
+        lake.publisher().publish(approved.model_copy(update={"provenance": Provenance(campaign="c1")}))
+        log = lake.publisher().log
+        state = log.head().state
+        log.append(log.head(), [{"event": "waiting", "publication": "asked"}], lambda _: state)
         lake.clock += timedelta(days=21)
         lake.publish("today", {"t": {D1: ["new"]}})
         yield lake
@@ -77,6 +84,43 @@ def test_folding_moves_rows_and_loses_none(lake: Lake) -> None:
     assert len([path for path in log.files().paths if "/month-" in path]) >= 2, "rollbacks have files of their own"
     roll_back(lake.publisher(), "today", id="undo", steps=())
     assert lake.rows("t")[D1] == ["row 0"]
+
+
+def test_each_kind_of_entry_lies_with_its_month_and_the_young_ones_stay(lake: Lake) -> None:
+    """Looking for a rollback or a campaign opens no file of the daily runs."""
+    log = lake.publisher().log
+    young = log.files().between("at", low=lake.clock - SETTLED).paths
+    assert young and fold(log, lake.clock)
+    assert set(young) <= set(log.files().paths)
+    found: dict[str, set[str]] = {}
+    for path in log.files().paths:
+        if month := re.search(r"/month-\d{4}-\d{2}-([a-z]+)-", path):
+            rows = log.files().only([path]).read(["publication"])
+            found[month[1]] = set(rows.column("publication").to_pylist())
+    assert found == {"runs": {"p0", "p1", "p2"}, "rollbacks": {"back"}, "campaigns": {"approved"}, "notes": {"asked"}}
+
+
+def test_a_month_is_written_once_enough_entries_have_settled(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = lake.publisher().log
+    loose = len(foldable(log, lake.clock))
+    monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", loose + 1)
+    assert fold(log, lake.clock) == 0
+    monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", loose)
+    assert fold(log, lake.clock) == loose
+
+
+def test_what_an_engine_put_into_one_file_is_taken_apart_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its OPTIMIZE asks for no age: what has settled goes to its month, and the rest stays together."""
+    monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 1)
+    log = lake.publisher().log
+    rows = log_rows(log)
+    lake.table(LOG_TABLE).optimize.compact()
+    (merged,) = log.files().paths
+    assert fold(log, lake.clock) == 1 and log_rows(log) == rows
+    (young,) = (path for path in log.files().paths if "/month-" not in path)
+    assert "/unsettled-" in young and young != merged
+    assert set(log.files().only([young]).read(["publication"]).column("publication").to_pylist()) == {"today"}
+    assert not foldable(log, lake.clock)
 
 
 def test_a_fold_that_loses_the_race_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from base64 import b64encode
@@ -27,7 +28,7 @@ from backfill_assets.notice_routes import parse_routes
 from backfill_assets.publish.crash_points import CrashPoint, Reached
 from backfill_assets.publish.delivery import Outlet, deliver
 from backfill_assets.publish.due_notice import DueNotice
-from backfill_assets.publish.outbox import announce, due_notices
+from backfill_assets.publish.outbox import announce, due_notices, is_taken, mark_delivered
 from backfill_assets.publish.senders import (
     AlertmanagerSender,
     FileSender,
@@ -152,6 +153,27 @@ def test_the_same_announcement_is_made_once(lake: Lake) -> None:
     assert due_notices(lake.publisher()) == []
     with pytest.raises(InvalidRequest, match="cannot be the key"):
         announce(lake.storage, "../elsewhere", NOTICE)
+
+
+def test_what_was_announced_first_is_due_first(lake: Lake) -> None:
+    """By the time of its file; announcements come before the notices of publications, and equal times by their keys."""
+    lake.publisher().publish(told(lake, "a-publication", {"t": {D1: ["a"]}}))
+    for key, second in {"d": 1, "c": 2, "b": 2, "e": 0}.items():
+        announce(lake.storage, key, NOTICE)
+        os.utime(lake.root / f"_outbox/due/{key}.json", (1_000 + second, 1_000 + second))
+    assert [due.key for due in due_notices(lake.publisher())] == ["e", "d", "b", "c", "a-publication"]
+
+
+def test_a_notice_that_two_processes_have_sent_is_marked_once(lake: Lake) -> None:
+    """Each place drops the second one; the log has one entry of it, and whoever asks later sends it nowhere."""
+    lake.publisher().publish(told(lake, "p1", {"t": {D1: ["a"]}}))
+    (due,) = due_notices(lake.publisher())
+    assert not is_taken(lake.publisher(), "file", due)
+    mark_delivered(lake.publisher(), due)
+    entries = lake.publisher().log.head().version
+    mark_delivered(lake.publisher(), due)
+    assert lake.publisher().log.head().version == entries and delivered_keys(lake.publisher()) == ["p1"]
+    assert is_taken(lake.publisher(), "file", due)
 
 
 def test_a_notice_that_another_process_delivers_meanwhile_is_left_to_it(

@@ -135,6 +135,7 @@ def test_an_input_is_compared_by_what_it_holds_and_may_gain_rows_unless_it_was_a
     assert isinstance(moved, Conflict) == refused
     if isinstance(moved, Conflict):
         assert (moved.days, D1 in moved.inputs["raw"]) == ({}, True)
+        assert moved.reads == tuple(pin.inputs.values()) and not moved.gone and not moved.passed
     if happens is _is_replaced and isinstance(moved, Conflict):
         assert moved.inputs == {"raw": frozenset({D1})}
 
@@ -215,6 +216,43 @@ def test_many_positions_cost_no_more_reads_of_the_log_than_one(lake: Lake, monke
         read.clear()
         # To compare, to commit, to close, and by what the test's own lakehouse looks at.
         assert max(of_raw.values()) <= 4, (id, of_raw)
+
+
+def test_all_that_moved_on_is_named_in_one_refusal(lake: Lake) -> None:
+    """Of each table, so that nothing is staged again for what is only the first of several reasons."""
+    of_a, of_b = Position(id="a", before=None, after=1), Position(id="b", before=None, after=1)
+    lake.publish("p0", {"u": {D1: ["u"]}})
+    pin = lake.pin({"r": {D1: []}, "s": {D2: []}, "u": {D1: [], D2: []}})
+    tables = (
+        lake.staged("r", "mine", {D1: ["x"]}, pin, "append", (of_a,)),
+        lake.staged("s", "mine", {D2: ["y"]}, pin, "append", (of_b,)),
+        lake.staged("u", "mine", {D1: ["z"], D2: ["z"]}, pin),
+    )
+    for table, day, position in (("r", D3, of_a), ("s", D3, of_b)):
+        lake.append(f"their-{table}", table, {day: ["theirs"]}, position)
+    lake.publish("p1", {"u": {D1: ["v"]}})
+    request = Publication(id="mine", kind="append", tables=tables)
+    moved = lake.publisher().publish(request)
+    assert moved == lake.publisher().foresee(request) and isinstance(moved, Conflict)
+    assert moved.days == {"r": frozenset({D1}), "s": frozenset({D2}), "u": frozenset({D1})}
+    assert moved.passed == ("a", "b") and not moved.gone and len(moved.reasons) == 3
+    lake.storage.delete(f"r/{tables[0].days[0].adds[0].path}")
+    lost = lake.publisher().foresee(request)
+    assert isinstance(lost, Conflict) and lost.gone and lost.days == moved.days and len(lost.reasons) == 4
+
+
+def test_what_is_aborted_comes_back_as_days_to_stage_again(lake: Lake) -> None:
+    """A foreign writer came between preparing and committing: none of its days is in, in no table."""
+    request = lake.request("p1", {"t": {D1: ["a"], D2: ["b"]}, "u": {D1: ["c"]}})
+
+    def overtaken(step: CrashPoint, _about: str) -> None:
+        if step is CrashPoint.PREPARED:
+            lake.foreign_rows("u", {D1: ["foreign"]})
+
+    moved = lake.publisher(overtaken).publish(request)
+    assert isinstance(moved, Conflict) and "p1 was under way, so it was aborted" in moved.reasons[0]
+    assert moved.days == {"t": frozenset({D1, D2}), "u": frozenset({D1})}
+    assert lake.rows("t") == {} and lake.rows("u") == {D1: ["foreign"]}
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0), (3, 3)])

@@ -116,6 +116,20 @@ def test_a_day_that_is_made_of_something_else_is_refused_by_name(publication: Pu
     with pytest.raises(PublicationRefused, match=f"{next(iter(found))} (was|does)") as refused:
         require_whole(publication, {})
     assert "backfill run" in str(refused.value.hint)
+    assert len(found) > 1 or f"{next(iter(found.values()))}. Nothing was published" in str(refused.value)
+
+
+def test_a_person_reads_with_what_a_day_does_not_agree() -> None:
+    (held_by_main,) = torn(TORN["main held something else"]).values()
+    (brought,) = torn(TORN["what comes with it is something else"]).values()
+    assert held_by_main == "was made of other content than main has of bronze"
+    assert brought == "was made of other content than it brings of bronze"
+
+
+def test_of_several_days_the_first_is_named_and_the_others_are_counted() -> None:
+    two = [(table, day(D1, 5, {"bronze": {D1: held(1)}})) for table in ("fact", "other")]
+    with pytest.raises(PublicationRefused, match=r"fact 2017-03-04 was made of .*, and 1 more day\. Nothing"):
+        require_whole(bringing(*two, read={"bronze": {D1: held(2)}}), {})
 
 
 def test_a_day_that_main_shows_already_may_lie_in_other_files() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
@@ -17,6 +18,7 @@ from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, EarlierState
+from backfill_assets.state.rolled_back import FileMove, Rollbacks
 
 DAY = date(2017, 3, 1)
 FACT = TableDay("fact", DAY)
@@ -124,6 +126,13 @@ def test_a_day_is_kept_or_taken_only_if_it_was_made_of_just_what_there_is_now(
     assert found is decision
 
 
+def test_a_step_of_which_nothing_is_known_was_made_of_nothing() -> None:
+    """No content at all says as little as one that is not known."""
+    fingerprint = wanted().input_fingerprint
+    assert decide.decide(fingerprint, [], forced=False, blocked=False) is Decision.COMPUTE
+    assert decide.decide(fingerprint, [OTHER], forced=False, blocked=False) is Decision.COMPUTE
+
+
 PUBLISHED = state(wanted())
 
 
@@ -205,8 +214,10 @@ def test_chunks_keep_the_memory_of_a_long_range_flat(bytes_of_day: int, lengths:
 
 
 def test_the_time_left_is_in_proportion() -> None:
-    """62 of 90 days in 62 s leaves 28 s."""
+    """62 of 90 days in 62 s leaves 28 s; before the first day is done, all of them are taken to be as long as it."""
     assert decide.eta(62, 90, 62.0) == timedelta(seconds=28)
+    assert decide.eta(1, 90, 2.0) == timedelta(seconds=178)
+    assert decide.eta(0, 90, 2.0) == timedelta(seconds=180)
 
 
 def test_a_week_is_wanted_from_all_its_days() -> None:
@@ -231,9 +242,54 @@ def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> 
     assert str(found) == "4 of 7 days; not published: 2017-03-01..2017-03-03"
     whole = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(WEEK, "1:1")})
     assert whole is not None
-    assert whole.complete
+    assert whole.complete and str(whole) == "7 of 7 days"
 
 
 def test_a_day_without_its_inputs_fails_a_gate() -> None:
     """It is held back like any other day that is not good."""
     assert not decide.inputs_published(["bronze 2017-03-01", "fx 2017-03-01"]).passed
+
+
+OLD, NEW = version(name="v1"), version(name="v2")
+SEVERAL = replace(DAILY, versions=(OLD, NEW), current="v2")
+D1, D2, D3 = (DAY + timedelta(days=n) for n in range(3))
+
+
+def by(code_version: str, day: date, content: bool = True) -> tuple[TableDay, DayState]:
+    key = TableDay("report", day)
+    made = published(code_version=code_version) if content else replace(PUBLISHED, content=None)
+    return key, replace(made, table=key.table, day=day)
+
+
+def test_each_day_is_built_again_by_the_version_that_it_was_published_with() -> None:
+    """The current one builds what is not published, and what came with an adopted table."""
+    states = dict([by("v1", D1), by("adopted", D2)])
+    assert decide.versions_as_published(SEVERAL, [D1, D2, D3], states) == {D1: "v1", D2: "v2", D3: "v2"}
+    assert not decide.undeclared(SEVERAL, [D1, D2, D3], states)
+
+
+def test_a_version_that_is_not_declared_any_more_is_named_with_its_days() -> None:
+    states = dict([by("v0", D1), by("v1", D2), by("v0", D3)])
+    assert decide.undeclared(SEVERAL, [D1, D2, D3], states) == {D1: "v0", D3: "v0"}
+    with pytest.raises(InvalidRequest, match=r"report 2017-03-01 was published with v0.*\(2 days in all\)") as refused:
+        decide.versions_as_published(SEVERAL, [D1, D2, D3], states)
+    assert str(refused.value.hint).endswith("backfill run report+ --days 2017-03-01..2017-03-03")
+
+
+def test_days_go_together_by_their_version_in_order() -> None:
+    versions = {D3: NEW, D2: OLD, D1: NEW}
+    assert decide.by_version(versions) == [(OLD, [D2]), (NEW, [D1, D3])]
+
+
+def test_a_day_whose_content_is_not_known_is_not_published() -> None:
+    assert decide.published_days(dict([by("v1", D1), by("v1", D2, content=False)])) == {"report": {D1}}
+
+
+def test_a_rollback_is_named_for_the_days_that_it_put_back() -> None:
+    """The log is not asked where nothing was published."""
+    states = dict([by("v1", D1), by("v1", D2)])
+    moves = {"p": FileMove("rollback", datetime(2017, 3, 9, tzinfo=UTC))}
+    key, other = TableDay("report", D1), TableDay("report", D3)
+    assert decide.rolled_back([key, other], states, lambda: Rollbacks(moves)) == {key: "p"}
+    assert not decide.rolled_back([key], states, Rollbacks)
+    assert not decide.rolled_back([other], states, lambda: pytest.fail("nothing of it was published"))

@@ -9,10 +9,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.model.declaration import Reads, Version
+from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
@@ -74,6 +75,26 @@ def test_a_lookback_input_counts_on_every_day_it_covers(world: World) -> None:
         later.publish(table, far)
     later.publish("rates", BEFORE, checksum="10")
     assert later.statuses(far) == _but()
+
+
+def test_a_week_is_made_of_all_its_days() -> None:
+    """A change of any of them makes it stale; one of the day before or after does not."""
+    weekly = Step(
+        (Table("week", "report", "", FactDailyRevenue, ()),),
+        (Version("v1", "", (Reads("revenue"),), dict),),
+        "v1",
+        cadence=Cadence.WEEKLY,
+    )
+    steps = (*STEPS, weekly)
+    week = Cadence.WEEKLY.period(D)
+    for changed in DayRange(week.first - timedelta(days=1), week.last + timedelta(days=1)):
+        world = World({}, {}, {}, steps)
+        for day in week:
+            world.publish("revenue", day)
+        world.publish("week", week.first, code="v1")
+        assert day_statuses(steps, world.observed(), week)["week"] == {week.first: FRESH}
+        world.publish("revenue", changed, checksum="8")
+        assert day_statuses(steps, world.observed(), week)["week"] == {week.first: INPUT if changed in week else FRESH}
 
 
 def test_a_rate_that_arrives_for_a_day_that_had_none_counts(world: World) -> None:
