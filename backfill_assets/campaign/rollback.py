@@ -238,7 +238,7 @@ def rollback_request(
     Raises :class:`PublicationRefused` for a before-image that was made of something else than main has now.
     """
     undone = prepared.publication
-    tables = {*undone.writes, *(name for step in steps for name in step.table_names)}
+    tables = sorted({*undone.writes, *(name for step in steps for name in step.table_names)})
     view = observe_each(publisher.storage, tables, log=publisher.log)
     view.require(undone.writes)
     origins = _Origins(publisher, prepared, steps, view)

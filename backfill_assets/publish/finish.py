@@ -222,7 +222,7 @@ class Finish:
         Tables in ``left`` keep the version that they have in the map.
         """
         publication, state = prepared.publication, head.state
-        mains = {table: self._main(table) for table in publication.writes - set(left)}
+        mains = {table: self._main(table) for table in sorted(publication.writes - set(left))}
         if not all(_has_commit(main, mark, outcome) for main in mains.values()):
             return False
         own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}

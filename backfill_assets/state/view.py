@@ -85,13 +85,13 @@ class View:
 
     def records(self, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
         """What every day of ``tables`` holds, ascending."""
-        below = self._below(list(tables))
+        below = self._below(sorted(set(tables)))
         found = {table: {**days, **self.over.get(table, {})} for table, (_, days) in below.items()}
         return {table: {day: days[day] for day in sorted(days)} for table, days in found.items()}
 
     def observed(self, tables: Iterable[str]) -> LogView:
         """``tables`` as a look at the lakehouse would show them if this were main."""
-        below = self._below(list(tables))
+        below = self._below(sorted(set(tables)))
         files = {
             table: {day: each.physical for day, each in days.items() if each.files}
             for table, (_, days) in below.items()

@@ -78,8 +78,9 @@ def finish_reclaiming(publisher: Publisher) -> None:
         for path in sorted(set(paths) - _wanted_since(publisher.storage, paths)):
             publisher.storage.delete(path)
             publisher.reached(CrashPoint.RECLAIM_DELETED, intent)
-        for folder in {_timeline_folder(path, path.partition("/")[0]) for path in paths} - {None}:
-            publisher.storage.delete_empty_folder(str(folder))
+        folders = {_timeline_folder(path, path.partition("/")[0]) for path in paths} - {None}
+        for folder in sorted(map(str, folders)):
+            publisher.storage.delete_empty_folder(folder)
         _close_intent(publisher, intent)
 
 

@@ -212,7 +212,7 @@ def computed_in_memory(patch: pytest.MonkeyPatch) -> None:
 
 def _names_in(storage: Storage, folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
     found: dict[date, list[str]] = {}
-    for file in files:
+    for file in sorted(files):
         rows = storage.read_parquet(f"{folder}/{file.path}".lstrip("/"), ["name"])
         found.setdefault(date.fromisoformat(file.day), []).extend(rows.column("name").to_pylist())
     return found

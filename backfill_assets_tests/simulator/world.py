@@ -169,6 +169,8 @@ class World:
         self.tally = Counter[str]()
         self.wishes: dict[str, Wishes] = {}
         self.requests: dict[str, Publication] = {}
+        self.asked_after_a_fault: set[str] = set()
+        """A table that could not be read when it was asked is not named as one that becomes stale."""
         self.done: set[str] = set()
         self.refused: set[str] = set()
         self.noticed: set[str] = set()
@@ -330,6 +332,11 @@ class World:
             if life.process.passed == passed:
                 life.rest()  # It found nothing to do, and would look again and again.
 
+    def _is_struck(self, life: Life) -> bool:
+        """Has a fault met it?"""
+        known = self._lives.get(life.name)
+        return known is not None and known is life and known.process.struck
+
     def told_of(self, life: Life, error: BackfillError) -> None:
         """A refusal is an answer: it leaves nothing behind, which the judges see. After a fault it may be none.
 
@@ -337,8 +344,7 @@ class World:
         """
         asked = self.record.asked_for(life.id)
         self.tally[type(error).__name__] += 1
-        struck = isinstance(life, PlayedLife) and life.process.struck
-        open_still = struck or isinstance(error, CommitRefused)
+        open_still = self._is_struck(life) or isinstance(error, CommitRefused)
         if asked is not None and not open_still:
             self.refused.add(asked)
         self._seen.pop(life.id, None)
@@ -366,6 +372,8 @@ class World:
         wishes = wished(publication, rows, inputs, looked_at)
         self.approvals.covers(publication, rows)
         self.requests[publication.id] = publication
+        if self._is_struck(life):
+            self.asked_after_a_fault.add(publication.id)
         if publication.notice is not None:
             self.noticed.add(publication.id)
         days = {table: wish.rows for table, wish in wishes.tables.items()}
@@ -516,7 +524,7 @@ class World:
 
     def _closed(self, id: str, versions: Mapping[TableDay, str | None], shown: Mapping[str, int]) -> None:
         self.reports.closed(id, versions, shown)
-        if id in self.requests:
+        if id in self.requests and id not in self.asked_after_a_fault:
             self.agreement.closed(self.requests[id], versions, shown)
         self.healing.closed(id, versions)
 

@@ -14,6 +14,7 @@ from backfill_assets.lakehouse.named_timelines import (
 )
 from backfill_assets.timeline.rewind import create_whole, timeline_based_on
 from backfill_assets.upkeep.reclaim import reclaim
+from backfill_assets_tests.simulator.actors.claimer import NAMES as CLAIMED
 from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, PlayedLife
 
 FREE = ("one", "two", "three")
@@ -24,9 +25,9 @@ NEWEST = 4
 def chosen(life: PlayedLife, *, with_days: bool = False, gone_forward: bool = False) -> NamedTimeline | None:
     """One of those that are kept, as it is now; rather one with days of its own, or that has gone forward, if asked.
 
-    None if there are none.
+    None if there are none. Those of :mod:`claimer` are left to it.
     """
-    kept = kept_timelines(life.storage, life.world.clock.now())
+    kept = [each for each in kept_timelines(life.storage, life.world.clock.now()) if each.name not in CLAIMED]
     rather = [each for each in kept if (each.days or not with_days) and (each.versions or not gone_forward)]
     names = [each.name for each in rather or kept]
     return find_timeline(life.storage, life.draw.choice(names), life.world.clock.now()) if names else None
