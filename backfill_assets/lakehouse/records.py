@@ -29,6 +29,8 @@ from backfill_assets.notice_routes import Severity
 Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release"]
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
+MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
+"""The kinds of publications that compute nothing: what they bring was made by an earlier one."""
 DIRTY = "+dirty"
 """Ends the commit of code that the commit does not contain."""
 TOTAL = "total_"
@@ -109,6 +111,10 @@ class Provenance(Record):
     reason: str = ""
     undoes: str = ""
     """The publication whose before-images this one puts back."""
+    first_undone: str = ""
+    """What the first undo of a chain undid: an undo of an undo belongs to the same publication. Empty for no undo."""
+    withdraws: bool = False
+    """Of an undo: whether it takes ``first_undone`` away. If not, it brings it back."""
 
 
 class Detail(Record):
@@ -223,6 +229,52 @@ class DayContent:
             return str(Decimal(old) + Decimal(new))
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the rows of a published day come from, whatever has moved their files since.
+
+    Written once, by the publication that computes the rows. Compactions, rewinds and undos carry it along.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    computed_by: str = ""
+    """The publication that computed the rows. Of a day of raw: the one since which it has only gained rows. Empty for a
+    day that was never published."""
+    gained_by: str = ""
+    """Of a day of raw: the last publication since then that it has gained rows by; empty without one."""
+    campaign: str = ""
+    """The last campaign that brought the day and was not undone; runs on top of it change that as little as an undo of
+    them."""
+    brought_by: str = ""
+    """The publication of that campaign."""
+    put_back_by: str = ""
+    """The last undo that brought the day, since its rows were computed; empty without one."""
+    undid: str = ""
+    """What that undo undid."""
+    rolled_back_by: str = ""
+    """The rollback by which a person has put the day back, while it stands: its undo ends it, and so do new rows."""
+
+    def put_back(self, by: str, undone: Publication) -> Origin:
+        """Of a day that goes back to this origin, because ``by`` undoes ``undone``."""
+        standing = self.rolled_back_by if undone.kind in MOVES_FILES else by
+        return replace(self, put_back_by=by, undid=undone.id, rolled_back_by=standing)
+
+    def brought(self, publication: Publication) -> Origin:
+        """Of a day that ``publication`` computes where this was the origin before."""
+        if campaign := publication.provenance.campaign:
+            return Origin(publication.id, campaign=campaign, brought_by=publication.id)
+        return self.computed_again(publication.id)
+
+    def computed_again(self, by: str) -> Origin:
+        """Of a day that ``by`` computes for no campaign."""
+        return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
+
+    def gained(self, by: str) -> Origin:
+        """Of a day of raw that gains rows by the publication ``by``."""
+        return replace(self.computed_again(self.computed_by), gained_by=by) if self.computed_by else Origin(by)
+
+
 class Expected(Record):
     """The state of a day when it was staged: compare-and-swap compares with it."""
 
@@ -244,6 +296,8 @@ class DayChange(Record):
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
     """The days of each table that ``content`` was made of, also if an earlier publication made it: what is published
     has to agree with them (:mod:`backfill_assets.publish.torn_days`). None for raw rows, and if it is not known."""
+    origin: Origin | None = None
+    """Where the rows come from, if this publication does not compute them."""
 
     @property
     def logical(self) -> str:
@@ -401,6 +455,7 @@ class Before(Record):
     files: tuple[AddedFile, ...] = ()
     content: DayContent | None = None
     publication: str = ""
+    origin: Origin = Origin()
 
     def record(self, day: date) -> DayRecord:
         """What ``day`` holds once it is put back."""
@@ -445,6 +500,17 @@ class Prepared(Record):
             return staged
         return before.content.plus(staged) if before.content and staged else None
 
+    def origin(self, table: str, day: date) -> Origin:
+        """Where the rows of a day come from once this is published."""
+        change, before, made = self.change(table), self.before[table][day].origin, self.publication
+        if (given := change.by_day[day].origin) is not None:
+            return given
+        if made.kind == "compact":
+            return before
+        if change.mode == "append":
+            return before.gained(made.id)
+        return before.computed_again(made.id) if made.kind == "rollback" else before.brought(made)
+
 
 @dataclass(frozen=True, slots=True)
 class DayState:
@@ -458,6 +524,7 @@ class DayState:
     physical: str
     content: DayContent | None
     """None for a day that was withdrawn again, or restored to files we did not write."""
+    origin: Origin = Origin()
 
     def content_of(self, paths: Iterable[str]) -> DayContent | None:
         """What the day holds if these are its files; None for a foreign write: its content is unknown to us."""

@@ -176,7 +176,11 @@ class Look:
         for day in (change.day for change in changes):
             state, files = self.states.get(TableDay(table, day)), tuple(sorted(self.written[table].get(day, ())))
             known = state.content_of(file.path for file in files) if state else None
-            images[day] = Before(files=files, content=known, publication=state.publication if state else "")
+            images[day] = (
+                Before(files=files, content=known, publication=state.publication, origin=state.origin)
+                if state
+                else Before(files=files)
+            )
         return images
 
     def input(self, table: str, days: Iterable[date], *, exact: bool = False) -> InputRead:

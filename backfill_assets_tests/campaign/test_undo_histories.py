@@ -17,11 +17,10 @@ from typing import Literal, get_args
 import pytest
 
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets_tests.campaign.undo_lakehouse import (
     DAYS,
     DIED,
@@ -286,7 +285,7 @@ def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(play
     restored = before.files if before else ()
     (day,) = (each for each in undone.change("daily").days if each.day == SATURDAY)
     assert day.adds and day.adds != restored, "it was staged by the undo"
-    assert rollbacks(played.storage).of("daily", SATURDAY, undone.publication.id) == ""
+    assert played.log.day_states(played.log.head())[TableDay("daily", SATURDAY)].origin.rolled_back_by == ""
     assert played.do(played.roll_back(run.id)) == REFUSED
 
 
