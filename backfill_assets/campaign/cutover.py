@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.records import DayState, Expected, Notice, Public
 from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
 from backfill_assets.publish.holds import FEW_TRIES, HeldDays, Unsettled, holding, main_moved, publish_until_settled
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -133,22 +134,24 @@ def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[Ta
 def _refuse_other_campaigns(
     lake: Lake, campaign: str, done: Sequence[StepBuilt], before: Mapping[TableDay, str]
 ) -> None:
-    states = lake.publisher.log.day_states(lake.publisher.log.head(), {key.table for key, _ in _expected_states(done)})
+    log = lake.publisher.log
+    states = log.day_states(log.head(), {key.table for key, _ in _expected_states(done)})
     for key, expected in _expected_states(done):
         moved = expected.publication != before.get(key, expected.publication)
-        by = campaign_that_brought(states[key]) if moved and key in states else ""
+        by = campaign_that_brought(log, states[key]) if moved and key in states else ""
         if by not in ("", campaign):
             raise PublicationRefused(
-                f"{key} was brought by {shown_name(by)} ({states[key].origin.computed_by}) since "
+                f"{key} was brought by {shown_name(by)} ({states[key].origin.brought_by}) since "
                 f"{shown_name(campaign)} staged it.",
                 hint="Plan again: the new plan starts from what the other campaign has published.",
             )
 
 
-def campaign_that_brought(state: DayState) -> str:
-    """The campaign that has computed the rows of a day; empty if it was a run."""
+def campaign_that_brought(log: PublicationLog, state: DayState) -> str:
+    """The campaign that has brought a day as it is; empty if it was a run, also where a campaign came before it."""
     origin = state.origin
-    return origin.campaign if origin.brought_by == origin.computed_by else ""
+    is_last = origin.brought_by and log.closed_at(origin.brought_by) >= log.closed_at(origin.computed_by)
+    return origin.campaign if is_last else ""
 
 
 def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expected]]:

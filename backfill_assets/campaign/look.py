@@ -141,11 +141,11 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
         return ""
     log = publisher.log
     states = log.day_states(log.head(), {key.table for key in verdicts})
-    moved = {key: state for key, state in states.items() if key in verdicts}
+    moved = {k: state for k, state in states.items() if k in verdicts and state.publication != verdicts[k].replaces}
     others = {
-        key: (by, state.origin.computed_by)
+        key: (by, state.origin.brought_by)
         for key, state in moved.items()
-        if state.publication != verdicts[key].replaces and (by := campaign_that_brought(state)) not in ("", campaign)
+        if (by := campaign_that_brought(log, state)) not in ("", campaign)
     }
     if not others:
         return ""

@@ -306,7 +306,8 @@ class _Origins:
     def _made_of_other(self, key: TableDay, made: Mapping[str, DayRange]) -> PublicationRefused:
         """Names the first input that was published after what ``key`` goes back to."""
         back = self.publisher.log.closed_at(self.prepared.before[key.table][key.day].publication)
-        inputs = (TableDay(table, day) for table, days in made.items() for day in days)
+        brought = {table: set(days) for table, days in self.brought.items()}
+        inputs = (TableDay(name, day) for name, days in made.items() for day in days if day not in brought.get(name, ()))
         later = ((each, self.view.states[each]) for each in inputs if each in self.view.states)
         since = next(((each, state.publication) for each, state in later if state.sequence > back), None)
         what = (
@@ -323,9 +324,9 @@ class _Origins:
 
 def before_rows_came(log: PublicationLog, key: TableDay, state: DayState | None) -> Iterator[str]:
     """The logical fingerprints that a day had before, newest first, as far back as it has only gained rows."""
-    if state is None:
+    if state is None or not state.origin.is_as_of:
         return
-    first = log.closed_at(state.origin.computed_by)
+    first = log.closed_at(state.origin.is_as_of)
     columns = ["publication", "kind", "rows", "checksum"]
     brought = log.files().rows(columns, after=first - 1, event="published", table=key.table, day=str(key.day))
     rows = brought.to_pylist()

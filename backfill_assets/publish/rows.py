@@ -90,7 +90,7 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
         chosen = [table in tables for table in columns["table"]]
         columns = {name: list(compress(values, chosen)) for name, values in columns.items()}
     columns["metrics"] = json.loads(f"[{','.join(text or '{}' for text in columns['metrics'])}]")
-    read_origin = cache(_origin_of)  # days of one publication mostly share theirs
+    read_origin = cache(origin_of)  # days of one publication mostly share theirs
     for sequence, publication, table, day, count, checksum, code, parameters, inputs, physical, metrics, origin in zip(
         *columns.values(), strict=True
     ):
@@ -100,7 +100,8 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
         yield DayState(table, parse_day(day), publication, sequence, physical, known, read_origin(publication, origin))
 
 
-def _origin_of(publication: str, text: str | None) -> Origin:
+def origin_of(publication: str, text: str | None) -> Origin:
+    """Where the rows of a day come from that ``publication`` has brought, from its column ``origin``."""
     return Origin(**json.loads(text)) if text else Origin(publication)
 
 
