@@ -306,9 +306,9 @@ class _Origins:
     def _made_of_other(self, key: TableDay, made: Mapping[str, DayRange]) -> PublicationRefused:
         """Names the first input that was published after what ``key`` goes back to."""
         back = self.publisher.log.closed_at(self.prepared.before[key.table][key.day].publication)
-        brought = {table: set(days) for table, days in self.brought.items()}
-        inputs = (TableDay(name, day) for name, days in made.items() for day in days if day not in brought.get(name, ()))
-        later = ((each, self.view.states[each]) for each in inputs if each in self.view.states)
+        inputs = {TableDay(table, day) for table, days in made.items() for day in days}
+        inputs -= {TableDay(table, day) for table, days in self.brought.items() for day in days}
+        later = ((each, self.view.states[each]) for each in sorted(inputs) if each in self.view.states)
         since = next(((each, state.publication) for each, state in later if state.sequence > back), None)
         what = (
             f"{since[0]} was published again since, by {since[1]}" if since else "main has other content of its inputs"

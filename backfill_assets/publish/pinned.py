@@ -178,7 +178,8 @@ class Look:
             known = state.content_of(file.path for file in files) if state else None
             images[day] = Before(files=files)
             if state:
-                origin = state.origin if known or not files else replace(state.origin, computed_by="", gained_by="")
+                ours = state.physical == fingerprints.physical(file.path for file in files)
+                origin = state.origin if ours or not files else replace(state.origin, computed_by="", gained_by="")
                 images[day] = Before(files=files, content=known, publication=state.publication, origin=origin)
         return images
 
