@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.records import Origin, Provenance
-from backfill_assets.publish.log import LOG_TABLE
+from backfill_assets.publish.head import FORMAT
+from backfill_assets.publish.log import HEAD, LOG_TABLE
 from backfill_assets_tests.protocol.lake import D1, D2, Lake, pinned_by
 
 CAMPAIGN = Provenance(campaign="campaign-rates")
@@ -99,6 +100,8 @@ def _without(line: str) -> str:
         for bounds in (kept["minValues"], kept["maxValues"], kept["nullCount"]):
             bounds.pop("origin", None)
         add["stats"] = json.dumps(kept)
+    if head := action.get("commitInfo", {}).get(HEAD):
+        action["commitInfo"][HEAD] = json.dumps({**json.loads(head), "format": 1})
     return json.dumps(action)
 
 
@@ -114,6 +117,7 @@ def test_a_log_from_before_origins_goes_on(tmp_path: Path) -> None:
     stands = Origin("undo", put_back_by="undo", rolled_back_by="undo")
     assert lake.day("t", D2).origin == stands
     lake.publish("p3", {"t": {D1: ["b"]}})
+    assert lake.head.format == FORMAT, "older processes are refused from now on"
     assert lake.day("t", D1).origin == Origin("p3", campaign="campaign-rates", brought_by="c1")
     merge(lake, D2, "x")
     assert lake.day("t", D2).origin == stands
