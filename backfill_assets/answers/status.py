@@ -161,7 +161,7 @@ def undone_days(
 ) -> Iterator[tuple[TableDay, Undo]]:
     """Those of ``statuses`` that a person put back and that are not made of what there is now.
 
-    The log is only asked about rollbacks where days with a past are older than their inputs, or missing.
+    The log is only read for days that were put back.
     """
     behind = (DayStatus.INPUT_CHANGED, DayStatus.MISSING)
     found = [
@@ -171,9 +171,9 @@ def undone_days(
         for day, status in statuses.get(table, {}).items()
         if step.versions and status in behind and TableDay(table, day) in observed.states
     ]
-    known = rollbacks(storage) if found else None
+    known = rollbacks(storage)
     for step, key in found:
-        if known and (undo := undo_of(known, steps, step, key.day, observed)):
+        if undo := undo_of(known, steps, step, key.day, observed):
             yield key, undo
 
 

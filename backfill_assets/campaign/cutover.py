@@ -10,23 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
 
-from backfill_assets.campaign.rollback import FindPrepared, been_through
 from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.campaign_journal import shown_name
-from backfill_assets.lakehouse.records import Expected, Notice, Publication
+from backfill_assets.lakehouse.records import DayState, Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
 from backfill_assets.publish.holds import FEW_TRIES, HeldDays, Unsettled, holding, main_moved, publish_until_settled
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
 from backfill_assets.state.observed import observe_each
-from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.state.status import left_stale
 from backfill_assets.text import format_are, format_count
 
@@ -136,26 +134,24 @@ def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[Ta
 def _refuse_other_campaigns(
     lake: Lake, campaign: str, done: Sequence[StepBuilt], before: Mapping[TableDay, str]
 ) -> None:
-    find = cache(lake.publisher.log.find_prepared)
+    log = lake.publisher.log
+    states = log.day_states(log.head(), {key.table for key, _ in _expected_states(done)})
     for key, expected in _expected_states(done):
         moved = expected.publication != before.get(key, expected.publication)
-        by = other_campaign(find, key, expected.publication) if moved else None
-        if by is not None and by[0] != campaign:
+        by = campaign_that_brought(log, states[key]) if moved and key in states else ""
+        if by not in ("", campaign):
             raise PublicationRefused(
-                f"{key} was brought by {shown_name(by[0])} ({by[1]}) since {shown_name(campaign)} staged it.",
+                f"{key} was brought by {shown_name(by)} ({states[key].origin.brought_by}) since "
+                f"{shown_name(campaign)} staged it.",
                 hint="Plan again: the new plan starts from what the other campaign has published.",
             )
 
 
-def other_campaign(find: FindPrepared, key: TableDay, publication: str) -> tuple[str, str] | None:
-    """The campaign that has brought a day as ``publication`` left it, and its publication; None if it was a run.
-
-    What was undone is passed by, and a compaction, which brings nothing.
-    """
-    for made in (each.publication for each in been_through(find, key, publication)):
-        if made.kind not in MOVES_FILES:
-            return (made.provenance.campaign, made.id) if made.provenance.campaign else None
-    return None
+def campaign_that_brought(log: PublicationLog, state: DayState) -> str:
+    """The campaign that has brought a day as it is; empty if it was a run, also where a campaign came before it."""
+    origin = state.origin
+    is_last = origin.brought_by and log.closed_at(origin.brought_by) >= log.closed_at(origin.computed_by)
+    return origin.campaign if is_last else ""
 
 
 def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expected]]:

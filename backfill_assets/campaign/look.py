@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from functools import cache
 
 from backfill_assets import clock
 from backfill_assets.campaign.approval import letter_terms
@@ -17,7 +16,7 @@ from backfill_assets.campaign.course import (
     next_move,
     state_of,
 )
-from backfill_assets.campaign.cutover import other_campaign
+from backfill_assets.campaign.cutover import campaign_that_brought
 from backfill_assets.campaign.rollback import Newest, newest
 from backfill_assets.campaign.standing import PlanFacts
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
@@ -141,14 +140,13 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
     if not verdicts:
         return ""
     log = publisher.log
-    states, find = log.day_states(log.head(), {key.table for key in verdicts}), cache(log.find_prepared)
-    moved = {
-        key: states[key].publication
-        for key, verdict in verdicts.items()
-        if key in states and states[key].publication != verdict.replaces
+    states = log.day_states(log.head(), {key.table for key in verdicts})
+    moved = {k: state for k, state in states.items() if k in verdicts and state.publication != verdicts[k].replaces}
+    others = {
+        key: (by, state.origin.brought_by)
+        for key, state in moved.items()
+        if (by := campaign_that_brought(log, state)) not in ("", campaign)
     }
-    brought = {key: other_campaign(find, key, publication) for key, publication in moved.items()}
-    others = {key: by for key, by in brought.items() if by and by[0] != campaign}
     if not others:
         return ""
     key, (other, publication) = next(iter(others.items()))
@@ -177,7 +175,7 @@ def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[s
     planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
     found: dict[str, dict[str, list[date]]] = {}
     for key, state in log.day_states(log.head(), planned).items():
-        by = known.of(key.table, key.day, state.publication) if key.day in planned[key.table] else ""
+        by = state.origin.rolled_back_by if key.day in planned[key.table] else ""
         if not by:
             continue
         staged = verdicts.get(key)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from functools import cache
-from itertools import takewhile
 
 from backfill_assets import clock
 from backfill_assets.days import DayRange, TableDay
@@ -24,12 +22,14 @@ from backfill_assets.lakehouse.records import (
     Expected,
     InputRead,
     Notice,
+    Origin,
     Position,
     Prepared,
     Provenance,
     Publication,
     Switch,
     TableChange,
+    logical_or_empty,
 )
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
@@ -38,7 +38,6 @@ from backfill_assets.publish.publisher import Conflict, Published, Publisher
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe_each
 from backfill_assets.state.reading import unknown_publication
-from backfill_assets.state.rolled_back import MOVES_FILES
 from backfill_assets.state.status import declared_version, left_stale
 from backfill_assets.text import format_count, format_ranges
 
@@ -46,7 +45,6 @@ _MOST_REASONS = 3
 _UNDONE, _BACK = "Undone: ", "In force again: "
 _MOVED = "Roll back the later publications first (backfill history shows them), or rebuild the days."
 _GONE = "Bring the files back from a copy, or rebuild the days with the version of the code that they had then."
-FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
 
 
 def roll_back(
@@ -92,32 +90,17 @@ def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
 
 def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime] | None:
     """The publication that put back what was before ``prepared``, as far as that is in main; None if it is not."""
-    head, find = publisher.log.head(), cache(publisher.log.find_prepared)
-    undone = prepared.publication
+    head, undone = publisher.log.head(), prepared.publication
     states = publisher.log.day_states(head, set(undone.writes))
     written = (TableDay(change.table, day.day) for change in undone.tables for day in change.days)
-    through = (been_through(find, key, states[key].publication) for key in written if key in states)
-    found = {next((each.publication.id for each in made if each.publication.kind != "compact"), "") for made in through}
-    current = head.state.current
-    found |= {current[step].publication for step in undone.switches if step in current}
-    for publication in sorted(found - {undone.id, ""}):
-        entry = find(publication)
+    origins = (states[key].origin for key in written if key in states)
+    found = {origin.put_back_by for origin in origins if origin.undid == undone.id}
+    found |= {head.state.current[step].publication for step in undone.switches if step in head.state.current}
+    for publication in sorted(found):
+        entry = publisher.log.find_prepared(publication)
         if entry is not None and entry[0].publication.provenance.undoes == undone.id:
             return publication, entry[1]
     return None
-
-
-def been_through(find: FindPrepared, key: TableDay, publication: str) -> Iterator[Prepared]:
-    """The publications by which a day came to hold what ``publication`` left, newest first.
-
-    An undo leads on to what was there before the publication that it has undone.
-    """
-    while publication and (found := find(publication)) is not None:
-        yield found[0]
-        undoes = found[0].publication.provenance.undoes
-        undone = find(undoes) if undoes else None
-        before = (undone[0].before_of(*key) if undone else None) or found[0].before_of(*key)
-        publication = before.publication if before else ""
 
 
 def require_in_place(publisher: Publisher, request: Publication) -> None:
@@ -157,21 +140,9 @@ def newest(publisher: Publisher, campaign: str) -> Newest | None:
     if found is None:
         return None
     prepared, at = found
-    brought = _undone_in_turn(publisher, prepared)[-1]
-    return Newest(prepared.publication.id, has_undone(publisher, prepared), at, brought.publication)
-
-
-def has_undone(publisher: Publisher, prepared: Prepared) -> bool:
-    """True if ``prepared`` took away what its campaign had brought. An undo of an undo restores that."""
-    return len(_undone_in_turn(publisher, prepared)) % 2 == 0
-
-
-def _undone_in_turn(publisher: Publisher, prepared: Prepared) -> list[Prepared]:
-    """``prepared``, what it has undone, what that has undone, and so on."""
-    found = [prepared]
-    while (undoes := found[-1].publication.provenance.undoes) and (undone := publisher.log.find_prepared(undoes)):
-        found.append(undone[0])
-    return found
+    made = prepared.publication
+    first = publisher.log.find_prepared(made.provenance.first_undone) if made.provenance.first_undone else None
+    return Newest(made.id, made.provenance.withdraws, at, first[0].publication if first else made)
 
 
 def undoable(publisher: Publisher, publication: str) -> Prepared:
@@ -242,7 +213,7 @@ def rollback_request(
     view = observe_each(publisher.storage, tables, log=publisher.log)
     view.require(undone.writes)
     origins = _Origins(publisher, prepared, steps, view)
-    changes = tuple(_undo_table(publisher, prepared, change, origins) for change in undone.tables)
+    changes = tuple(_undo_table(prepared, change, origins, id) for change in undone.tables)
     request = Publication(
         id=id,
         kind="rollback",
@@ -276,6 +247,17 @@ class _Origins:
             for table, days in self.read.items()
         )
 
+    def files_of_result(self, key: TableDay) -> Collection[str]:
+        """The files that now have the rows that ``prepared`` has brought to a day: it may have been compacted since.
+
+        Those of then if something else has happened to it, which refuses the rollback.
+        """
+        ours, result = self.prepared.target(key.table)[key.day], self.prepared.result(*key)
+        state, now = self.view.states[key], self.view.files[key.table].by_day().get(key.day, frozenset())
+        same = result is not None and logical_or_empty(state.content_of(now)) == result.logical
+        ours_still = state.origin.computed_by == self.prepared.origin(*key).computed_by
+        return now if same and (ours_still or self.prepared.change(key.table).mode == "append") else ours
+
     def of(self, key: TableDay) -> Mapping[str, DayRange] | None:
         """The days that the before-image of ``key`` was made of; None if it was made of nothing that is published."""
         content = self.prepared.before[key.table][key.day].content
@@ -294,7 +276,7 @@ class _Origins:
         brings = any(day in self.brought.get(table, ()) for table, days in made.items() for day in days)
         if not brings and is_as(self.view.content(key), content):
             return made
-        given = self._given(made, content)
+        given = self._given(key, made)
         if given is None:
             raise self._made_of_other(key, made)
         for table, days in given.items():
@@ -304,24 +286,29 @@ class _Origins:
                 self.behind[key.table] = (*self.behind.get(key.table, ()), key.day)
         return made
 
-    def _given(self, made: Mapping[str, DayRange], content: DayContent) -> dict[str, dict[date, str]] | None:
-        """What main has of ``made``, if ``content`` is made of just that, or of that before further rows arrived."""
+    def _given(self, key: TableDay, made: Mapping[str, DayRange]) -> dict[str, dict[date, str]] | None:
+        """What main has of ``made``, if ``key`` was made of just that, or of that before further rows arrived."""
+        before = self.prepared.before[key.table][key.day]
         now = {table: {day: self.after.logical(TableDay(table, day)) for day in days} for table, days in made.items()}
-        if fingerprints.inputs(now) == content.inputs:
+        wanted = before.content.inputs if before.content else ""
+        if fingerprints.inputs(now) == wanted:
             return now
         for table, days in made.items():
-            key = TableDay(table, days.first)
-            for earlier in before_rows_came(self.publisher.log, key) if len(days) == 1 else ():
-                then = {**now, table: {key.day: earlier}}
-                if key.day not in self.brought.get(table, ()) and fingerprints.inputs(then) == content.inputs:
+            earlier = TableDay(table, days.first)
+            if len(days) > 1 or days.first in self.brought.get(table, ()):
+                continue
+            for logical in before_rows_came(self.publisher.log, earlier, self.view.states.get(earlier)):
+                then = {**now, table: {days.first: logical}}
+                if fingerprints.inputs(then) == wanted:
                     return then
         return None
 
     def _made_of_other(self, key: TableDay, made: Mapping[str, DayRange]) -> PublicationRefused:
         """Names the first input that was published after what ``key`` goes back to."""
         back = self.publisher.log.closed_at(self.prepared.before[key.table][key.day].publication)
-        inputs = (TableDay(table, day) for table, days in made.items() for day in days)
-        later = ((each, self.view.states[each]) for each in inputs if each in self.view.states)
+        inputs = {TableDay(table, day) for table, days in made.items() for day in days}
+        inputs -= {TableDay(table, day) for table, days in self.brought.items() for day in days}
+        later = ((each, self.view.states[each]) for each in sorted(inputs) if each in self.view.states)
         since = next(((each, state.publication) for each, state in later if state.sequence > back), None)
         what = (
             f"{since[0]} was published again since, by {since[1]}" if since else "main has other content of its inputs"
@@ -335,14 +322,20 @@ class _Origins:
         )
 
 
-def before_rows_came(log: PublicationLog, key: TableDay) -> Iterator[str]:
-    """The logical fingerprints that the day had before, newest first, as long as it has only gained rows since."""
-    state = log.day_states(log.head(), {key.table}).get(key)
-    for made in been_through(log.find_prepared, key, state.publication if state else ""):
-        if made.publication.kind not in ("append", "compact"):
-            return
-        before = made.before[key.table][key.day]
-        yield before.content.logical if before.content else fingerprints.NEVER_PUBLISHED
+def before_rows_came(log: PublicationLog, key: TableDay, state: DayState | None) -> Iterator[str]:
+    """The logical fingerprints that a day had before, newest first, as far back as it has only gained rows."""
+    if state is None or not state.origin.is_as_of:
+        return
+    first = log.closed_at(state.origin.is_as_of)
+    columns = ["publication", "kind", "rows", "checksum"]
+    brought = log.files().rows(columns, after=first - 1, event="published", table=key.table, day=str(key.day))
+    rows = brought.to_pylist()
+    for row in reversed(rows):
+        yield (
+            fingerprints.NEVER_PUBLISHED if row["rows"] is None else fingerprints.logical(row["rows"], row["checksum"])
+        )
+    if rows and rows[0]["kind"] == "append":
+        yield fingerprints.NEVER_PUBLISHED
 
 
 def made_then(
@@ -359,14 +352,8 @@ def made_then(
     """
     if step is not None and version is not None:
         return made_of(step, version, key.day, filled)
-    publication = before.publication if before else ""
-    for made in (each.publication for each in been_through(log.find_prepared, key, publication)):
-        for days in lineages(log.storage, [made.id]).values():
-            if key in days:
-                return days[key].days_read
-        if made.kind not in MOVES_FILES:
-            return None
-    return None
+    made = lineages(log.storage, [before.origin.computed_by] if before else [])
+    return next((days[key].days_read for days in made.values() if key in days), None)
 
 
 def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion]) -> dict[str, Switch]:
@@ -387,7 +374,14 @@ def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion
 def undoing(prepared: Prepared, request: Publication) -> Publication:
     """``request`` as one that undoes ``prepared``; the undo of a campaign comes with a notice."""
     undone = prepared.publication
-    made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
+    made = request.provenance.model_copy(
+        update={
+            "campaign": undone.provenance.campaign,
+            "undoes": undone.id,
+            "first_undone": undone.provenance.first_undone or undone.id,
+            "withdraws": not undone.provenance.withdraws,
+        }
+    )
     notice = _notice(prepared, request) if undone.provenance.campaign else None
     return request.model_copy(update={"provenance": made, "notice": notice})
 
@@ -442,24 +436,22 @@ def _title(undone: str) -> str:
     return _UNDONE + undone.removeprefix(_BACK)
 
 
-def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange, origins: _Origins) -> TableChange:
+def _undo_table(prepared: Prepared, change: TableChange, origins: _Origins, id: str) -> TableChange:
     """The before-image as adds and the publication's own result as expected; source positions go back as well.
 
     The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
     """
-    before, target = prepared.before[change.table], prepared.target(change.table)
-    states = origins.view.states
-    find = cache(publisher.log.find_prepared)
+    before = prepared.before[change.table]
     days = tuple(
         DayChange(
             day=day.day,
             adds=before[day.day].files,
             content=before[day.day].content,
             expected=Expected(
-                files=tuple(sorted(_files_after_compaction(find, key, states[key], target[day.day]))),
-                publication=states[key].publication,
+                files=tuple(sorted(origins.files_of_result(key))), publication=origins.view.states[key].publication
             ),
             made_of=origins.of(key),
+            origin=origin_before(prepared, key, id),
         )
         for day in change.days
         for key in [TableDay(change.table, day.day)]
@@ -467,28 +459,19 @@ def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange, o
     positions = tuple(Position(id=p.id, before=p.after, after=p.before or 0) for p in change.positions)
     return TableChange(
         table=change.table,
-        table_schema=main_schema(publisher, change.table),
+        table_schema=main_schema(origins.publisher, change.table),
         days=days,
         positions=positions,
     )
 
 
-def _files_after_compaction(
-    find: FindPrepared, key: TableDay, state: DayState, ours: Collection[str]
-) -> Collection[str]:
-    """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
+def origin_before(prepared: Prepared, key: TableDay, by: str) -> Origin:
+    """Where the rows of ``key`` come from once ``by`` has put back what was before ``prepared``.
 
-    Compaction must leave every rollback possible that the rollback window promises. It may have been undone since.
+    Rows that were appended are taken out: from then on, the day only gains rows again.
     """
-    if state.physical == fingerprints.physical(ours):
-        return ours
-    newest: Collection[str] = ()
-    moves = takewhile(lambda each: each.publication.kind in MOVES_FILES, been_through(find, key, state.publication))
-    for made in (each for each in moves if each.publication.kind == "compact"):
-        newest = newest or made.target(key.table)[key.day]
-        if {file.path for file in made.before[key.table][key.day].files} == set(ours):
-            return newest
-    return ours
+    back = prepared.before[key.table][key.day].origin.put_back(by, prepared.publication)
+    return replace(back, computed_by=by, gained_by="") if prepared.change(key.table).mode == "append" else back
 
 
 def main_schema(publisher: Publisher, table: str) -> str:

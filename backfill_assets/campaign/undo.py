@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, cached_property
 
 from backfill_assets.campaign.rollback import (
-    FindPrepared,
-    been_through,
-    has_undone,
     made_then,
     main_schema,
+    origin_before,
     undoable,
     undoing,
     undone_text,
@@ -43,6 +41,7 @@ from backfill_assets.lakehouse.records import (
     DayContent,
     DayRecord,
     InputRead,
+    Origin,
     Prepared,
     Provenance,
     Publication,
@@ -104,11 +103,6 @@ class UndoAttempt:
     def name(self) -> str:
         """The name that the timelines of the undo begin with; only an undo of this campaign adopts from them."""
         return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
-
-    @cached_property
-    def find(self) -> FindPrepared:
-        """Reads a publication from the log, each one once."""
-        return cache(self.lake.publisher.log.find_prepared)
 
     @cached_property
     def view(self) -> LogView:
@@ -229,21 +223,20 @@ class UndoAttempt:
             content=self.prepared.result(table, day),
             now=now,
             now_files=now_files,
-            other_campaign=self.other_campaign(table, day, now.publication) if now else "",
+            other_campaign=self.other_campaign(now.origin) if now else "",
         )
 
-    def other_campaign(self, table: str, day: date, publication: str) -> str:
-        """The last other campaign that published the day after the one that is undone; empty without one.
-
-        One that was undone itself is passed by, with everything that it had brought.
-        """
+    def other_campaign(self, origin: Origin) -> str:
+        """The last other campaign that brought a day after what is undone; empty without one."""
         undone = self.prepared.publication
-        for made in (each.publication for each in been_through(self.find, TableDay(table, day), publication)):
-            if undone.id in (made.id, made.provenance.undoes):
-                return ""
-            if not made.provenance.undoes and made.provenance.campaign not in ("", undone.provenance.campaign):
-                return made.provenance.campaign
-        return ""
+        if origin.campaign in ("", undone.provenance.campaign):
+            return ""
+        return origin.campaign if self.closed_at(origin.brought_by) > self.closed_at(undone.id) else ""
+
+    @cached_property
+    def closed_at(self) -> Callable[[str], int]:
+        """The entry of the log that closed a publication, each looked up once."""
+        return cache(self.lake.publisher.log.closed_at)
 
     # ------------------------------------------------------------------ put back, or stage again
 
@@ -308,7 +301,7 @@ class UndoAttempt:
             TableChange(
                 table=table,
                 table_schema=schemas.get(table) or main_schema(self.lake.publisher, table),
-                days=tuple(sorted(found, key=lambda day: day.day)),
+                days=tuple(self.with_origin(table, day, id) for day in sorted(found, key=lambda day: day.day)),
             )
             for table, found in days.items()
         )
@@ -324,6 +317,13 @@ class UndoAttempt:
             leaves_stale={table: tuple(sorted(days)) for table, days in left.items()},
         )
         return undoing(self.prepared, request)
+
+    def with_origin(self, table: str, day: DayChange, id: str) -> DayChange:
+        """A day that had a state before what is undone is put back, also where it had to be computed for that."""
+        if self.prepared.before_of(table, day.day) is None:
+            return day
+        back = origin_before(self.prepared, TableDay(table, day.day), id)
+        return day.model_copy(update={"origin": replace(back, computed_by=id) if day.lineage else back})
 
     def close(self) -> None:
         for build in self.builds:
@@ -395,7 +395,7 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)
     campaign, days = prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look()
-    return UndoPlan(publication, campaign, days, has_undone(lake.publisher, prepared))
+    return UndoPlan(publication, campaign, days, prepared.publication.provenance.withdraws)
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
@@ -426,7 +426,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
                 moved = "; ".join(outcome.reasons[:2])
                 return Unsettled(f"{shown}: main moved while it was undone ({moved}), looking again", refused)
             work.close()
-            plan = UndoPlan(publication, campaign, tuple(work.days), has_undone(lake.publisher, prepared))
+            plan = UndoPlan(publication, campaign, tuple(work.days), prepared.publication.provenance.withdraws)
             tables = {change.table: undone_text(prepared, change) for change in request.tables}
             return Undone(outcome, plan, tables, request.leaves_stale)
 

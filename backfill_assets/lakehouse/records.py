@@ -29,6 +29,8 @@ from backfill_assets.notice_routes import Severity
 Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release"]
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
+MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
+"""The kinds of publications that compute nothing: what they bring was made by an earlier one."""
 DIRTY = "+dirty"
 """Ends the commit of code that the commit does not contain."""
 TOTAL = "total_"
@@ -109,6 +111,10 @@ class Provenance(Record):
     reason: str = ""
     undoes: str = ""
     """The publication whose before-images this one puts back."""
+    first_undone: str = ""
+    """What the first undo of a chain undid: an undo of an undo belongs to the same publication. Empty for no undo."""
+    withdraws: bool = False
+    """Of an undo: whether it takes ``first_undone`` away. If not, it brings it back."""
 
 
 class Detail(Record):
@@ -223,6 +229,61 @@ class DayContent:
             return str(Decimal(old) + Decimal(new))
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the rows of a published day come from, whatever has moved their files since.
+
+    Written once, by the publication that computes the rows. Compactions, rewinds and undos carry it along.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    computed_by: str = ""
+    """The publication that computed the rows. Of a day of raw: the one since which it has only gained rows. Empty for a
+    day that was never published."""
+    gained_by: str = ""
+    """Of a day of raw: the last publication since then that it has gained rows by; empty without one."""
+    campaign: str = ""
+    """The last campaign that brought the day and was not undone; runs on top of it change that as little as an undo of
+    them."""
+    brought_by: str = ""
+    """The publication of that campaign."""
+    put_back_by: str = ""
+    """The last undo that brought the day, since its rows were computed; empty without one."""
+    undid: str = ""
+    """What that undo undid."""
+    rolled_back_by: str = ""
+    """The rollback by which a person has put the day back, while it stands: its undo ends it, and so do new rows."""
+
+    @property
+    def is_as_of(self) -> str:
+        """The publication since which the day has only gained rows; empty for a day that was never published."""
+        return self.put_back_by or self.computed_by
+
+    def put_back(self, by: str, undone: Publication) -> Origin:
+        """Of a day that goes back to this origin, because ``by`` undoes ``undone``."""
+        standing = self.rolled_back_by if undone.kind in MOVES_FILES else by
+        return replace(self, put_back_by=by, undid=undone.id, rolled_back_by=standing)
+
+    def brought(self, publication: Publication, computed_by: str = "") -> Origin:
+        """Of a day that ``publication`` brings where this was the origin before; it computes the rows if nobody has."""
+        campaign = publication.provenance.campaign
+        return Origin(
+            computed_by or publication.id,
+            campaign=campaign or self.campaign,
+            brought_by=publication.id if campaign else self.brought_by,
+        )
+
+    def computed_again(self, by: str) -> Origin:
+        """Of a day that an undo computes to put it back, or that follows it."""
+        return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
+
+    def gained(self, by: str) -> Origin:
+        """Of a day of raw that gains rows by the publication ``by``."""
+        since = self.is_as_of
+        return replace(self.computed_again(since), gained_by=by) if since else Origin(by)
+
+
 class Expected(Record):
     """The state of a day when it was staged: compare-and-swap compares with it."""
 
@@ -244,6 +305,8 @@ class DayChange(Record):
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
     """The days of each table that ``content`` was made of, also if an earlier publication made it: what is published
     has to agree with them (:mod:`backfill_assets.publish.torn_days`). None for raw rows, and if it is not known."""
+    origin: Origin | None = None
+    """Where the rows come from, if this publication does not compute them: an undo, or a day of another moment."""
 
     @property
     def logical(self) -> str:
@@ -366,6 +429,8 @@ class DayRecord(Record):
     files: tuple[AddedFile, ...] = ()
     foreign: str = ""
     """The physical fingerprint of a day with a foreign write."""
+    origin: Origin | None = None
+    """Where its rows come from; None for a day that is not published yet."""
 
     @property
     def logical(self) -> str:
@@ -385,10 +450,12 @@ class DayRecord(Record):
         return self.content
 
 
-def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | None) -> DayRecord:
+def day_record(
+    day: date, files: tuple[AddedFile, ...], content: DayContent | None, origin: Origin | None = None
+) -> DayRecord:
     """A day with these files; of those without a known content, a foreign write."""
     foreign = fingerprints.physical(file.path for file in files) if files and content is None else ""
-    return DayRecord(day=day, content=content, files=files, foreign=foreign)
+    return DayRecord(day=day, content=content, files=files, foreign=foreign, origin=origin)
 
 
 DayRecords = Mapping[str, Mapping[date, DayRecord]]
@@ -401,6 +468,7 @@ class Before(Record):
     files: tuple[AddedFile, ...] = ()
     content: DayContent | None = None
     publication: str = ""
+    origin: Origin = Origin()
 
     def record(self, day: date) -> DayRecord:
         """What ``day`` holds once it is put back."""
@@ -445,6 +513,18 @@ class Prepared(Record):
             return staged
         return before.content.plus(staged) if before.content and staged else None
 
+    def origin(self, table: str, day: date) -> Origin:
+        """Where the rows of a day come from once this is published."""
+        change, before, made = self.change(table), self.before[table][day].origin, self.publication
+        given = change.by_day[day].origin
+        if made.kind == "rollback":
+            return given or before.computed_again(made.id)
+        if made.kind == "compact":
+            return before
+        if change.mode == "append":
+            return before.gained(made.id)
+        return before.brought(made, given.computed_by if given else "")
+
 
 @dataclass(frozen=True, slots=True)
 class DayState:
@@ -458,6 +538,7 @@ class DayState:
     physical: str
     content: DayContent | None
     """None for a day that was withdrawn again, or restored to files we did not write."""
+    origin: Origin = Origin()
 
     def content_of(self, paths: Iterable[str]) -> DayContent | None:
         """What the day holds if these are its files; None for a foreign write: its content is unknown to us."""

@@ -21,7 +21,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.arrow_dataset import dataset_of, dataset_of_files
 from backfill_assets.lakehouse.delta_log import open_table
-from backfill_assets.lakehouse.records import DayState, InputRead, Kind, Prepared, TableChange
+from backfill_assets.lakehouse.records import InputRead, Kind, Prepared, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.deletion import DELETED, DELETION
@@ -83,7 +83,9 @@ def _refuse_rows_since(log: PublicationLog, prepared: Prepared, table: str, besi
     """Refuse if rows arrived since: they were not compared with these as they would be."""
     states, closed = log.day_states(log.head(), {table}), log.closed_at(prepared.publication.id)
     newer = (state for day in beside if (state := states.get(TableDay(table, day))) and state.sequence > closed)
-    since = [str(state.day) for state in newer if _got_rows_at(log, state) > closed]
+    since = [
+        str(state.day) for state in newer if log.closed_at(state.origin.gained_by or state.origin.computed_by) > closed
+    ]
     if since:
         kind = prepared.publication.kind
         why, hint = _BY_KIND[kind] if prepared.change(table).positions else _OF_MOVED_ROWS
@@ -103,14 +105,6 @@ _OF_MOVED_ROWS = (
     "they were compared with its rows where these are now",
     "Declare the possible event days that are to count, and refresh these days instead: it compares their rows anew.",
 )
-
-
-def _got_rows_at(log: PublicationLog, state: DayState) -> int:
-    """The entry of the log since which the day has its rows: a compaction has only put them together."""
-    publication = state.publication
-    while (entry := log.find_prepared(publication)) is not None and entry[0].publication.kind == "compact":
-        publication = entry[0].before[state.table][state.day].publication
-    return log.closed_at(publication)
 
 
 def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:

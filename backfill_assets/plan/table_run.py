@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from functools import cache
 
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
@@ -51,8 +50,8 @@ class RunContext:
     today: date
     landed: Callable[[str], LandedSource] = lambda _: LandedSource()
     """What has landed for a raw table; only asked for when the run builds the table or reads from it."""
-    rollbacks: Callable[[], Rollbacks] = Rollbacks
-    """Which days a person has rolled back; only asked for when a day would be built that was published."""
+    rollbacks: Rollbacks = field(default_factory=Rollbacks)
+    """What the log has of the rollbacks that stand on days."""
     edited: Sequence[EditedLogic] = ()
     """Versions that were edited in place since they published days."""
 
@@ -200,18 +199,14 @@ def _earlier_days(tables: Collection[str], days: Collection[date], seen: RunCont
 
 
 def rolled_back_before(
-    planned: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
+    planned: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Rollbacks
 ) -> Iterator[PlanFinding]:
-    """Names the days that a person rolled back, of those that would be built again.
-
-    ``rollbacks`` reads the log; it is called once, and only if it matters.
-    """
-    known = cache(rollbacks)
+    """Names the days that a person rolled back, of those that would be built again."""
     for each in planned:
-        back = rolled_back([TableDay(table, day) for table in each.tables for day in each.days], states, known)
+        back = rolled_back([TableDay(table, day) for table in each.tables for day in each.days], states)
         for by in dict.fromkeys(back.values()):
             days = {key.day for key, publication in back.items() if publication == by}
-            when = f"rolled back on {known().at(by):%Y-%m-%d %H:%M:%SZ} by {by}"
+            when = f"rolled back on {rollbacks.at(by):%Y-%m-%d %H:%M:%SZ} by {by}"
             message = f"{each.name}: {when}, would be built again: {format_ranges(days, _MOST_NAMED)}"
             yield finding("warns", "rolled back", message, "", each.name, days)
 

@@ -172,8 +172,14 @@ class LogFiles:
 
 
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of one file of the log, in the log's types; any engine may have written it."""
-    return storage.read_parquet(path, list(columns)).select(list(columns)).cast(_schema(columns))
+    """Columns of one file of the log, in the log's types; any engine may have written it.
+
+    One that the log did not have yet when the file was written is null in all of its rows.
+    """
+    rows = storage.read_parquet(path, list(columns))
+    for name in (name for name in columns if name not in rows.column_names):
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, ARROW_SCHEMA.field(name).type))
+    return rows.select(list(columns)).cast(_schema(columns))
 
 
 def equal(rows: pa.Table, **values: Value) -> pa.Table:

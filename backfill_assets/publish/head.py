@@ -22,8 +22,9 @@ from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Prepared,
 from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among
 from backfill_assets.publish.rows import Row
 
-FORMAT = 1
-"""Of the head, as this version reads and writes it. A change that older processes would misread raises it."""
+FORMAT = 2
+"""Of the head, as this version reads and writes it. A change that older processes would misread raises it: 2 has the
+origin of each day."""
 TURN = timedelta(seconds=10)
 """How long others let a publication pass that lost several rounds."""
 _REMEMBERED_OUTCOMES = 64
@@ -192,13 +193,13 @@ def named_files(state: HeadState) -> Iterable[str]:
 
 def parse_head(text: str) -> HeadState:
     """The head as a commit carries it; raises :class:`LakehouseUnusable` if a newer version of this code wrote it."""
-    if (found := json.loads(text).get("format", FORMAT)) > FORMAT:
+    if (found := json.loads(text).get("format", 1)) > FORMAT:
         raise LakehouseUnusable(
             f"A newer version of backfill-assets wrote this lakehouse: its log has format {found}, and this process"
             f" knows format {FORMAT}.",
             hint="Stop this process, install the newer version, and start it again. Nothing was changed.",
         )
-    return HeadState.model_validate_json(text)
+    return HeadState.model_validate_json(text).model_copy(update={"format": FORMAT})
 
 
 # ------------------------------------------------------------------ the head, computed from the rows

@@ -43,6 +43,7 @@ from backfill_assets.publish.rows import (
     Row,
     day_states,
     newest_days,
+    with_origins,
 )
 
 __all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog"]
@@ -67,6 +68,7 @@ def anything_published(storage: Storage) -> bool:
     return storage.exists(f"{LOG_TABLE}/_delta_log")
 
 
+_WITH_ORIGIN = [*DAY_COLUMNS, "kind", "campaign"]
 _MOST_OPENINGS, _TRIMMED = 5, "File not found"
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
 """The rows of one entry, and the head after it, from the name of the file that holds it."""
@@ -431,14 +433,21 @@ class PublicationLog:
     def _day_rows(self, file: str) -> pa.Table:
         """The day rows of ``file``. A PyArrow expression would import pandas, a fifth of what most commands take."""
         try:
-            rows = read_entry(self.storage, file, DAY_COLUMNS)
-            return rows.filter(pc.is_valid(rows.column("table")))
+            rows = read_entry(self.storage, file, _WITH_ORIGIN)
         except FileNotFoundError:
-            # It is lost, and held the days of one entry, or, as an index, of all entries up to it.
-            last, files = entry_sequence(file), self.files()
-            if not file.startswith(f"{_INDEX}/"):
-                return files.rows(DAY_COLUMNS, sequence=last, event="published").select(DAY_COLUMNS)
-            return newest_days([files.rows(DAY_COLUMNS, until=last, event="published").select(DAY_COLUMNS)])
+            return self._lost_day_rows(file)
+        rows = rows.filter(pc.is_valid(rows.column("table")))
+        if not rows.column("origin").null_count:
+            return rows.select(DAY_COLUMNS)
+        # An index from before origins were recorded does not say what kind of publication brought a day.
+        return self._lost_day_rows(file) if file.startswith(f"{_INDEX}/") else with_origins(rows)
+
+    def _lost_day_rows(self, file: str) -> pa.Table:
+        """Those that ``file`` held: the days of one entry, or, as an index, of all entries up to it."""
+        last, files = entry_sequence(file), self.files()
+        if not file.startswith(f"{_INDEX}/"):
+            return with_origins(files.rows(_WITH_ORIGIN, sequence=last, event="published"))
+        return newest_days([with_origins(files.rows(_WITH_ORIGIN, until=last, event="published"))])
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Fold long ``since`` lists into a new index file: reading day states stays flat."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 
@@ -176,7 +176,11 @@ class Look:
         for day in (change.day for change in changes):
             state, files = self.states.get(TableDay(table, day)), tuple(sorted(self.written[table].get(day, ())))
             known = state.content_of(file.path for file in files) if state else None
-            images[day] = Before(files=files, content=known, publication=state.publication if state else "")
+            images[day] = Before(files=files)
+            if state:
+                ours = state.physical == fingerprints.physical(file.path for file in files)
+                origin = state.origin if ours or not files else replace(state.origin, computed_by="", gained_by="")
+                images[day] = Before(files=files, content=known, publication=state.publication, origin=origin)
         return images
 
     def input(self, table: str, days: Iterable[date], *, exact: bool = False) -> InputRead:

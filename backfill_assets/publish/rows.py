@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import asdict
+from functools import cache, partial
 from itertools import compress
 from typing import Any
 
@@ -14,7 +15,7 @@ from deltalake.schema import PrimitiveType
 
 from backfill_assets.days import parse_day
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, Outcome, Prepared, Publication
+from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, Origin, Outcome, Prepared, Publication
 
 _COLUMNS: dict[str, pa.DataType] = {
     "sequence": pa.int64(),
@@ -40,6 +41,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "replaces": pa.string(),
     "reason": pa.string(),
     "detail": pa.string(),
+    "origin": pa.string(),
 }
 ARROW_SCHEMA = pa.schema(list(_COLUMNS.items()))
 _DELTA_TYPES = {
@@ -60,6 +62,7 @@ DAY_COLUMNS = [
     "inputs",
     "physical",
     "metrics",
+    "origin",
 ]
 DAY_SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in DAY_COLUMNS])
 PREPARING_DAY = "preparing day"
@@ -87,13 +90,45 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
         chosen = [table in tables for table in columns["table"]]
         columns = {name: list(compress(values, chosen)) for name, values in columns.items()}
     columns["metrics"] = json.loads(f"[{','.join(text or '{}' for text in columns['metrics'])}]")
-    for sequence, publication, table, day, count, checksum, code, parameters, inputs, physical, metrics in zip(
+    read_origin = cache(origin_of)  # days of one publication mostly share theirs
+    for sequence, publication, table, day, count, checksum, code, parameters, inputs, physical, metrics, origin in zip(
         *columns.values(), strict=True
     ):
         staged_ms, logic = metrics.pop(_STAGED_MS, None), metrics.pop(_LOGIC, "")
         made = (code, parameters, inputs, metrics, staged_ms, logic)
         known = None if count is None else DayContent(count, checksum, *made)
-        yield DayState(table, parse_day(day), publication, sequence, physical, known)
+        yield DayState(table, parse_day(day), publication, sequence, physical, known, read_origin(publication, origin))
+
+
+def origin_of(publication: str, text: str | None) -> Origin:
+    """Where the rows of a day come from that ``publication`` has brought, from its column ``origin``."""
+    return Origin(**json.loads(text)) if text else Origin(publication)
+
+
+def _origin_text(origin: Origin, publication: Publication) -> str:
+    """Empty for rows that ``publication`` has computed itself, with nothing else to say of them."""
+    said = {name: value for name, value in asdict(origin).items() if value}
+    return "" if said == {"computed_by": publication.id} else json.dumps(said)
+
+
+def with_origins(rows: pa.Table) -> pa.Table:
+    """Rows of days, with their origin where they were written before it was recorded.
+
+    They need the column ``kind`` and ``campaign`` beside :data:`DAY_COLUMNS`. An undo is its own origin then, and so
+    is a compaction.
+    """
+    columns = [rows.column(name).to_pylist() for name in ("origin", "publication", "kind", "campaign")]
+    found = pa.array([text if text is not None else _assumed(*row) for text, *row in zip(*columns, strict=True)])
+    return rows.select(DAY_COLUMNS).set_column(DAY_COLUMNS.index("origin"), "origin", found.cast(pa.string()))
+
+
+def _assumed(publication: str, kind: str, campaign: str | None) -> str:
+    said = {"computed_by": publication}
+    if kind == "rollback":
+        said |= {"put_back_by": publication, "rolled_back_by": publication}
+    elif campaign:
+        said |= {"campaign": campaign, "brought_by": publication}
+    return json.dumps(said) if len(said) > 1 else ""
 
 
 def newest_days(parts: Sequence[pa.Table]) -> pa.Table:
@@ -168,6 +203,7 @@ def closed_rows(prepared: Prepared, outcome: Outcome, versions: Mapping[str, int
         {
             **_day_row(prepared, change.table, day),
             **_content_columns(prepared.result(change.table, day.day)),
+            "origin": _origin_text(prepared.origin(change.table, day.day), prepared.publication),
             "event": "published",
             "outcome": outcome,
             "table_version": own[change.table],

@@ -13,7 +13,6 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import ADOPTED, RuleOutcome, Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, read_by, reading, tables_as_of
-from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.state.status import published_version
 from backfill_assets.text import format_count, format_first, format_ranges
 
@@ -143,18 +142,9 @@ def made_from(wanted: str, contents: Contents) -> bool:
     return bool(contents) and all(each is not None and each.input_fingerprint == wanted for each in contents)
 
 
-def rolled_back(
-    days: Iterable[TableDay],
-    states: Mapping[TableDay, DayState],
-    rollbacks: Callable[[], Rollbacks],
-) -> dict[TableDay, str]:
-    """The rollback by which each of ``days`` (table and day) is as it is, of those that a person rolled back.
-
-    ``rollbacks`` reads the log, so it is called only when it matters.
-    """
-    last = {key: states[key].publication for key in days if key in states}
-    known = rollbacks() if last else Rollbacks()
-    by = {key: known.of(key.table, key.day, publication) for key, publication in last.items()}
+def rolled_back(days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
+    """The rollback that stands on each of ``days``, of those that a person rolled back."""
+    by = {key: states[key].origin.rolled_back_by for key in days if key in states}
     return {key: rollback for key, rollback in by.items() if rollback}
 
 

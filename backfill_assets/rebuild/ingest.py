@@ -120,7 +120,7 @@ class ArrivalBuild(RawWriter):
         """Days outside the request that gained rows are named, too: their readers are in the report."""
         name, ingested = self.table.name, done.days if done else {}
         states = self.lake.states(self.step)
-        back = self.lake.rolled_back([TableDay(name, day) for day in ingested], before)
+        back = decide.rolled_back([TableDay(name, day) for day in ingested], before)
         versions = done.versions if done else {}
         built: list[BuiltDay] = []
         for day in days:

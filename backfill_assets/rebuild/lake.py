@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,9 +25,7 @@ from backfill_assets.model.current_versions import Switches, with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.environment import git_commit, require_clean_tree
-from backfill_assets.state.rolled_back import rollbacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,10 +97,6 @@ class Lake:
                 f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
                 hint="End the range with yesterday at the latest.",
             )
-
-    def rolled_back(self, days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
-        """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""
-        return decide.rolled_back(days, states, lambda: rollbacks(self.storage))
 
     def states(self, step: Step) -> dict[TableDay, DayState]:
         log = self.publisher.log

@@ -142,7 +142,7 @@ class MainBuild:
         """The rollback that each staged day was published by when it was staged."""
         staged = {TableDay(day.table, day.day): day.pin for held in self.build.staged.values() for day in held}
         states = {key: pin.states[key] for key, pin in staged.items() if key in pin.states}
-        return self.lake.rolled_back(staged, states)
+        return decide.rolled_back(staged, states)
 
 
 def _difference(published: DayContent | None, rebuilt: DayContent) -> str:

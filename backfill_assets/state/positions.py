@@ -21,6 +21,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.arrival_days import arrival_day
 from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog, lineages
+from backfill_assets.publish.rows import origin_of
 from backfill_assets.state.boundaries import (
     DaysBoundary,
     RawBoundary,
@@ -34,8 +35,7 @@ from backfill_assets.state.view import View
 RAW_PREFIX = "raw_"
 """Begins the names of the tables that hold what was received."""
 _LANDED = "landed:"
-_CONTENT = ("rows", "checksum", "code_version", "inputs")
-_COLUMNS = ["event", "sequence", "publication", "table", "day", "table_version", *_CONTENT]
+_COLUMNS = ["event", "sequence", "publication", "table", "day", "table_version", "rows", "origin"]
 _Row = Mapping[str, Any]
 
 
@@ -146,7 +146,7 @@ class _Node(NamedTuple):
     table: str
     day: date
     sequence: int
-    publication: str
+    computed_by: str
 
 
 Versions = Mapping[str, frozenset[int]]
@@ -223,19 +223,12 @@ class DaySources:
         return children, raws
 
     def _lineages(self, nodes: set[_Node]) -> dict[_Node, tuple[str, DayLineage]]:
-        """The lineage of each day and the publication that computed it; the days of which none is known are left out.
-
-        A rollback and a compaction compute nothing: an earlier publication brought the same content.
-        """
-        made = self._lineages_of({node.publication for node in nodes})
-        moved = [node for node in nodes if (node.publication, TableDay(node.table, node.day)) not in made]
-        earlier = {node: self._earlier(node) for node in moved}
-        made |= self._lineages_of({publication for found in earlier.values() for publication in found})
+        """The lineage of each day, and the publication that computed it; days are left out of which none is known."""
+        made = self._lineages_of({node.computed_by for node in nodes})
         return {
-            node: (publication, made[key])
+            node: (node.computed_by, made[key])
             for node in nodes
-            for publication in (*earlier.get(node, ()), node.publication)
-            if (key := (publication, TableDay(node.table, node.day))) in made
+            if (key := (node.computed_by, TableDay(node.table, node.day))) in made
         }
 
     def _lineages_of(self, publications: set[str]) -> dict[tuple[str, TableDay], DayLineage]:
@@ -246,13 +239,6 @@ class DaySources:
             for (publication, _), days in lineages(self.view.storage, publications).items()
             for key, lineage in days.items()
         }
-
-    def _earlier(self, node: _Node) -> list[str]:
-        """Publications that brought the same content into the day before, newest last."""
-        rows = self._rows_of(node.table)[node.day]
-        own = next(row for row in rows if row["sequence"] == node.sequence)
-        same = (row for row in rows if row["sequence"] < node.sequence and _content(row) == _content(own))
-        return [row["publication"] for row in same]
 
     def _row_at(self, table: str, day: date, version: int | None) -> _Row | None:
         rows = self._rows_of(table).get(day, [])
@@ -274,15 +260,11 @@ class DaySources:
 
 
 def _node(table: str, day: date, row: _Row) -> _Node:
-    return _Node(table, day, row["sequence"], row["publication"])
+    return _Node(table, day, row["sequence"], origin_of(row["publication"], row["origin"]).computed_by)
 
 
 def _key(row: _Row) -> TableDay:
     return TableDay(row["table"], date.fromisoformat(row["day"]))
-
-
-def _content(row: _Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _CONTENT)
 
 
 # ----------------------------------------------------------------- boundaries

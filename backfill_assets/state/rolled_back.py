@@ -1,20 +1,21 @@
-"""Which days a person has rolled back, also when compactions and undone undos came after it, and how long that holds.
+"""How long it holds that a person has rolled a day back.
 
 A person has undone what was made of the inputs of then. A day whose inputs have changed since is built again, by the
-version that its put-back rows were published with: else an undo would keep corrections out for ever.
+version that its put-back rows were published with: else an undo would keep corrections out for ever. Which rollback
+stands on a day is in its :class:`Origin`.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayState, Kind, Prepared
+from backfill_assets.lakehouse.records import DayState, Prepared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, upstream
@@ -23,20 +24,9 @@ from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.status import published_version
 
-MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
-"""The kinds of publications that compute nothing: what they bring was made by an earlier one."""
 
-
-@dataclass(frozen=True)
-class FileMove:
-    """A rollback or a compaction, and when it was prepared."""
-
-    kind: Kind
-    at: datetime
-
-
-def find_nothing(_publication: str) -> Prepared | None:
-    """A log that has no publication in full."""
+def find_nothing(_rollback: str) -> tuple[Prepared, datetime] | None:
+    """A log that has no rollback in full."""
     return None
 
 
@@ -47,43 +37,12 @@ def tell_nothing(_rollback: str, _key: TableDay) -> str | None:
 
 @dataclass(frozen=True)
 class Rollbacks:
-    """Answers for each day whether a rollback stands. ``find`` reads a publication in full from the log."""
+    """What the log has of rollbacks, and of the time when they were made; read when it is asked for."""
 
-    moves: Mapping[str, FileMove] = field(default_factory=dict)
-    """Every rollback and compaction, by publication."""
-    find: Callable[[str], Prepared | None] = find_nothing
+    find: Callable[[str], tuple[Prepared, datetime] | None] = find_nothing
+    """A rollback in full, and when it was prepared."""
     published_then: Callable[[str, TableDay], str | None] = tell_nothing
     """The logical fingerprint of a day as it was published when a rollback had closed; None if that is not known."""
-
-    def of(self, table: str, day: date, publication: str) -> str:
-        """The rollback by which a person put the day back that ``publication`` left; empty if none stands.
-
-        A compaction changes nothing about it. Undoing a rollback brings back what that had taken away, so the day is
-        again as the publication before the rollback left it. One that only follows an undo was staged, and not put
-        back.
-        """
-        while publication in self.moves:
-            prepared = self.find(publication)
-            moved_back = prepared
-            if self.moves[publication].kind == "rollback":
-                moved_back = self.find(prepared.publication.provenance.undoes) if prepared else None
-                if moved_back is None:
-                    return publication
-                if moved_back.publication.kind not in MOVES_FILES:
-                    return publication if moved_back.before_of(table, day) else ""
-            before = moved_back.before_of(table, day) if moved_back else None
-            publication = before.publication if before else ""
-        return ""
-
-    def newest(self, table: str, day: date, publication: str) -> str:
-        """The last rollback of the day that ``publication`` left, below compactions; empty if none stands."""
-        if not self.of(table, day, publication):
-            return ""
-        while self.moves[publication].kind == "compact":
-            prepared = self.find(publication)
-            before = prepared.before_of(table, day) if prepared else None
-            publication = before.publication if before else ""
-        return publication
 
     def has_changed(self, rollback: str, key: TableDay, observed: LogView) -> bool:
         """Was the day published with other content since ``rollback``? A foreign write is not: it is repaired."""
@@ -92,19 +51,24 @@ class Rollbacks:
 
     def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
         """Did ``rollback`` take rows away from one of these days?"""
-        prepared = self.find(rollback)
-        changes = prepared.publication.tables if prepared else ()
+        found = self.find(rollback)
+        if found is None:
+            return False
+        prepared = found[0]
         taken = (
             (before.content.rows, day.content.rows if day.content else 0)
-            for change in changes
+            for change in prepared.publication.tables
             for day in change.days
             if TableDay(change.table, day.day) in keys
-            if prepared and (before := prepared.before_of(change.table, day.day)) and before.content
+            if (before := prepared.before_of(change.table, day.day)) and before.content
         )
         return any(rows > left for rows, left in taken)
 
     def at(self, rollback: str) -> datetime:
-        return self.moves[rollback].at.astimezone(UTC)
+        """When it was prepared; raises :class:`LookupError` for one that the log does not have."""
+        if (found := self.find(rollback)) is None:
+            raise LookupError(f"The log has no {rollback}.")
+        return found[1].astimezone(UTC)
 
 
 def published_logical(state: DayState | None) -> str:
@@ -134,7 +98,7 @@ class Undo:
 def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, observed: LogView) -> Undo | None:
     """The rollback that stands on a day of one of the tables of ``step``; ``steps`` are all, in build order."""
     states = (observed.states.get(TableDay(table, day)) for table in step.table_names)
-    found = [name for each in states if each and (name := rollbacks.newest(each.table, day, each.publication))]
+    found = [each.origin.put_back_by for each in states if each and each.origin.rolled_back_by]
     if not found:
         return None
     changed = [
@@ -163,18 +127,9 @@ def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
 
 
 def rollbacks(storage: Storage) -> Rollbacks:
-    """Read the rollbacks and compactions from the log's columns; single ones in full only when a day is asked for."""
+    """Those of the log of ``storage``; each is read once, when something is asked of it."""
     log = PublicationLog(storage)
-    rows = log.files().rows(["publication", "at"], event="prepared", kind=MOVES_FILES)
-
-    @cache
-    def find(publication: str) -> Prepared | None:
-        found = log.find_prepared(publication) if publication else None
-        return found[0] if found else None
-
-    @cache
-    def closed_at(rollback: str) -> int:
-        return log.closed_at(rollback)
+    closed_at = cache(log.closed_at)
 
     @cache
     def states_then(rollback: str, table: str) -> dict[date, DayState]:
@@ -185,5 +140,4 @@ def rollbacks(storage: Storage) -> Rollbacks:
     def published_then(rollback: str, key: TableDay) -> str:
         return published_logical(states_then(rollback, key.table).get(key.day))
 
-    moves = {row["publication"]: FileMove(row["kind"], row["at"]) for row in rows.to_pylist()}
-    return Rollbacks(moves, find, published_then)
+    return Rollbacks(cache(log.find_prepared), published_then)

@@ -174,8 +174,8 @@ class RepairContext:
     """Do backfills build such a day of a table? It has a partition, or the first ones look back to it."""
     today: date = date.max
     """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
-    rollbacks: Callable[[], Rollbacks] = Rollbacks
-    """Which days a person has rolled back; only asked for when something is wrong."""
+    rollbacks: Rollbacks = field(default_factory=Rollbacks)
+    """What the log has of the rollbacks that stand on days."""
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
     """The plan that is being carried out for a day."""
@@ -204,13 +204,9 @@ class RepairContext:
             tables = self.step_of[step].table_names
             if not any(TableDay(table, day) in self.observed.states for table in tables):
                 return None
-            return undo_of(self._rollbacks, self.steps, self.step_of[step], day, self.observed)
+            return undo_of(self.rollbacks, self.steps, self.step_of[step], day, self.observed)
 
         return cache(look)
-
-    @cached_property
-    def _rollbacks(self) -> Rollbacks:
-        return self.rollbacks()
 
     @cached_property
     def step_of(self) -> Mapping[str, Step]:

@@ -72,6 +72,15 @@ def test_a_day_that_was_published_since_is_not_undone(lake: Lake) -> None:
     assert lake.rows("t") == {D1: ["a"]}
 
 
+def test_equal_rows_of_a_later_publication_are_not_undone(lake: Lake) -> None:
+    """They were computed again, perhaps from other inputs."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    lake.publish("p3", {"t": {D1: ["b"]}})
+    with pytest.raises(PublicationRefused, match=str(D1)):
+        roll_back(lake.publisher(), "p2", id="undo", steps=())
+
+
 def test_one_that_is_undone_names_what_undid_it_also_after_a_compaction(lake: Lake) -> None:
     """As long as that is what the days hold; where later rows are, the later publications are named."""
     for name in ("a0", "a1"):

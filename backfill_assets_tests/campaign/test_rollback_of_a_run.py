@@ -140,3 +140,14 @@ def test_a_compaction_of_a_stale_day_can_be_taken_back(runs: Runs) -> None:
     runs.small.publish_request(Publication(id="compact-fact", kind="compact", tables=tables))
     assert runs.undo("compact-fact") == {}
     assert log.day_states(log.head(), {FACT})[TableDay(FACT, DAY)].content == shown
+
+
+def test_it_is_not_advised_to_roll_itself_back_first(runs: Runs) -> None:
+    """It brought one of the inputs along: what has moved since is another one."""
+    together: dict[str, dict[date, list[int]]] = {BRONZE: {DAY: [1, 2, 3]}, QUARANTINE: {DAY: []}, FACT: {DAY: [10]}}
+    runs.small.publish("together", together, code=CATALOG.step(FACT).current)
+    (rates,) = decide.read_days(CATALOG.step(FACT), CATALOG.step(FACT).version(), [DAY])[RATES][-1:]
+    runs.small.publish("other-rates", {RATES: {rates: [7]}})
+    with pytest.raises(PublicationRefused, match=f"{FACT} {DAY} would be older") as refused:
+        runs.undo("together")
+    assert "Roll back other-rates first" in str(refused.value.hint)

@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.records import DayState, Origin, Prepared, Publication
 from backfill_assets.landing.zone import LandedDay, LandedSource
 from backfill_assets.model.declaration import ADOPTED
 from backfill_assets.model.placement import Placement
@@ -18,7 +18,7 @@ from backfill_assets.plan.records import PlannedStep, Why, days_of
 from backfill_assets.plan.scope import planned_step
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, rolled_back_before
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.rolled_back import FileMove, Rollbacks
+from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.state.status import DayStatus, day_statuses
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
@@ -146,23 +146,16 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
     plan = [planned_step(CATALOG.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
     states = {
-        TableDay("fact_daily_revenue", day): DayState("fact_daily_revenue", day, name, 1, "", None)
+        TableDay("fact_daily_revenue", day): DayState(
+            "fact_daily_revenue", day, name, 1, "", None, Origin("p1", rolled_back_by="undo" if name == "undo" else "")
+        )
         for day, name in of.items()
     }
-    at = datetime(2017, 6, 1, 12, tzinfo=UTC)
-    (found,) = rolled_back_before(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
+    undo = Publication(id="undo", kind="rollback", tables=())
+    made = Prepared(publication=undo, before={}, window_days=30), datetime(2017, 6, 1, 12, tzinfo=UTC)
+    (found,) = rolled_back_before(plan, states, Rollbacks({"undo": made}.get))
     assert (found.table, found.days, found.severity) == ("fact_daily_revenue", (f"{back}",), "warns")
     assert found.message.startswith("fact_daily_revenue: rolled back on 2017-06-01 12:00:00Z by undo, would be built")
-
-
-def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> None:
-    """A first run has nothing that could have been put back."""
-
-    def nobody_asks() -> Rollbacks:
-        raise AssertionError
-
-    (step,) = _planned(["fact_daily_revenue"], DAYS, rollbacks=nobody_asks)
-    assert step.days == tuple(DAYS)
 
 
 def test_a_day_that_is_not_over_is_refused_with_the_last_that_is() -> None:

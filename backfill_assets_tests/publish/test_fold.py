@@ -71,7 +71,7 @@ def test_folding_moves_rows_and_loses_none(lake: Lake) -> None:
             read.day_states(read.head()),
             read.find_prepared("p1"),
             told,
-            rollbacks(lake.storage).moves,
+            rollbacks(lake.storage).at("back"),
         ]
 
     before = answers()

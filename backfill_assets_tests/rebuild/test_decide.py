@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -13,12 +13,11 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, Expected
+from backfill_assets.lakehouse.records import DayContent, DayState, Expected, Origin
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, EarlierState
-from backfill_assets.state.rolled_back import FileMove, Rollbacks
 
 DAY = date(2017, 3, 1)
 FACT = TableDay("fact", DAY)
@@ -286,10 +285,8 @@ def test_a_day_whose_content_is_not_known_is_not_published() -> None:
 
 
 def test_a_rollback_is_named_for_the_days_that_it_put_back() -> None:
-    """The log is not asked where nothing was published."""
+    """Others are as they were built, or were never published."""
     states = dict([by("v1", D1), by("v1", D2)])
-    moves = {"p": FileMove("rollback", datetime(2017, 3, 9, tzinfo=UTC))}
-    key, other = TableDay("report", D1), TableDay("report", D3)
-    assert decide.rolled_back([key, other], states, lambda: Rollbacks(moves)) == {key: "p"}
-    assert not decide.rolled_back([key], states, Rollbacks)
-    assert not decide.rolled_back([other], states, lambda: pytest.fail("nothing of it was published"))
+    key, other, never = (TableDay("report", day) for day in (D1, D2, D3))
+    states[key] = replace(states[key], origin=Origin("p", put_back_by="undo", rolled_back_by="undo"))
+    assert decide.rolled_back([key, other, never], states) == {key: "undo"}

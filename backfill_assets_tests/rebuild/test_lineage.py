@@ -78,10 +78,10 @@ def test_an_older_process_reads_the_entry_as_it_always_was(staged: Staged) -> No
         *("transaction", "switches", "leaves_stale"),
     }
     assert entry["publication"]["provenance"].keys() == {
-        *("run", "launched_by", "git_commit", "campaign", "timeline", "reason", "undoes")
+        *("run", "launched_by", "git_commit", "campaign", "timeline", "reason", "undoes", "first_undone", "withdraws")
     }
     assert change.keys() == {"table", "mode", "table_schema", "days", "positions"}
-    assert change["days"][0].keys() == {"day", "adds", "content", "expected"}
+    assert change["days"][0].keys() == {"day", "adds", "content", "expected", "origin"}
     files = (Path(staged.lake.storage.root) / ENTRIES).glob(f"{row['sequence']:020d}-*.parquet")
     (held,) = (log.prepared_in(f"{ENTRIES}/{file.name}") for file in files)
     assert held.publication.id == publication, "the header is the first row with a detail"

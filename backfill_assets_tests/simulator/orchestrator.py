@@ -176,7 +176,7 @@ class SimulatedHands:
             not_run=not_run,
             busy=busy,
             today=now.date(),
-            rollbacks=lambda: rollbacks(self.storage),
+            rollbacks=rollbacks(self.storage),
             streams=RunningStreams((), now, published_at),
         )
 

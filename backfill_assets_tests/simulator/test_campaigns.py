@@ -18,9 +18,9 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import Publication, Switch
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import PlanRequest, PlanTerms, Scope
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets_tests.simulator.actors.approver import approve_plan
 from backfill_assets_tests.simulator.actors.arrivals import Arrival, Reach, bring, build
 from backfill_assets_tests.simulator.actors.planner import make_and_keep, run_plan
@@ -158,7 +158,8 @@ def test_the_run_of_a_report_that_followed_an_undo_since_is_not_rolled_back(told
     undo = seen[told.newest]
     was = seen[undo.made.provenance.undoes].before.of(SATURDAYS_REPORT)
     assert undo.after.of(SATURDAYS_REPORT).files not in (frozenset(), was.files), "it was staged by the undo"
-    assert rollbacks(told.world.storage).of(*SATURDAYS_REPORT, undo.made.id) == ""
+    log = PublicationLog(told.world.storage)
+    assert log.day_states(log.head())[SATURDAYS_REPORT].origin.rolled_back_by == ""
     assert "daily" in told.do(partial(roll_back_publication, publication=run, person="ana"))
 
 

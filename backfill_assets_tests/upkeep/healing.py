@@ -16,7 +16,7 @@ from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, St
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.rolled_back import FileMove, Rollbacks
+from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.heal import Healed, heal
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
@@ -64,17 +64,18 @@ COMPARED = tuple(map(_compared, STEPS))
 """Watchdogs of the reports compare them with the fact."""
 
 
+WITH_RAW = "undo-with-raw"
+
+
 @dataclass(frozen=True)
 class Undone(Rollbacks):
-    """What people have put back; ``with_raw`` with rows of raw, before their inputs changed."""
-
-    with_raw: frozenset[str] = frozenset()
+    """One that is named :data:`WITH_RAW` withdrew rows of raw, before inputs of what it has put back changed."""
 
     def has_changed(self, rollback: str, key: TableDay, observed: LogView) -> bool:
-        return rollback in self.with_raw
+        return rollback == WITH_RAW
 
     def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
-        return rollback in self.with_raw
+        return rollback == WITH_RAW
 
 
 @dataclass
@@ -121,10 +122,6 @@ class Life:
     gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
     streamed: dict[TableDay, HeldByStream] = field(default_factory=dict)
     """What a stream holds back: its events grow with each look."""
-    rolled_back: set[str] = field(default_factory=set)
-    """Publications that a person has put back."""
-    undone_with_raw: set[str] = field(default_factory=set)
-    """The same, which withdrew rows of raw, and inputs have changed since."""
     not_run: dict[TableDay, str] = field(default_factory=dict)
     """Days whose last run ended before their gates, with that run."""
     suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
@@ -176,7 +173,7 @@ class Life:
             held_by_streams=self._held_by_streams(),
             not_run=self.not_run,
             suspicions=self.suspicions,
-            rollbacks=self._rollbacks,
+            rollbacks=Undone(),
             rebuilt_by=self.plans_of_campaigns,
             bounds=self.bounds,
             spent_lately=self._spent(known),
@@ -197,10 +194,6 @@ class Life:
         if self.bounds.core_seconds is None:
             return Decimal(0)  # Nobody asks, and a week has many that are closed.
         return spent_since((*known, *self.closed()), self.now - timedelta(days=1))
-
-    def _rollbacks(self) -> Rollbacks:
-        moves = {each: FileMove("rollback", self.now) for each in self.rolled_back | self.undone_with_raw}
-        return Undone(moves, with_raw=frozenset(self.undone_with_raw))
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
         self._call()

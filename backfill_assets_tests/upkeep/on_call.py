@@ -11,7 +11,8 @@ from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets.upkeep.trouble import HeldByStream
-from backfill_assets_tests.upkeep.healing import Life
+from backfill_assets_tests.upkeep.healing import WITH_RAW, Life
+from backfill_assets_tests.upkeep.weeks import put_back_by
 
 Event = Callable[[Life, date], object]
 A_DAY = timedelta(days=1)
@@ -159,19 +160,16 @@ def _built_by_hand(life: Life, day: date) -> None:
 def _rolled_back(life: Life, day: date) -> None:
     """A person puts the day of the fact back, and its input is newer since."""
     life.world.publish("bronze", day, checksum=str(life.world.sequence))
-    life.rolled_back.add(life.world.states[TableDay("fact", day)].publication)
+    put_back_by("undo", "fact", day)(life.world)
 
 
 def _undone_with_raw(life: Life, day: date) -> None:
     """It withdrew rows of raw as well, and its inputs have changed since."""
     life.world.publish("bronze", day, checksum=str(life.world.sequence))
-    life.undone_with_raw.add(life.world.states[TableDay("fact", day)].publication)
+    put_back_by(WITH_RAW, "fact", day)(life.world)
 
 
 def _rolled_forward(life: Life, day: date) -> None:
-    publication = life.world.states[TableDay("fact", day)].publication
-    life.rolled_back.discard(publication)
-    life.undone_with_raw.discard(publication)
     _built_by_hand(life, day)
 
 

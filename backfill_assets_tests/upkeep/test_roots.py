@@ -14,6 +14,7 @@ from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.healing import WEEKS, Lakehouse, Life, sound
 from backfill_assets_tests.upkeep.on_call import FAULTS
+from backfill_assets_tests.upkeep.weeks import put_back_by
 
 pytestmark = pytest.mark.data
 Event = Callable[[Life], object]
@@ -84,8 +85,7 @@ def never_built(table: str, *days: date) -> Event:
 def rolled_back(life: Life) -> None:
     """A person puts the fact back, and its input is newer since."""
     life.world.publish("bronze", D, checksum="12")
-    state = life.world.states[FACT]
-    life.rolled_back = {state.publication}
+    put_back_by("undo", *FACT)(life.world)
 
 
 def closed(life: Life) -> None:

@@ -28,7 +28,6 @@ from backfill_assets_tests.upkeep.weeks import (
     DAYS,
     MONDAY,
     NEXT_WEEK,
-    ROLLED_BACK,
     STEPS,
     D,
     E,
@@ -40,6 +39,7 @@ from backfill_assets_tests.upkeep.weeks import (
     overwritten,
     published,
     published_by,
+    put_back_by,
     two_version_world,
     withdrawn,
 )
@@ -101,29 +101,27 @@ def test_a_day_may_be_built_that_has_a_partition_and_a_version_and_was_not_rolle
 
     One that is made of what there is may come along with others: it is kept.
     """
-    happened(world, published_by("undo", "quarantine", D))
-    assert _seen(world, rollbacks=lambda: ROLLED_BACK).may_build("bronze", D)
+    happened(world, put_back_by("undo", "quarantine", D))
+    assert _seen(world).may_build("bronze", D)
     happened(world, late(D))
-    seen = _seen(world, rollbacks=lambda: ROLLED_BACK, is_built=lambda table, day: (table, day) != ("fact", E))
+    seen = _seen(world, is_built=lambda table, day: (table, day) != ("fact", E))
     keys = (("fact", D), ("raw", D), ("fact", NEVER), ("fact", E), ("revenue", E), ("bronze", D), ("bronze", E))
     assert [key for key in keys if not seen.may_build(*key)] == [("fact", E), ("bronze", D)]
     steps = (("bronze", D), ("quarantine", D), ("bronze", E), ("fact", D), ("bronze", NEVER))
     assert [key for key in steps if seen.is_rolled_back(*key)] == [("bronze", D), ("quarantine", D)]
-    assert not _seen(world).is_rolled_back("bronze", D), "without rollbacks it is a publication like any other"
 
 
-def test_rollbacks_are_read_once_and_not_for_what_was_never_published(world: World) -> None:
-    """They are in the log, which is long."""
-    asked = []
+def test_the_log_is_asked_of_rollbacks_only_where_one_stands(world: World) -> None:
+    """It is long."""
+    asked: list[str] = []
 
-    def rollbacks() -> Rollbacks:
-        asked.append(1)
-        return ROLLED_BACK
+    def find(rollback: str) -> None:
+        asked.append(rollback)
 
-    seen = _seen(world, rollbacks=rollbacks)
-    assert not seen.is_rolled_back("fact", NEVER) and asked == []
-    assert not seen.is_rolled_back("fact", D) and not seen.is_rolled_back("bronze", E)
-    assert asked == [1]
+    seen = _seen(world, rollbacks=Rollbacks(find, lambda rollback, key: "other"))
+    assert not seen.is_rolled_back("fact", NEVER) and not seen.is_rolled_back("bronze", E) and asked == []
+    happened(world, put_back_by("undo", "fact", D))
+    assert not _seen(world, rollbacks=seen.rollbacks).is_rolled_back("fact", D) and asked == ["undo"]
 
 
 # ------------------------------------------------------------------ which days are stale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 import pytest
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import Before, DayChange, Kind, Prepared, Provenance, Publication, TableChange
-from backfill_assets.state.rolled_back import FileMove, Rollbacks, published_logical
+from backfill_assets.lakehouse.records import Before, DayChange, Kind, Origin, Prepared, Publication, TableChange
+from backfill_assets.state.rolled_back import Rollbacks, published_logical
 from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext, StaleReason
@@ -26,7 +26,6 @@ from backfill_assets_tests.upkeep.weeks import (
     late,
     one_version_world,
     published,
-    published_by,
     two_version_world,
     withdrawn,
 )
@@ -39,50 +38,60 @@ class Undos:
     """What people have rolled back in a world, and what was published when each of it was done."""
 
     world: World
-    moves: dict[str, FileMove] = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
     then: dict[str, Mapping[TableDay, str]] = field(default_factory=dict)
 
     def undo(self, name: str, *keys: TableDay, undoes: str = "", of_raw: Collection[TableDay] = ()) -> None:
         """A person puts ``keys`` back, and takes the newest rows of some days ``of_raw`` away with it."""
-        self._move(name, "rollback", [*keys, *of_raw], undoes)
+        undone = (
+            self.prepared[undoes].publication if undoes else Publication(id=f"of-{name}", kind="replace", tables=())
+        )
+        self._move(name, "rollback", [*keys, *of_raw], undone)
         for key in of_raw:
             self.world.publish(key.table, key.day)
-        for key in keys:
-            published_by(name, key.table, key.day)(self.world)
         self.then[name] = {key: published_logical(state) for key, state in self.world.states.items()}
 
     def compact(self, name: str, *keys: TableDay) -> None:
         self._move(name, "compact", keys)
-        for key in keys:
-            published_by(name, key.table, key.day)(self.world)
 
-    def _move(self, name: str, kind: Kind, keys: Sequence[TableDay], undoes: str = "") -> None:
-        states = {key: self.world.states[key] for key in keys}
+    def _move(self, name: str, kind: Kind, keys: Sequence[TableDay], undone: Publication | None = None) -> None:
         before: dict[str, dict[date, Before]] = {}
-        for key, state in states.items():
-            before.setdefault(key.table, {})[key.day] = Before(content=state.content, publication=state.publication)
+        for key in keys:
+            state = self.world.states[key]
+            image = Before(content=state.content, publication=state.publication, origin=state.origin)
+            before.setdefault(key.table, {})[key.day] = image
         left = self.world.copy()
         for key in keys:
             left.publish(*key)
         tables = tuple(
             TableChange(
-                table=key.table, table_schema="", days=(DayChange(day=key.day, content=left.states[key].content),)
+                table=table,
+                table_schema="",
+                days=tuple(
+                    DayChange(
+                        day=day,
+                        content=left.states[TableDay(table, day)].content,
+                        origin=self._origin_before(table, day, undone).put_back(name, undone) if undone else None,
+                    )
+                    for day in days
+                ),
             )
-            for key in keys
+            for table, days in before.items()
         )
-        provenance = Provenance(undoes=undoes or f"of-{name}")
-        self.prepared[name] = Prepared(
-            publication=Publication(id=name, kind=kind, tables=tables, provenance=provenance),
-            before=before,
-            window_days=30,
-        )
-        brought = Publication(id=f"of-{name}", kind="replace", tables=tables)
-        self.prepared[f"of-{name}"] = Prepared(publication=brought, before=before, window_days=30)
-        self.moves[name] = FileMove(kind, AT)
+        prepared = Prepared(publication=Publication(id=name, kind=kind, tables=tables), before=before, window_days=30)
+        self.prepared[name] = prepared
+        for key in keys:
+            origin = prepared.origin(*key)
+            self.world.states[key] = replace(self.world.states[key], publication=name, origin=origin)
+
+    def _origin_before(self, table: str, day: date, undone: Publication) -> Origin:
+        """Before what is undone: as it was before an undo, and of what a person undoes first, any."""
+        known = self.prepared.get(undone.id)
+        return known.before[table][day].origin if known else Origin("first")
 
     def rollbacks(self) -> Rollbacks:
-        return Rollbacks(self.moves, self.prepared.get, lambda name, key: self.then[name].get(key, "none"))
+        found = {name: (prepared, AT) for name, prepared in self.prepared.items()}
+        return Rollbacks(found.get, lambda name, key: self.then[name].get(key, "none"))
 
 
 @pytest.fixture
@@ -92,7 +101,7 @@ def undos() -> Undos:
 
 def decide(undos: Undos, *events: Event) -> RepairDecision:
     world = happened(undos.world, *events)
-    return repairs_needed(RepairContext(world.steps, world.observed(), rollbacks=undos.rollbacks))
+    return repairs_needed(RepairContext(world.steps, world.observed(), rollbacks=undos.rollbacks()))
 
 
 def launched(decision: RepairDecision) -> list[dict[str, set[date]]]:

@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Reads, Step, Table, Version
-from backfill_assets.state.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
 from backfill_assets.upkeep.trouble import FailedWatch, StaleDay
 from backfill_assets_tests.plan import world as plan_world
@@ -28,8 +27,6 @@ DAYS = DayRange.parse("2017-03-06..2017-03-14")
 D, E, NEXT_WEEK = date(2017, 3, 7), date(2017, 3, 9), date(2017, 3, 13)
 MONDAY = WEEK.first
 ALL = ("raw_rates", "raw", "rates", "bronze", "quarantine", "fact", "revenue")
-ROLLED_BACK = Rollbacks({"undo": FileMove("rollback", datetime(2017, 4, 1, tzinfo=UTC))})
-"""A person put back what the publication ``undo`` left."""
 
 TWO_VERSIONS = tuple(
     replace(step, versions=(Version("v1", "", (Reads("bronze"), Reads("rates", -2, -1)), dict), *step.versions))
@@ -105,6 +102,18 @@ def published_by(publication: str, table: str, *days: date) -> Event:
     def name(world: World) -> None:
         for key in (TableDay(table, day) for day in days):
             world.states[key] = replace(world.states[key], publication=publication)
+
+    return name
+
+
+def put_back_by(rollback: str, table: str, *days: date) -> Event:
+    """A person has put these days back by that rollback."""
+
+    def name(world: World) -> None:
+        for key in (TableDay(table, day) for day in days):
+            state = world.states[key]
+            origin = replace(state.origin, put_back_by=rollback, rolled_back_by=rollback)
+            world.states[key] = replace(state, publication=rollback, origin=origin)
 
     return name
 

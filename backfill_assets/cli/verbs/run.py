@@ -185,7 +185,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     steps = observed.readable(observed.with_current(declared))
     today = clock.today()
     edited = edited_logic(storage, steps, contents_of(observed.states))
-    return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage), edited))
+    return plan_run(asked, RunContext(steps, observed, today, landed_for, rollbacks(storage), edited))
 
 
 def _look_at_tables_of_others(asked: RunRequest) -> None:

@@ -254,7 +254,7 @@ def look(
         held_by_streams=held_by_streams(storage, observed.states, steps, now),
         is_built=tables.builds,
         today=now.date(),
-        rollbacks=lambda: rollbacks(storage),
+        rollbacks=rollbacks(storage),
         streams=streams,
         rebuilt_by=days_of_open_plans(storage),
         edited=edited_logic(storage, tables.catalog.steps, contents_of(observed.states)),

@@ -14,6 +14,7 @@ import pyarrow as pa
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publish.log import HEAD, LOG_TABLE
+from backfill_assets_tests.simulator.judges.origins import OriginJudge
 from backfill_assets_tests.simulator.judges.tables import Held, TableJudge, is_whole
 from backfill_assets_tests.simulator.judges.verdict import passed_over
 from backfill_assets_tests.simulator.model import NOTHING, Rows, Wishes
@@ -52,6 +53,7 @@ class LogJudge:
         """The publication that each day shows, for readers of the log."""
         self.left: dict[str, set[str]] = {}
         """The tables that show what was given up: nobody could put them back."""
+        self._origins = OriginJudge()
         self._wishes = wishes
         self._tables = tables
         self._switched: dict[str, dict[str, tuple[str, str]]] = {}
@@ -91,6 +93,7 @@ class LogJudge:
         event, publication = rows[0]["event"], rows[0]["publication"]
         if event == "prepared":
             self._prepared(publication)
+            self._origins.prepared(publication, rows[0]["detail"])
         elif event == "aborting":
             assert publication in self.open - self._aborting, f"{publication} decided twice"
             self._aborting.add(publication)
@@ -131,6 +134,7 @@ class LogJudge:
             self._switch(publication)
             self._replay(publication, [_table_day(row) for row in rows[1:]])
             self._check_days(publication, rows[1:])
+            self._origins.closed(publication, [row for row in rows[1:] if row["event"] == "published"])
             self._told(publication, _versions(rows[1:]), self.map)
         self._check_pinned(publication)
         self._shown.append((self.version, dict(self.last), dict(self.map)))
