@@ -186,6 +186,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark stop": _SPARK,
+    "make faults": "backfill_assets_tests/simulator/test_faults.py::test_main_ends_as_without_the_fault_at_each_call",
     "make simulate SEEDS=500": f"{_SIMULATOR}test_no_seed_breaks_a_promise",
     'make simulate SEED=7 ACTORS="publisher undo reader"': f"{_SIMULATOR}{_KEPT}",
     ".venv/bin/python -m backfill_assets_tests.simulator --seed 7 --history history.jsonl": f"{_SIMULATOR}{_KEPT}",
