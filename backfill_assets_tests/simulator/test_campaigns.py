@@ -56,7 +56,7 @@ FEW, MANY, STEPS = 6, 2_000, 4_000
 CASTS = (
     "arrivals planner approver approver rollback",
     "arrivals planner approver rollback quitter builder",
-    "arrivals planner planner approver approver traveller rewinder undoer",
+    "arrivals planner planner approver approver undoer builder",
 )
 
 

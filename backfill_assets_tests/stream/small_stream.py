@@ -26,7 +26,6 @@ from backfill_assets.stream.reporter import StreamEvent
 from backfill_assets.stream.run import StreamRequest, run_stream
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.topic import StartRequest
-from backfill_assets_tests.death import Died
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +53,10 @@ def sale(number: int, at: datetime = DAY, **changes: str) -> str:
         "updated_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
     }
     return json.dumps(values | changes)
+
+
+class DiedInABatch(Exception):
+    """In place of a process that died: of what Spark calls back, it hears an ``Exception`` alone."""
 
 
 @dataclass
@@ -84,7 +87,7 @@ class SmallStream:
     def _reached(self, point: CrashPoint, publication: str) -> None:
         if point is self.crash_at:
             self.crash_at = None
-            raise Died(point)
+            raise DiedInABatch(point)
 
     def request(self, **changes: Any) -> StreamRequest:
         start = StartRequest(**{"from_beginning": True, **changes.pop("start", {})})

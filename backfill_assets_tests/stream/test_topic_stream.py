@@ -38,8 +38,7 @@ from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
 from backfill_assets.stream.throttle import ReadLimit
 from backfill_assets.stream.topic import StartRequest, TopicReading
-from backfill_assets_tests.death import Died
-from backfill_assets_tests.stream.small_stream import DAY, RUN, SmallStream, Topic, sale, sales
+from backfill_assets_tests.stream.small_stream import DAY, RUN, DiedInABatch, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -537,7 +536,7 @@ def test_a_stream_that_dies_at_any_step_loses_and_repeats_nothing(stream: SmallS
                 stream.crash_at = step
             else:
                 patch.setattr(OWNERS[step], step, die)
-            with pytest.raises(Died):
+            with pytest.raises(DiedInABatch):
                 stream.run()
     stream.run()
     assert stream.read() == topic.sent
@@ -549,7 +548,7 @@ def test_events_that_a_killed_stream_had_staged_are_counted(stream: SmallStream,
     stream.run()
     topic.send(sales(range(2, 6)))
     stream.crash_at = CrashPoint.TABLES_READ
-    with pytest.raises(Died):
+    with pytest.raises(DiedInABatch):
         stream.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RawWriter, "staged", die)
@@ -558,4 +557,4 @@ def test_events_that_a_killed_stream_had_staged_are_counted(stream: SmallStream,
 
 
 def die(*about: object) -> None:
-    raise Died
+    raise DiedInABatch

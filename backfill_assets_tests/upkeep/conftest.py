@@ -11,6 +11,6 @@ from backfill_assets_tests.simulator.store import SimulatedStorage
 
 
 @pytest.fixture
-def lake() -> Iterator[SimulatedStorage]:
+def memory() -> Iterator[SimulatedStorage]:
     with lake_in_memory() as storage:
         yield storage

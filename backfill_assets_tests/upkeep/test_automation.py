@@ -53,10 +53,10 @@ def test_the_second_failure_in_a_row_opens_one_incident_and_the_next_good_end_cl
     assert len(_told(storage)) == 2, "one failure between two good ends"
 
 
-def test_the_sensor_repairs_leaves_what_the_others_have_opened(lake: SimulatedStorage) -> None:
-    life = Life.beginning(lake, sound(WEEKS))
-    SensorBook(lake).note_failure("campaigns", 30, life.now, "boom", "")
-    SensorBook(lake).note_failure("campaigns", 30, life.now, "boom", "")
+def test_the_sensor_repairs_leaves_what_the_others_have_opened(memory: SimulatedStorage) -> None:
+    life = Life.beginning(memory, sound(WEEKS))
+    SensorBook(memory).note_failure("campaigns", 30, life.now, "boom", "")
+    SensorBook(memory).note_failure("campaigns", 30, life.now, "boom", "")
     life.go_on(3)
     assert [each.table for each in life.book.open()] == ["campaigns"]
 

@@ -36,13 +36,13 @@ def weeks() -> Lakehouse:
 
 
 @pytest.fixture
-def life(weeks: Lakehouse, lake: SimulatedStorage) -> Life:
-    return Life.beginning(lake, weeks)
+def life(weeks: Lakehouse, memory: SimulatedStorage) -> Life:
+    return Life.beginning(memory, weeks)
 
 
 @pytest.fixture
-def year(lake: SimulatedStorage) -> Life:
-    return Life.beginning(lake, sound(YEAR))
+def year(memory: SimulatedStorage) -> Life:
+    return Life.beginning(memory, sound(YEAR))
 
 
 def _day(number: int) -> date:
@@ -369,8 +369,8 @@ def test_killed_at_every_call_there_is_one_repair_one_incident_and_one_word(
 
 def _how_it_ends(weeks: Lakehouse, fault: Fault, die_at: int) -> tuple[object, ...]:
     """What was launched, what became of each incident, and what was told."""
-    with lake_in_memory() as lake:
-        life = Life.beginning(lake, weeks)
+    with lake_in_memory() as memory:
+        life = Life.beginning(memory, weeks)
         fault(life, _day(8))
         calls = count()
 
@@ -379,13 +379,13 @@ def _how_it_ends(weeks: Lakehouse, fault: Fault, die_at: int) -> tuple[object, .
                 raise Died
 
         for _ in range(14):
-            lake.held.at = at
+            memory.held.at = at
             try:
                 life.tick()
             except Died:
                 life.now += timedelta(minutes=2)
                 life.tick()
-            lake.held.at = nothing
+            memory.held.at = nothing
             life.run_backfills()
             life.now += timedelta(minutes=2)
         how = tuple((each.id, each.state, each.outcome) for each in (*life.book.open(), *life.closed()))

@@ -18,8 +18,8 @@ BAD, GOOD = date(2017, 1, 4), date(2017, 1, 10)
 
 
 @pytest.fixture
-def life(lake: SimulatedStorage) -> Life:
-    found = Life.beginning(lake, sound(WEEKS))
+def life(memory: SimulatedStorage) -> Life:
+    found = Life.beginning(memory, sound(WEEKS))
     for day in (BAD, GOOD):
         found.world.publish("raw", day, checksum="8", rows=2)
     found.bad.add(TableDay("bronze", BAD))
@@ -81,8 +81,8 @@ MONDAY = date(2017, 1, 9)
 
 
 @pytest.fixture
-def sound_life(lake: SimulatedStorage) -> Life:
-    return Life.beginning(lake, sound(WEEKS))
+def sound_life(memory: SimulatedStorage) -> Life:
+    return Life.beginning(memory, sound(WEEKS))
 
 
 def test_reports_that_were_read_beside_a_fault_are_read_again_with_its_proof(sound_life: Life) -> None:

@@ -69,9 +69,9 @@ def check_what_was_told(life: Life, faults: Sequence[Fault]) -> tuple[list[Incid
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_alone_is_its_incidents_and_each_is_told_as_open_and_as_over(
-    weeks: Lakehouse, lake: SimulatedStorage, name: str
+    weeks: Lakehouse, memory: SimulatedStorage, name: str
 ) -> None:
-    life, fault, day = Life.beginning(lake, weeks), FAULTS[name], date(2017, 1, 11)
+    life, fault, day = Life.beginning(memory, weeks), FAULTS[name], date(2017, 1, 11)
     fault.begins(life, day)
     for number in range(24):
         look(life, number)
@@ -147,12 +147,12 @@ def _overlapping(faults: Sequence[Placed]) -> int:
     [(TICKS_A_DAY, 16), pytest.param(7 * TICKS_A_DAY, 40, marks=[pytest.mark.long, pytest.mark.timeout(900)])],
     ids=["a day", "a week"],
 )
-def test_a_week_on_call(weeks: Lakehouse, lake: SimulatedStorage, minutes: int, count: int) -> None:
+def test_a_week_on_call(weeks: Lakehouse, memory: SimulatedStorage, minutes: int, count: int) -> None:
     """One look a minute: incidents are causes, tellings are openings and closings, none is wrong, none is left open.
 
     Each way of being told fails in turn: each place that works has each telling at once, once and in order.
     """
-    life, faults = Life.beginning(lake, weeks), placed(7, minutes, count)
+    life, faults = Life.beginning(memory, weeks), placed(7, minutes, count)
     post = Post(life, in_turn(life.now, minutes))
     for number in range(minutes):
         for each in faults:
@@ -258,8 +258,8 @@ _things = st.one_of(
 @given(st.lists(_things, min_size=12, max_size=24))
 def test_whatever_comes_goes_and_overlaps(things: list[tuple[str, str | int, date | None]]) -> None:
     """Never two tellings of one, never one for two, and each is over when nothing is wrong."""
-    with lake_in_memory() as lake:
-        shift = Shift(Life.beginning(lake, _sound_weeks()))
+    with lake_in_memory() as memory:
+        shift = Shift(Life.beginning(memory, _sound_weeks()))
         for kind, what, day in things:
             if kind == "begins" and day is not None:
                 shift.begins(str(what), day)

@@ -334,8 +334,8 @@ def weeks() -> Lakehouse:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_what_is_opened_joined_told_and_closed(row: Row, weeks: Lakehouse, lake: SimulatedStorage) -> None:
-    life = Life.beginning(lake, weeks)
+def test_what_is_opened_joined_told_and_closed(row: Row, weeks: Lakehouse, memory: SimulatedStorage) -> None:
+    life = Life.beginning(memory, weeks)
     for event in row.events:
         event(life)
         life.go_on(3)
