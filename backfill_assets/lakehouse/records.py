@@ -265,17 +265,14 @@ class Origin:
         standing = self.rolled_back_by if undone.kind in MOVES_FILES else by
         return replace(self, put_back_by=by, undid=undone.id, rolled_back_by=standing)
 
-    def brought(self, publication: Publication, computed_by: str = "") -> Origin:
-        """Of a day that ``publication`` brings where this was the origin before; it computes the rows if nobody has."""
-        campaign = publication.provenance.campaign
-        return Origin(
-            computed_by or publication.id,
-            campaign=campaign or self.campaign,
-            brought_by=publication.id if campaign else self.brought_by,
-        )
+    def brought(self, publication: Publication) -> Origin:
+        """Of a day that ``publication`` computes where this was the origin before."""
+        if campaign := publication.provenance.campaign:
+            return Origin(publication.id, campaign=campaign, brought_by=publication.id)
+        return self.computed_again(publication.id)
 
     def computed_again(self, by: str) -> Origin:
-        """Of a day that an undo computes to put it back, or that follows it."""
+        """Of a day that ``by`` computes for no campaign, or to follow an undo."""
         return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
 
     def gained(self, by: str) -> Origin:
@@ -306,7 +303,7 @@ class DayChange(Record):
     """The days of each table that ``content`` was made of, also if an earlier publication made it: what is published
     has to agree with them (:mod:`backfill_assets.publish.torn_days`). None for raw rows, and if it is not known."""
     origin: Origin | None = None
-    """Where the rows come from, if this publication does not compute them: an undo, or a day of another moment."""
+    """Where the rows come from, of a day that an undo puts back."""
 
     @property
     def logical(self) -> str:
@@ -429,8 +426,6 @@ class DayRecord(Record):
     files: tuple[AddedFile, ...] = ()
     foreign: str = ""
     """The physical fingerprint of a day with a foreign write."""
-    origin: Origin | None = None
-    """Where its rows come from; None for a day that is not published yet."""
 
     @property
     def logical(self) -> str:
@@ -450,12 +445,10 @@ class DayRecord(Record):
         return self.content
 
 
-def day_record(
-    day: date, files: tuple[AddedFile, ...], content: DayContent | None, origin: Origin | None = None
-) -> DayRecord:
+def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | None) -> DayRecord:
     """A day with these files; of those without a known content, a foreign write."""
     foreign = fingerprints.physical(file.path for file in files) if files and content is None else ""
-    return DayRecord(day=day, content=content, files=files, foreign=foreign, origin=origin)
+    return DayRecord(day=day, content=content, files=files, foreign=foreign)
 
 
 DayRecords = Mapping[str, Mapping[date, DayRecord]]
@@ -516,14 +509,13 @@ class Prepared(Record):
     def origin(self, table: str, day: date) -> Origin:
         """Where the rows of a day come from once this is published."""
         change, before, made = self.change(table), self.before[table][day].origin, self.publication
-        given = change.by_day[day].origin
         if made.kind == "rollback":
-            return given or before.computed_again(made.id)
+            return change.by_day[day].origin or before.computed_again(made.id)
         if made.kind == "compact":
             return before
         if change.mode == "append":
             return before.gained(made.id)
-        return before.brought(made, given.computed_by if given else "")
+        return before.brought(made)
 
 
 @dataclass(frozen=True, slots=True)

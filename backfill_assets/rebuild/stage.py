@@ -19,7 +19,7 @@ from backfill_assets.judge.measure import fingerprint, measure_files, prepare
 from backfill_assets.judge.second_look import with_second_look
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.records import TOTAL, DayContent, Environment, Origin, content_in
+from backfill_assets.lakehouse.records import TOTAL, DayContent, Environment, content_in
 from backfill_assets.lakehouse.rows import rows_as_of, rows_of_files, stage, take_in
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
@@ -82,8 +82,6 @@ class StagedTableDay:
     seconds: float = 0.0
     environment: Environment | None = None
     """What computed the day; None if that was not recorded."""
-    origin: Origin | None = None
-    """Where its rows come from, of a day that was published before."""
 
     @property
     def passed(self) -> bool:

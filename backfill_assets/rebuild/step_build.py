@@ -329,7 +329,6 @@ class StepBuild:
                 expected=day.pin.expected[TableDay(table, day.day)],
                 lineage=self.lineage(day),
                 made_of=self.made_of(day),
-                origin=day.origin,
             )
             for day in sorted(days, key=lambda day: day.day)
         )
@@ -370,11 +369,7 @@ class StepBuild:
         """
         held = [each for of_day in self.staged.values() for each in of_day]
         return {
-            table: {
-                each.day: day_record(each.day, each.files, each.content, each.origin)
-                for each in held
-                if each.table == table
-            }
+            table: {each.day: day_record(each.day, each.files, each.content) for each in held if each.table == table}
             | self.records_of_main(table)
             for table in self.tables
         }
@@ -392,10 +387,7 @@ class StepBuild:
                     hint="What was staged is kept: run the command again.",
                 )
             found[day] = DayRecord(
-                day=day,
-                content=pin.states[key].content,
-                files=tuple(active[path] for path in paths),
-                origin=pin.states[key].origin,
+                day=day, content=pin.states[key].content, files=tuple(active[path] for path in paths)
             )
         return found
 

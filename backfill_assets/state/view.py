@@ -247,7 +247,7 @@ def record_of(day: date, files: Iterable[AddedFile], state: DayState | None) -> 
     if state is None:
         return day_record(day, found, None)
     if state.physical == physical:
-        return day_record(day, found, state.content, state.origin)
+        return day_record(day, found, state.content)
     return DayRecord(day=day, files=found, foreign=physical)
 
 

@@ -150,7 +150,7 @@ class _Brought:
 
     def staged(self, table: str, held: DayRecord, pin: Pin) -> StagedTableDay:
         schema = self.schema_of(table).to_json()
-        return StagedTableDay(table, held.day, held.files, held.measured, (), pin, schema, origin=held.origin)
+        return StagedTableDay(table, held.day, held.files, held.measured, (), pin, schema)
 
     @cached_property
     def schema_of(self) -> Callable[[str], Schema]:

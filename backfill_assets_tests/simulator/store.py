@@ -101,17 +101,7 @@ class Files:
             return exists()
         if fault == "arrives later":
             self.on_their_way.append(later or act)
-        if fault in ("keeps a part", "dies in the middle") and part is not None:
-            part()
-        if fault == "loses the answer":
-            act()
-        if fault == "dies in the middle":
-            raise Died
-        if fault == "is refused":
-            raise PermissionError(13, "Permission denied", path)
-        if fault is not None:
-            raise StorageFailed(f"{name} {path}: {fault}")
-        return act()
+        return carried_out(fault, f"{name} {path}", act, part)
 
     def carry_out_what_is_on_its_way(self) -> None:
         """Nobody waits for an answer any more, whatever it is."""

@@ -610,3 +610,8 @@ class World:
 
     def alive(self) -> Sequence[str]:
         return list(self.actors)
+
+
+def simulated(life: Life) -> World | None:
+    """The simulated world, whose judges look at each step; None among real processes, which are judged afterwards."""
+    return life.world if isinstance(life.world, World) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_type_hints
 
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
@@ -54,7 +55,9 @@ _OF_PROCESSES: Mapping[str, Deed] = {
     "lease": stream_with_a_lease,
     "names": name_timelines,
 }
-CHOICE: Mapping[str, Deed] = {**ACTORS, **_OF_PROCESSES}
+_ANYWHERE = {name: deed for name, deed in ACTORS.items() if get_type_hints(deed)["life"] is Life}
+"""The others need what only the simulated world has, as their type says."""
+CHOICE: Mapping[str, Deed] = {**_ANYWHERE, **_OF_PROCESSES}
 """Those that can be asked for."""
 DEEDS: Mapping[str, Deed] = {**CHOICE, "begin": begin, "settle": settle, "end": look_at_the_end}
 _PAIRS = ("publisher", "appender", "lease", "names", "reader")
@@ -73,4 +76,4 @@ PAUSES: Mapping[str, float] = {
 """Seconds after a deed, of those who would starve the others."""
 SPARED = "reader"
 """Who reads is not killed: it would not see more."""
-BUILDS = frozenset(BUILDERS)
+BUILDS = frozenset(BUILDERS.keys() & CHOICE.keys())

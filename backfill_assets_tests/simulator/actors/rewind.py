@@ -8,10 +8,10 @@ from backfill_assets.state.view import find_moment, moment_before
 from backfill_assets.timeline.rewind import RewindRequest, create_whole, rewound_timeline
 from backfill_assets_tests.simulator.actors.timelines import FREE, NEWEST
 from backfill_assets_tests.simulator.chain import DAYS, STEP_OF, STEPS
-from backfill_assets_tests.simulator.world import CHAIN, PlayedLife
+from backfill_assets_tests.simulator.world import CHAIN, Life, World, simulated
 
 
-def rewind(life: PlayedLife) -> None:
+def rewind(life: Life) -> None:
     """The fact, bronze or the report, with what is computed from it."""
     newest = life.world.published_so_far(CHAIN)[-NEWEST:]
     if not newest:
@@ -24,15 +24,16 @@ def rewind(life: PlayedLife) -> None:
     moment = moment_before(life.storage, publication) if before else find_moment(life.storage, publication, target)
     now = life.world.clock.now()
     made = create_whole(life.storage, lambda: rewound_timeline(life.storage, STEPS, asked, moment, now))
-    life.world.timelines.answered.add(made.id)
-    judge_days(life, made, target, days)
+    if (world := simulated(life)) is not None:
+        world.timelines.answered.add(made.id)
+        judge_days(world, made, target, days)
     life.world.tally["rewound"] += 1
 
 
-def judge_days(life: PlayedLife, made: NamedTimeline, target: str, days: DayRange | None) -> None:
+def judge_days(world: World, made: NamedTimeline, target: str, days: DayRange | None) -> None:
     """Those of the table that differ go back, or those that were asked for, and no others."""
-    then, judge = made.moment_base, life.world.timelines
-    life.world.follow()
+    then, judge = made.moment_base, world.timelines
+    world.follow()
     assert then is not None
     known = STEP_OF[target].cadence.starts(DAYS)
     if days is None:

@@ -15,14 +15,14 @@ from backfill_assets.lakehouse.named_timelines import (
 from backfill_assets.timeline.rewind import create_whole, timeline_based_on
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.simulator.actors.claimer import NAMES as CLAIMED
-from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, PlayedLife
+from backfill_assets_tests.simulator.world import CHAIN, RETENTION_DAYS, Life, PlayedLife
 
 FREE = ("one", "two", "three")
 """What people call them; a timeline of a version has a name of its own."""
 NEWEST = 4
 
 
-def chosen(life: PlayedLife, *, with_days: bool = False, gone_forward: bool = False) -> NamedTimeline | None:
+def chosen(life: Life, *, with_days: bool = False, gone_forward: bool = False) -> NamedTimeline | None:
     """One of those that are kept, as it is now; rather one with days of its own, or that has gone forward, if asked.
 
     None if there are none. Those of :mod:`claimer` are left to it.

@@ -39,8 +39,6 @@ class OriginJudge:
         self._details: dict[str, str] = {}
         self._brought: dict[tuple[str, TableDay], _Brought] = {}
         self._found: dict[tuple[str, TableDay], Found] = {}
-        self._made: dict[tuple[TableDay, frozenset[str]], str] = {}
-        """The publication that first brought a day with these files, below compactions."""
 
     def prepared(self, publication: str, detail: str) -> None:
         self._details[publication] = detail
@@ -54,7 +52,6 @@ class OriginJudge:
             self._found[publication, key] = found
             told = origin_of(publication, row["origin"])
             if brought.files:
-                self._made.setdefault((key, brought.files), found.computed_by)
                 assert told.computed_by == found.computed_by, f"{key} of {publication}: {told}, but {found}"
             assert told.rolled_back_by == found.rolled_back_by, f"{key} of {publication}: {told}, but {found}"
 
@@ -80,10 +77,9 @@ class OriginJudge:
             return Found(before.put_back_by or before.computed_by or publication)
         undone = self._brought.get((brought.undoes, key))
         if undone is None:
-            return Found(self._made.get((key, brought.files), publication))
-        is_back = undone.mode == "replace" and brought.files == undone.files_before
-        computed_by = self._made.get((key, brought.files), "") if is_back else publication
-        was = self._before(undone, key)
+            return Found(publication)
+        was, is_back = self._before(undone, key), undone.mode == "replace" and brought.files == undone.files_before
+        computed_by = was.computed_by if is_back else publication
         return Found(computed_by, was.rolled_back_by if undone.kind in _MOVES_FILES else publication, publication)
 
     def _before(self, brought: _Brought, key: TableDay) -> Found:
