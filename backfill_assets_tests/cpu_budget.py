@@ -3,7 +3,7 @@
 It is printed at the end of each run, also of one in several processes. With ``CPU_BUDGETS`` set, as CI does, a run
 that takes more than the limit of a tier has failed. The same work takes up to 1.5 times the CPU seconds where
 neighbours share a machine's caches: seconds of a core that counts slower than ``PACE`` says count as those of one that
-does not, and how fast this one counts is looked at wherever they are charged.
+does not, and how fast this one counts is looked at wherever they are charged. What that takes is no test's.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class CpuBudget:
         now, pace = self._used(), self._count()
         took, at_pace = max(0.0, now - self._charged), min(1.0, 2 * PACE / (self._pace + pace))
         self.seconds.update({self._tier: took * at_pace, AS_IT_WAS: took})
-        self._charged, self._pace = now, pace
+        self._charged, self._pace = self._used(), pace
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -39,9 +39,13 @@ TICK = 0.02
 """The operating system counts CPU seconds in ticks of up to two hundredths."""
 
 
-def charged(steps: Sequence[tuple[str, float]], *paces: float) -> dict[str, float]:
-    """What each tier is charged when tests of these tiers begin at these seconds; the last one is the end."""
-    clock, counts = iter([second for _, second in steps]), iter(paces or [PACE] * (len(steps) + 1))
+def charged(steps: Sequence[tuple[str, float]], *paces: float, counting: float = 0) -> dict[str, float]:
+    """What each tier is charged when tests of these tiers begin at these seconds; the last one is the end.
+
+    Seconds of ``counting`` go by each time, beside those of ``steps``.
+    """
+    looks = [second + at * counting for number, (_, second) in enumerate(steps) for at in (number, number + 1)]
+    clock, counts = iter(looks), iter(paces or [PACE] * (len(steps) + 1))
     config = SimpleNamespace(pluginmanager=SimpleNamespace(hasplugin=lambda name: False))
     budget = CpuBudget(cast("pytest.Config", config), str, {}, {}, lambda: next(clock), lambda: next(counts))
     for tier, _ in steps[:-1]:
@@ -53,7 +57,7 @@ def charged(steps: Sequence[tuple[str, float]], *paces: float) -> dict[str, floa
 
 def test_what_lies_between_two_tiers_is_charged_to_the_first() -> None:
     steps = [("fast", 2.0), ("spark", 5.0), ("fast", 15.0), ("end", 16.0)]
-    assert charged(steps) == {"collection": 2.0, "fast": 4.0, "spark": 10.0}
+    assert charged(steps) == charged(steps, counting=0.25) == {"collection": 2.0, "fast": 4.0, "spark": 10.0}
 
 
 def test_seconds_of_a_slow_hour_count_as_those_of_a_quiet_one() -> None:

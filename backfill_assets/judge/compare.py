@@ -92,12 +92,14 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
 def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
     """By day, the columns beside ``column`` that do not hold the same on both sides; no entry for a day without any.
 
-    Rows are compared without ``column``, in any order; only where they differ, each column by itself.
+    Rows are compared without ``column``, in any order; only on days where they differ, each column by itself.
     """
     names = [name for name in table.contract.fields() if name not in (DAY, column)]
-    before, after = (_as_counted(table, side) for side in (before, after))
-    apart = _days_apart(before, after, names)
-    each = {name: _days_apart(before, after, [name]) for name in names if apart}
+    before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
+    if not (apart := _days_apart(before, after, names)):
+        return {}
+    before, after = (stored(side.filter(side[DAY].isin(sorted(apart)))) for side in (before, after))
+    each = {name: _days_apart(before, after, [name]) for name in names}
     return {day: tuple(name for name in names if day in each[name]) or (TOGETHER,) for day in apart}
 
 

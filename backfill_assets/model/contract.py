@@ -128,12 +128,9 @@ class Contract:
             )
 
     @classmethod
-    def fields(cls) -> dict[str, DeclaredField]:
+    def fields(cls) -> Mapping[str, DeclaredField]:
         """The declared columns, those of base classes first; costs nothing."""
-        found: dict[str, DeclaredField] = {}
-        for each in reversed(cls.__mro__):
-            found.update(_own(each))
-        return found
+        return _fields(cls)
 
     @classmethod
     def decides_rows(cls) -> Mapping[str, Any]:
@@ -195,6 +192,14 @@ def _spark_type(annotation: Any) -> Any:
 def _of_spark(name: str) -> Any:
     """A type of Spark's by its name: modules that decide import this one, and are to load no engine."""
     return getattr(import_module("pyspark.sql.types"), name)
+
+
+@once
+def _fields(contract: type[Contract]) -> Mapping[str, DeclaredField]:
+    found: dict[str, DeclaredField] = {}
+    for each in reversed(contract.__mro__):
+        found.update(_own(each))
+    return MappingProxyType(found)
 
 
 def _own(cls: type) -> dict[str, DeclaredField]:

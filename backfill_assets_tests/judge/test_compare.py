@@ -315,7 +315,11 @@ def _counts(
     """Before, after, kept and same."""
     with _sides(table, before, after) as sides:
         lines = compare_rows(table, *sides)[name]
-    return {value: tuple(line[number] for number in (*SIDES, "kept", "same")) for value, line in lines.items()}
+    return {value: _numbers(line) for value, line in lines.items()}
+
+
+def _numbers(line: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(line[number] for number in (*SIDES, "kept", "same"))
 
 
 def _of_each(key: Sequence[str], values: Sequence[tuple[str, Any, Any, bool]]) -> list[tuple[int, ...]]:
@@ -341,6 +345,16 @@ def test_keys_that_differ_in_what_is_null_are_different() -> None:
     assert _counts(BY_NULLS, before, after) == {"2017-03-01": (2, 2, 2, 1)}
 
 
+class Paid(Contract):
+    """A few columns: queries over them are made in a tenth of the time."""
+
+    id: T.LongType = Field()
+    text: T.StringType = Field(nullable=True)
+    money: Annotated[T.DecimalType, 18, 2] = Field(nullable=True)
+    day: T.DateType = Field()
+
+
+PAID = Table("paid", "fact", "", Paid, key=("id",), totals=("money",), groups=("text",))
 ONE, OTHER, THIRD = (_row(text="EUR", money=Decimal(number)) for number in (1, 2, 3))
 NEW, MOVED = _row(id=2, text="EUR", money=Decimal(5)), {**THIRD, "text": "USD"}
 
@@ -363,8 +377,10 @@ def test_rows_of_a_key_that_repeats_are_matched_one_by_one(
     before: list[Row], after: list[Row], of_day: tuple[int, ...], of_euros: tuple[int, ...]
 ) -> None:
     """A foreign write has brought them. Equal rows belong together, and of the others as many as both sides have."""
-    assert _counts(TABLE, before, after) == {"2017-03-01": of_day}
-    assert _counts(TABLE, before, after, "text")["EUR"] == of_euros
+    with _sides(PAID, before, after) as sides:
+        lines = compare_rows(PAID, *sides)
+    assert [_numbers(line) for line in lines[DAY].values()] == [of_day]
+    assert _numbers(lines["text"]["EUR"]) == of_euros
 
 
 @given(seed=st.integers(0, 2**32))
@@ -373,10 +389,7 @@ def test_where_some_keys_repeat_no_row_is_lost(seed: int) -> None:
     before, after = _two_sides(seed, 60)
     before, after = [*before, *before[:3], {**before[4], "big": 1}], [*after, *after[:2]]
     found = _counts(BARE, before, after)
-    assert found == {
-        day: tuple(line[number] for number in (*SIDES, "kept", "same"))
-        for day, line in _expected(BARE, before, after, DAY).items()
-    }
+    assert found == {day: _numbers(line) for day, line in _expected(BARE, before, after, DAY).items()}
 
 
 def test_a_column_that_files_lack_is_null() -> None:

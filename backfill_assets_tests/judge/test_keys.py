@@ -99,8 +99,14 @@ def looking(made: type[Storage] = Storage) -> Iterator[Look]:
         yield look
 
 
+@pytest.fixture
+def look() -> Iterator[Look]:
+    with looking() as found:
+        yield found
+
+
 @pytest.fixture(params=[Storage, InAStore], ids=["folder", "store"])
-def look(request: pytest.FixtureRequest) -> Iterator[Look]:
+def look_anywhere(request: pytest.FixtureRequest) -> Iterator[Look]:
     with looking(request.param) as found:
         yield found
 
@@ -109,10 +115,10 @@ def moves(found: Sequence[Row]) -> set[tuple[int, int, str]]:
     return {(row["day"].day, row["superseded_by_day"].day, row["sent"]) for row in found}
 
 
-def test_the_day_that_loses_a_row_gets_a_marker(look: Look) -> None:
+def test_the_day_that_loses_a_row_gets_a_marker(look_anywhere: Look) -> None:
     """The known answer: what a marker says, and that it says nothing about when or where anything arrived."""
     newer = on(4, "2", arrival_day=DAYS[6])
-    assert look([newer], [on(1, "1")]) == [
+    assert look_anywhere([newer], [on(1, "1")]) == [
         {
             "till": "a",
             "receipt": "1",
@@ -163,13 +169,13 @@ def test_a_row_without_a_hash_takes_no_part(look: Look) -> None:
     assert look([on(4, "2")], [on(1, "1", content_hash=None)]) == []
 
 
-def test_what_is_there_is_looked_at_only_where_a_readable_version_of_its_key_arrived(look: Look) -> None:
+def test_what_is_there_is_looked_at_only_where_a_readable_version_of_its_key_arrived(look_anywhere: Look) -> None:
     """What two rows of history owe each other was settled when they arrived; and history is long."""
     source, history = replace(SOURCE, types={"sent": "bigint"}), [on(1, "1"), on(2, "2")]
-    assert look([on(3, "3", till="other")], history, source) == []
-    assert look([on(3, "later")], history, source) == []
-    assert look([on(3, "3", day_is_arrival=True)], history, source) == []
-    assert len(look([on(3, "3")], history, source)) == 3
+    assert look_anywhere([on(3, "3", till="other")], history, source) == []
+    assert look_anywhere([on(3, "later")], history, source) == []
+    assert look_anywhere([on(3, "3", day_is_arrival=True)], history, source) == []
+    assert len(look_anywhere([on(3, "3")], history, source)) == 3
 
 
 def test_a_version_that_was_taken_back_supersedes_nothing(look: Look) -> None:
@@ -191,14 +197,14 @@ def test_the_deletion_of_a_marker_is_written_as_the_marker_is(look: Look) -> Non
     assert deletion == {**{name: there[name] for name in deletion}, "record_kind": "deletion"}
 
 
-def test_a_marker_that_is_there_twice_is_deleted_twice(look: Look) -> None:
+def test_a_marker_that_is_there_twice_is_deleted_twice(look_anywhere: Look) -> None:
     """Raw may have one twice from a retried ingest; with one of them left, neither version would count."""
     newer = on(4, "2")
     there = marker(1, newer)
     held = [on(1, "1"), newer, there, there]
-    found = look([deleted(newer)], held)
+    found = look_anywhere([deleted(newer)], held)
     assert [row["record_kind"] for row in found] == ["deletion", "deletion"]
-    assert len(look([deleted(newer)], [*held, deleted(there)])) == 1
+    assert len(look_anywhere([deleted(newer)], [*held, deleted(there)])) == 1
 
 
 def test_a_marker_is_written_once(look: Look) -> None:

@@ -52,7 +52,7 @@ pytestmark = pytest.mark.protocol
 
 WEEKS = tuple(WEEKLY.cadence.starts(DAYS))
 SATURDAYS_REPORT = TableDay("daily", SATURDAY)
-FEW, MANY, STEPS = 3, 2_000, 4_000
+FEW, MANY, STEPS = 2, 2_000, 4_000
 CASTS = (
     "arrivals planner approver approver rollback",
     "arrivals planner approver rollback quitter builder",

@@ -47,7 +47,7 @@ BEFORE = (Turn("appender-8", 200), Turn("publisher-8", 330))
 BUILT = (Turn("campaign-8", 450), Turn("rewinder-8", 150))
 """Beside what was built at first, a campaign and a timeline."""
 LONGEST, OTHERS = 400, 250
-_WHERE = {"few": 3, "all": LONGEST}
+_WHERE = {"few": 2, "all": LONGEST}
 """How many of its steps the first one is overtaken at."""
 
 

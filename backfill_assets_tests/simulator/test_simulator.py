@@ -25,8 +25,8 @@ from backfill_assets_tests.simulator.store import FAULTS
 
 pytestmark = pytest.mark.protocol
 
-FEW, MANY = 45, 2_000
-BROKEN_WITHIN = range(1, 200)
+FEW, MANY = 30, 2_000
+BROKEN_WITHIN = range(20, 200)
 _PLAY = """
 import hashlib
 from backfill_assets_tests.simulator.play import play_seed
@@ -103,7 +103,7 @@ def test_the_shortest_history_has_only_what_the_failure_needs(monkeypatch: pytes
     """Two who publish the same day; and the line that is printed plays it again."""
     _no_conflicts(monkeypatch)
     found = _first_failure()
-    best = shortest(found, most=150)
+    best = shortest(found, most=60)
     assert best.failure is not None and found.failure is not None
     assert how_it_failed(best.failure) == how_it_failed(found.failure)
     assert len(best.turns) < len(found.turns) / 2 and len(best.actors) <= 3
