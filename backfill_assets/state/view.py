@@ -210,13 +210,18 @@ def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -
     return _records(files[table].files_by_day(), states)
 
 
-def main_days(log: PublicationLog, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
+def main_days(
+    log: PublicationLog, tables: Iterable[str], *, with_foreign_rows: bool = False
+) -> dict[str, dict[date, DayRecord]]:
     """By table and day, as of the last closed entry; a day that was withdrawn is left out.
 
-    Unlike :meth:`View.records` this needs no history of the log.
+    Foreign rows that were written since then come along only ``with_foreign_rows``; a day that others emptied is as it
+    was. Unlike :meth:`View.records` this needs no history of the log.
     """
     observed = observe(log.storage, tables, log)
     found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
+    for table, days in found.items() if with_foreign_rows else ():
+        days |= {day: each for day, each in records_seen(observed, table, observed.files).items() if each.files}
     return {
         table: {day: each for day, each in records.items() if each.content is not None or each.files}
         for table, records in found.items()

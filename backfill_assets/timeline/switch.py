@@ -269,9 +269,9 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
 
 
 def _keep_former(lake: Lake, plan: SwitchPlan, run: RunInfo) -> NamedTimeline | None:
-    """Keep what main holds on a timeline of the version that is current; gives it if there was none yet."""
+    """Keep what main holds, foreign rows too, on a timeline of the current version; gives it if there was none yet."""
     former = version_of(plan.timeline).model_copy(update={"version": plan.former})
-    held = main_days(lake.publisher.log, plan.days)
+    held = main_days(lake.publisher.log, plan.days, with_foreign_rows=True)
     kept = {table: {day: held[table][day] for day in days if day in held[table]} for table, days in plan.days.items()}
     change = f"what main held before the switch to {plan.version}"
     written, is_new = take_days(lake, former, kept, change, run.launched_by)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from deltalake import write_deltalake
 
 from backfill_assets import clock
 from backfill_assets.answers import machine
@@ -97,6 +98,21 @@ def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfil
     assert (_ids(kept), _ids(kept, REVENUE)) == (NEW, NEW)
     assert _files(kept) == files, "no file was copied"
     assert _current(kept) == (SECOND, back["publication"])
+
+
+def test_what_others_did_to_main_is_no_reason_to_keep_less_of_it(kept: Backfill) -> None:
+    """Rows that they added are on the timeline of the former version; a day that they emptied is there as it was."""
+    table, files = kept.lakehouse.newest(FACT), _files(kept)
+    added, emptied, *_ = DAYS
+    rows = table.to_pyarrow_table(filters=[("day", "=", added)]).slice(0, 1)
+    write_deltalake(table, rows, mode="append")
+    table.delete(f"day = '{emptied}'")
+    theirs = _files(kept) - files
+    kept(*SWITCH)
+    former = find_timeline(kept.lakehouse.storage, FORMER, clock.now())
+    held = {day: {file.path for file in each.files} for day, each in former.held(FACT).items()}
+    assert len(theirs) == 1 and theirs < held[added]
+    assert set().union(*held.values()) == files | theirs and held[emptied]
 
 
 def test_a_rollback_puts_days_and_version_back_and_can_be_undone(kept: Backfill) -> None:

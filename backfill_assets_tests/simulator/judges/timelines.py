@@ -132,6 +132,10 @@ class TimelineJudge:
 
         return rows
 
+    def lost(self, table: str, files: Iterable[AddedFile]) -> bool:
+        """Has somebody deleted one of ``files``?"""
+        return any(f"{table}/{file.path}" not in self._held.contents for file in files)
+
     def rows_of(self, table: str, files: Iterable[AddedFile]) -> Rows:
         found: Rows = Counter()
         for file in files:
