@@ -204,16 +204,17 @@ def _how_long(plan: UndoPlan) -> str:
     return f"{again}. It takes {timed} and the start of Spark."
 
 
-def rolled_back_answer(published: Published, leaves_stale: Stale) -> Answer:
-    return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_next(leaves_stale))
+def rolled_back_answer(published: Published) -> Answer:
+    stale = published.leaves_stale
+    return Answer("Rolled back", (*_published(published), *stale_facts(stale)), next=_next(stale))
 
 
 def undone_answer(done: Undone, sentence: str) -> Answer:
     did = Fact("did", dict(done.tables))
     return Answer(
         sentence,
-        (*_published(done.published), did, *stale_facts(done.leaves_stale)),
-        next=_next(done.leaves_stale),
+        (*_published(done.published), did, *stale_facts(done.published.leaves_stale)),
+        next=_next(done.published.leaves_stale),
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
@@ -24,8 +25,7 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
-from backfill_assets.state.observed import observe_each
-from backfill_assets.state.status import left_stale
+from backfill_assets.state.readers import naming_readers
 from backfill_assets.text import format_are, format_count
 
 MakeNotice = Callable[[Publication], Notice]
@@ -36,12 +36,11 @@ ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
 
 @dataclass(frozen=True)
 class CutOver:
-    """What was published, what was staged again for it, and which readers of it are stale now, by table."""
+    """What was published, and what was staged again for it, by table."""
 
     published: Published
     days: Mapping[str, tuple[date, ...]]
     staged_again: Mapping[str, tuple[date, ...]]
-    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
 
 def cut_over(
@@ -87,13 +86,13 @@ def cut_over(
                 return Unsettled(f"{shown}: main moved while it was compared, staging what moved again", refused)
             hold.extend()
             _refuse_held_back(campaign, done, accepted)
-            request = _request(lake, campaign, done, run, notice)
-            outcome = lake.publisher.publish(request)
+            readers = naming_readers(lake.catalog.steps, lake.publisher.log, then=partial(_with_notice, notice))
+            outcome = lake.publisher.publish(_request(lake, campaign, done, run), readers)
             if not isinstance(outcome, Published):
                 return Unsettled(f"{shown}: {_conflict_text(outcome)}, staging what moved again", refused)
             close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
             days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-            return CutOver(outcome, days, _days_staged_again(again, days, before), request.leaves_stale)
+            return CutOver(outcome, days, _days_staged_again(again, days, before))
 
         return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
 
@@ -162,16 +161,14 @@ def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expe
                 yield key, staged.pin.expected[key]
 
 
-def _request(
-    lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo, notice: MakeNotice | None
-) -> Publication:
+def _request(lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo) -> Publication:
     staged = request_of(done, lake.new_id(campaign))
     if staged is None:
         raise InvalidRequest(f"{shown_name(campaign)} has staged nothing that main does not have already.")
-    view = observe_each(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
-    stale = left_stale(lake.catalog.steps, view, staged.tables)
-    made = run.provenance(campaign, campaign=campaign)
-    found = staged.model_copy(update={"leaves_stale": stale, "provenance": made})
+    return staged.model_copy(update={"provenance": run.provenance(campaign, campaign=campaign)})
+
+
+def _with_notice(notice: MakeNotice | None, found: Publication) -> Publication:
     return found.model_copy(update={"notice": notice(found)}) if notice else found
 
 

@@ -34,7 +34,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
-from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.publisher import Conflict, Published, Publisher, Readers
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe_each
 from backfill_assets.state.reading import unknown_publication
@@ -69,8 +69,13 @@ def roll_back(
     publisher.recover()
     prepared = undoable(publisher, publication)
     require_in_force(publisher, prepared)
-    request = rollback_request(publisher, prepared, steps, id, provenance)
-    result = publisher.publish(request.model_copy(update={"inputs": (*request.inputs, *inputs)}))
+
+    def request(_: Publication | None = None) -> Publication:
+        made = rollback_request(publisher, prepared, steps, id, provenance)
+        return made.model_copy(update={"inputs": (*made.inputs, *inputs)})
+
+    as_of, tables = publisher.log.head().version, {name for step in steps for name in step.table_names}
+    result = publisher.publish(request(), Readers(frozenset(tables), request, as_of))
     if isinstance(result, Conflict):
         require_in_force(publisher, prepared)  # Who lost to another rollback is told what all are told afterwards.
         raise _refusal(publication, result)

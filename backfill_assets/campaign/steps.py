@@ -300,7 +300,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
         "days": _as_ranges(done.days),
         "staged again": _as_ranges(done.staged_again),
         "moved": review.moved,
-        **({"leaves stale": _as_ranges(done.leaves_stale)} if done.leaves_stale else {}),
+        **({"leaves stale": _as_ranges(stale)} if (stale := done.published.leaves_stale) else {}),
         **read_up_to(lake.publisher, done.published.publication),
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 from backfill_assets.campaign.rollback import (
     made_then,
@@ -52,7 +52,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
-from backfill_assets.publish.publisher import Pin, Published
+from backfill_assets.publish.publisher import Pin, Published, Readers
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -62,6 +62,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count, format_scope
 
@@ -318,6 +319,10 @@ class UndoAttempt:
         )
         return undoing(self.prepared, request)
 
+    def naming(self, request: Publication) -> Readers:
+        log, then = self.lake.publisher.log, partial(undoing, self.prepared)
+        return naming_readers(self.lake.catalog.steps, log, request.leaves_stale, then)
+
     def with_origin(self, table: str, day: DayChange, id: str) -> DayChange:
         """A day that had a state before what is undone is put back, also where it had to be computed for that."""
         if self.prepared.before_of(table, day.day) is None:
@@ -370,8 +375,6 @@ class Undone:
     plan: UndoPlan
     tables: Mapping[str, str]
     """What was done with the days of each table, in words."""
-    leaves_stale: Mapping[str, tuple[date, ...]]
-    """The days that read what was undone and could not be staged again, by table."""
 
 
 def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
@@ -421,14 +424,14 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             request = work.request(lake.new_id("rollback"), made)
             if not request.tables:
                 raise InvalidRequest(_nothing_to_publish(publication, work.days))
-            outcome = lake.publisher.publish(request)
+            outcome = lake.publisher.publish(request, work.naming(request))
             if not isinstance(outcome, Published):
                 moved = "; ".join(outcome.reasons[:2])
                 return Unsettled(f"{shown}: main moved while it was undone ({moved}), looking again", refused)
             work.close()
             plan = UndoPlan(publication, campaign, tuple(work.days), prepared.publication.provenance.withdraws)
             tables = {change.table: undone_text(prepared, change) for change in request.tables}
-            return Undone(outcome, plan, tables, request.leaves_stale)
+            return Undone(outcome, plan, tables)
 
         return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
 

@@ -11,7 +11,7 @@ breaks when a rule is dropped, and a committed mutant per rule shows that a test
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -70,6 +70,24 @@ class Published:
 
     publication: str
     versions: Mapping[str, int]
+    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+    """The days of readers that it names as stale, by table."""
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The tables that read what a publication brings, and how it is completed with the days that it leaves stale.
+
+    PREPARE asks on the state that it compares: whoever has built a reader since the request was made is named, too.
+    """
+
+    tables: frozenset[str] = frozenset()
+    completed: Callable[[Publication], Publication] = lambda publication: publication
+    as_of: int | None = None
+    """The version of the log that the request was completed on already."""
+
+
+NO_READERS = Readers()
 
 
 class Publisher(Finish):
@@ -98,18 +116,18 @@ class Publisher(Finish):
             look.states,
         )
 
-    def publish(self, publication: Publication) -> Published | Conflict:
+    def publish(self, publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
         """Prepare, commit to each table, close. Refused days come back as :class:`Conflict`; nothing is half done.
 
         An id is used for one attempt: publishing it again gives the outcome that the log has for it, so what was
         :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
         can never be published (schema, partition).
         """
-        if (moved := self.prepare(publication)) is not None:
-            return moved
+        if isinstance(prepared := self.prepare(publication, readers), Conflict):
+            return prepared
         if self.finish(publication.id) == "done":
-            versions = self.log.versions_of(publication.id)
-            return Published(publication.id, {table: versions[table] for table in publication.writes})
+            versions, stale = self.log.versions_of(publication.id), (prepared or publication).leaves_stale
+            return Published(publication.id, {table: versions[table] for table in publication.writes}, stale)
         days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
         reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
         return Conflict(days=days, reasons=(reason,))
@@ -148,13 +166,13 @@ class Publisher(Finish):
 
     # ------------------------------------------------------------------ PREPARE
 
-    def prepare(self, publication: Publication) -> Conflict | None:
-        """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
+    def prepare(self, publication: Publication, readers: Readers = NO_READERS) -> Publication | Conflict | None:
+        """The publication as it is on the log now; None if an earlier attempt brought it there.
 
         A round that is lost to a publication of other tables repeats only the append, not the checks.
         """
         check_request(publication)
-        tables = publication.writes | publication.reads
+        tables = publication.writes | publication.reads | readers.tables
         retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
         staged = [f"{change.table}/{add.path}" for change in publication.tables for d in change.days for add in d.adds]
         lost = 0
@@ -162,11 +180,12 @@ class Publisher(Finish):
             head = self._head_in_turn(publication)
             if publication.id in head.state.open or publication.id in head.state.outcomes:
                 return None
-            if self._finish_blocking(head.state, publication):
+            if self._finish_blocking(head.state, publication.locks | publication.reads | readers.tables):
                 retry.lost("other publications of its tables are under way")
                 continue
             news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
             if rows is None or news != as_of:
+                publication = publication if head.version == readers.as_of else readers.completed(publication)
                 checked = self._check(publication, head)
                 if not isinstance(checked, Prepared):
                     return checked
@@ -174,7 +193,7 @@ class Publisher(Finish):
             opening = partial(head.state.opening, publication, self.retention_days, clock.now())
             if self.log.append(head, rows, opening, staged):
                 self.reached(CrashPoint.PREPARED, publication.id)
-                return None
+                return publication
             lost += 1
             if lost % _ROUNDS_BEFORE_A_TURN == 0:
                 self._ask_for_a_turn(publication)
@@ -228,10 +247,9 @@ class Publisher(Finish):
             clock.sleep(_TURN_LOOK_SECONDS)
         return head
 
-    def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
+    def _finish_blocking(self, state: HeadState, touched: Collection[str]) -> bool:
         """An open entry locks whole tables, for writers and for readers: bring it to its end first."""
-        touched = publication.locks | publication.reads
-        blocking = [entry for entry in state.open.values() if entry.writes & touched]
+        blocking = [entry for entry in state.open.values() if not entry.writes.isdisjoint(touched)]
         for entry in blocking:
             self.finish(entry.publication)
         return bool(blocking)

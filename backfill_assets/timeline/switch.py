@@ -43,6 +43,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe_each
+from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import left_stale
 from backfill_assets.state.view import View, main_days
 from backfill_assets.text import format_count
@@ -256,7 +257,8 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
             leaves_stale=plan.leaves_stale,
             provenance=run.provenance(reason=reason),
             switches={plan.step.name: plan.switch},
-        )
+        ),
+        naming_readers(lake.catalog.steps, lake.publisher.log, plan.leaves_stale),
     )
     if isinstance(result, Published):
         return result

@@ -119,7 +119,7 @@ def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bo
     if not go_on(plan, _QUESTION, dry_run=dry_run, yes=yes):
         return
     done = _roll_back(publisher, found.publication.id, looked_at)
-    say_done(plan, rolled_back_answer(done, request.leaves_stale))
+    say_done(plan, rolled_back_answer(done))
 
 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
