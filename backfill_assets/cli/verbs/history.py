@@ -1,4 +1,4 @@
-"""``backfill history``: what was published, rolled back or aborted, newest first."""
+"""The command ``backfill history``."""
 
 from __future__ import annotations
 
