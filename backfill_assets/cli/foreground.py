@@ -102,7 +102,7 @@ def _interruptible(session: SparkSession) -> SparkSession:
 
 
 def silence_py4j() -> None:
-    """py4j logs an interrupted call to the root logger too. Only its records are dropped: notices use the same logger."""
+    """py4j logs an interrupted call to the root logger too, which notices use: only py4j's records are dropped."""
     logging.getLogger("py4j").propagate = False
     logging.getLogger().addFilter(_is_not_from_py4j)
 

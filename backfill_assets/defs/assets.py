@@ -1,4 +1,4 @@
-"""One Dagster asset for each table: builds the requested days, publishes them, and emits what came back."""
+"""One Dagster asset for each table; the tables of a step are materialized together."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,11 +67,7 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as assets with a partition a day, week or month, materialized together, and their checks.
-
-    ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
-    in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
-    """
+    """``steps`` are those of all datasets, in build order: some look back to the tables of ``step``."""
     keys, checks = keys_of_others(steps), check_specs(step, chain)
     lineage = lineage_metadata(step, table_named, keys)
 
@@ -130,7 +126,7 @@ def _build(
 def _build_earlier_days(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that were never built; a sensor shows those that have a partition."""
+    """Days that the run looks back to and that were never built."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context, step), _built_together(context)
     zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
@@ -156,9 +152,8 @@ def _build_earlier_days(
 def _build_looked_back_to(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that another run of the same backfill is to build, before or after this one.
-
-    Dagster orders runs by partitions, which know of no look back. The other run finds these days built.
+    """Days that another run of the same backfill builds too, later: Dagster orders runs by partitions, without
+    look backs.
     """
     launched = _backfill_of(context)
     if launched is None:
@@ -198,7 +193,7 @@ def _backfill_of(context: dg.AssetExecutionContext) -> PartitionBackfill | None:
 
 
 def _built_together(context: dg.AssetExecutionContext) -> set[str]:
-    """The tables of the run, and of the backfill that it belongs to: weeks and months have runs of their own."""
+    """With the tables of the backfill: weeks and months have runs of their own."""
     keys = set(context.job_def.asset_layer.selected_asset_keys)
     backfill = _backfill_of(context)
     keys.update(backfill.asset_selection or () if backfill else ())
@@ -244,7 +239,6 @@ def _table_events(
 
 
 def _report_failed_days(context: dg.AssetExecutionContext, step: Step, error: DaysFailed) -> None:
-    """The checks of the failed days alone: the others were not published, and nothing can be said of them."""
     checks = {table.name: checks_of(table, step) for table in step.tables}
     found = (each for day in error.failed for each in evaluations(day, checks[day.table]))
     report_checks(context.instance, context.run.run_id, found, step.name)

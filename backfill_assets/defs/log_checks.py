@@ -1,7 +1,7 @@
-"""Checks that need no rows: the publication log and the names of landed files are enough. No run evaluates them.
+"""Checks that need no rows, only the publication log and names of landed files.
 
-A page of the sensor ``dagster_shows_what_is`` does, once a day has ended and was published, or its delivery came or is
-due. What was evaluated is not looked at again before something is published, or lands, for it.
+No run evaluates them. A page of the sensor ``dagster_shows_what_is`` does, once a day is over and published, or its
+delivery came or is due.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from backfill_assets.text import format_count
 
 _Found = TypeVar("_Found")
 _Landed = tuple[str, TableDay, Source, Sequence[str]]
-"""When the newest file of a day came, the day, its source, and its files."""
+"""Arrival of the day's newest file, the day, its source, its files."""
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
-"""The verdict on a day of a table, from what was measured of its published days; None if there is nothing to say."""
+"""A verdict on a day from the metrics of published days; None if there is nothing to say."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     AS_USUAL: (
         "The volume, the totals and the counts of a day beside those of the recent past: medians of the same weekday, "
@@ -65,15 +65,14 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     ),
 }
 _NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
-"""How a check of a day stands: never asked for, or open if a run planned it and does not come back to it."""
+"""Open: a run planned the check and ended before it."""
 _LATELY = timedelta(days=7)
-"""An older day is not waited for by what is usual."""
+"""``delivered_as_usual`` does not judge older days."""
 _MOST_JUDGED, _MOST_READ = 4_000, 60
 """In one tick: verdicts from the log, and days whose landed files are read."""
 
 
 def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
-    """By the name of its check, who judges a day of ``table``, which is one of ``step``, from the log."""
     found: dict[str, LogJudge] = {}
     if table.unusual_beyond is not None:
         found[AS_USUAL] = partial(as_usual.judge, table, step)
@@ -83,7 +82,6 @@ def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
 
 
 def log_checks(table: Table, step: Step) -> list[str]:
-    """The names of all checks of ``table`` that need no rows."""
     found = [*log_judges(table, step)]
     if step.source is not None:
         found += [AS_SENT] * step.sends_totals
@@ -93,8 +91,6 @@ def log_checks(table: Table, step: Step) -> list[str]:
 
 
 def log_checks_page(tables: PartitionedTables) -> Page:
-    """Evaluates them for the sensor."""
-
     def evaluate(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         if (log := backfill.publications()) is None:
             return "", seen
@@ -105,8 +101,6 @@ def log_checks_page(tables: PartitionedTables) -> Page:
 
 
 class _Verdict(NamedTuple):
-    """What was said of a day of a table; ``publication`` is what was judged, if one was."""
-
     of: TableDay
     rule: RuleOutcome
     publication: str = ""
@@ -114,17 +108,14 @@ class _Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class LogChecks:
-    """One look at all checks that need no rows."""
-
     instance: dg.DagsterInstance
     log: PublicationLog
     zone: LandingZone
     tables: PartitionedTables
     unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
-    """Why sources were not looked at to their end: one landing folder keeps no other day from its verdict."""
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
-        """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
+        """Returns words for the tick, and the next cursor."""
         # Days that had no partition yet were passed over: with others, all is looked at again.
         log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
         _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), {})
@@ -154,7 +145,6 @@ class LogChecks:
     def _due(
         self, states: Mapping[TableDay, DayState], settled: int, ended: date, today: date
     ) -> Iterator[tuple[DayState, str]]:
-        """Published days that are over, with each check that was not evaluated since."""
         for key, state in states.items():
             table, step = self._tables[key.table]
             ends = step.cadence.period(key.day).last
@@ -178,7 +168,7 @@ class LogChecks:
                 yield _Verdict(TableDay(state.table, state.day), rule, state.publication)
 
     def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
-        """Of a day that a run planned and did not publish, or that was withdrawn, there is nothing to find wrong."""
+        """Planned and not published, or withdrawn: nothing can be wrong."""
         for check, table, text in self._shown:
             key = TableDay(table, parse_day(text))
             is_published = (state := states.get(key)) is not None and state.content is not None
@@ -189,7 +179,6 @@ class LogChecks:
     # ------------------------------------------------------------- from what landed
 
     def _of_sources(self, look: Callable[[Step, Source], Iterable[_Found]]) -> Iterator[_Found]:
-        """What ``look`` finds in each source."""
         for step in self.tables.catalog.steps:
             if step.source is None:
                 continue
@@ -199,7 +188,6 @@ class LogChecks:
                 self.unreadable[step.source.name] = error
 
     def _delivered(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
-        """Of each day since the first one that landed whose delivery has come, or is due, since it was looked at."""
         landed = self.zone.paths(source) if step.delivered_within is not None else {}
         for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
             key, files = TableDay(step.name, day), landed.get(day, ())
@@ -213,7 +201,6 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _delivered_as_usual(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
-        """Of the days of the last week, of a source that declares no time; and of older ones that were missed."""
         learned = step.delivered_within is None and not source.replaced_whole
         landed = self.zone.paths(source) if learned else {}
         came = cache(lambda day: min(map(self.zone.landed_at, landed.get(day, ())), default=None))
@@ -232,10 +219,7 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
-        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came.
-
-        All of a source or none: the next look would pass over what came to its other days before the newest.
-        """
+        """All days of a source or none: its cursor is the newest arrival, and would pass over the rest."""
         found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
@@ -279,13 +263,12 @@ class LogChecks:
 
     @cached_property
     def _ended_runs(self) -> set[str]:
-        """Of the runs that have planned checks, those that do not come back to them."""
         planned = {each.planned_by for each in self._shown.values() if each.status is CheckStatus.PLANNED}
         runs = {name: self.instance.get_run_by_id(name) for name in planned}
         return {name for name, run in runs.items() if run is None or run.is_finished}
 
     def _report(self, found: Iterable[_Verdict]) -> int:
-        """For the run that planned the check, so that its page has the verdict; else for a look without a run."""
+        """For the run that planned the check, whose page then has the verdict; else for a made-up run."""
         of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(UUID(clock.token(16)))
         by_table = sorted(found, key=lambda each: each.of.table)
         for table, of_table in groupby(by_table, key=lambda each: each.of.table):
