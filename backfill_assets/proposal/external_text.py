@@ -1,4 +1,4 @@
-"""The declaration of a table that others write, and of a first report of it, as a module. Pure."""
+"""The module that declares an external table and a first report. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from backfill_assets.proposal.source_text import Verbatim, argument, literal, qu
 
 @dataclass(frozen=True)
 class TableOfOthers:
-    """Where it is, and what is read of it."""
-
     name: str
     location: str
     is_delta: bool
     left: tuple[str, ...] = ()
-    """Columns that are not proposed."""
     is_moment: bool = False
-    """Whether its day is that of a moment."""
 
 
 def external_declaration(proposal: Proposal, table: TableOfOthers) -> str:
-    """The module. It can be imported; without a day it is no sound declaration yet."""
+    """It can be imported; without a day it is not sound."""
     return "\n".join(_ExternalText(proposal, table).lines()) + "\n"
 
 
