@@ -258,7 +258,7 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, f"its process {pid} is gone: it was killed")
 
     def _process_of(self, run: dg.DagsterRun) -> int | None:
-        """None without a recorded process, as in a command, or for a server on another machine."""
+        """Returns None without a recorded process, as in a command, or for a server on another machine."""
         if json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("host") not in _THIS_MACHINE:
             return None
         events = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records

@@ -85,7 +85,9 @@ def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], ta
 def not_built_yet(
     wanted: Days, steps: Sequence[Step], storage: Storage, launched: datetime, *, force: bool = False
 ) -> list[tuple[Step, list[date]]]:
-    """The ``wanted`` days that are not fresh; with ``force`` those not published since ``launched``."""
+    """The ``wanted`` days that are not fresh; with ``force``, for all but raw, those not published since
+    ``launched``.
+    """
     names = [name for step in steps for name in step.table_names]
     observed = observe_each(storage, names)
     current, spanned = (

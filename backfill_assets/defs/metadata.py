@@ -96,7 +96,7 @@ def lacking(day: BuiltDay) -> str:
 
 
 def _quarantined(day: BuiltDay) -> int | None:
-    """None if unknown. Of a published table beside a quarantine it is the rest: all rows are accounted for."""
+    """Returns None if unknown. For a published table beside a quarantine it is the rest: all rows are accounted for."""
     if day.table.startswith("quarantine_"):
         return day.rows
     found = _metric_of(day, "quarantine_", "rows")

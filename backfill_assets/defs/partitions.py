@@ -34,7 +34,7 @@ class Chain:
     name: str = ""
     """The last dataset of the chain."""
     last: date | None = None
-    """None if days go on until yesterday."""
+    """Days go on until yesterday if it is None."""
 
     @cached_property
     def partitions(self) -> Mapping[Cadence, Partitions]:

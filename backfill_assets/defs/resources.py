@@ -125,7 +125,6 @@ class Backfill(dg.ConfigurableResource[Any]):
         return work()
 
     def publications(self) -> PublicationLog | None:
-        """None before the first publication."""
         return PublicationLog(self.storage) if anything_published(self.storage) else None
 
     def built_of(self, datasets: Sequence[Dataset]) -> list[Dataset]:
@@ -140,7 +139,6 @@ class Backfill(dg.ConfigurableResource[Any]):
         return with_kept_rules(self.storage, log, days) if log else days
 
     def watch(self) -> Watch | None:
-        """None before the first publication."""
         log = self.publications()
         return Watch(self.catalog, self.storage, log, self.spark.session, asks_pandera=True) if log else None
 

@@ -51,7 +51,7 @@ class StreamOptions(dg.Config):
     new_topic: bool = False
     """Read a topic that is another one than was read under its name, from its first event on."""
     since: str = ""
-    """Of a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
+    """For a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
     """At which history is read, such as ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
@@ -152,7 +152,7 @@ class _Watch:
         return self._metadata(self._status())
 
     def _status(self) -> StreamStatus | None:
-        """None until this run's process has beaten: an earlier one's status stays until then."""
+        """An earlier run's status stays until this run's process has beaten."""
         status = read_stream(self.storage, self.streamed.raw.name)
         return status if status and status.holder.run == self.context.run.run_id else None
 
@@ -319,7 +319,7 @@ def _held_record(held: HeldEvents) -> dict[str, str]:
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:
-    """As text: the UI needs all columns in all rows, and the end may be unknown."""
+    """Text, since the UI needs all columns in all rows, and the end may be unknown."""
     numbers = {"position": position.position, "end": position.end, "lag": position.lag}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {"partition": position.partition, **texts}

@@ -74,7 +74,7 @@ def _days_of_run(run: dg.DagsterRun, table: str) -> Collection[date] | None:
 
 
 def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
-    """None means any day: other assets, as campaigns, have partitions that are no days."""
+    """A table's None means any day: other assets, as campaigns, have partitions that are no days."""
     if backfill.asset_backfill_data is None:
         return dict.fromkeys(tables)
     keys: dict[str, set[str]] = {table: set() for table in tables}

@@ -39,7 +39,6 @@ class Proposal:
     roles: Roles
     first_day: date | None
     most_rows: int
-    """Of one day of the sample."""
     ranges: Mapping[str, tuple[str, str]]
     format: tuple[str, Mapping[str, object]] | None = None
     """Class and unusual arguments; None for JSON lines."""

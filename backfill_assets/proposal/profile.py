@@ -49,7 +49,6 @@ class DaysSeen:
     first: date
     last: date
     most_rows: int
-    """Of one day."""
     ahead: int = 0
     """Rows whose day is more than a day after their arrival; 0 if that is unknown."""
     late: int = 0

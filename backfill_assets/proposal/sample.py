@@ -19,7 +19,7 @@ from backfill_assets.model.landed_format import FILES_OF_ROWS
 from backfill_assets.proposal.measured import SampledFile
 
 MOST_ROWS, MOST_BYTES = 100_000, 20_000_000
-"""Of all files together."""
+"""Limits for all files together."""
 _MOST_FILES = 3
 _JSON = (".jsonl", ".ndjson", ".json")
 _DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".psv")

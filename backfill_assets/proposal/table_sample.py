@@ -22,7 +22,7 @@ from backfill_assets.proposal.measured import TypedRows, profile_of_typed
 from backfill_assets.proposal.profile import SampleProfile
 
 MOST_ROWS, MOST_FILES = 100_000, 3
-"""Of all files together."""
+"""``MOST_ROWS`` is for all files together."""
 _AT_ONCE = 10_000
 _PHYSICAL = "delta.columnMapping.physicalName"
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "timestamp_ntz": "timestamp"}
@@ -64,7 +64,7 @@ class TableFound:
     """Column names in files, where they differ."""
 
     def first_day(self, column: str) -> date | None:
-        """By partitions and statistics; None if a file has neither."""
+        """Known by partitions and statistics of all files, or else None."""
         found = [_day_of(each.partition.get(column) or each.least.get(column)) for each in self.files]
         return min((day for day in found if day), default=None) if all(found) else None
 

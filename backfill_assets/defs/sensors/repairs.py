@@ -302,10 +302,7 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
 def _said_of_failed(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
 ) -> Iterator[tuple[TableDay, Said]]:
-    """None where the asset's history was wiped.
-
-    A check of a ``forced`` day that a repair planned and that has not run keeps its verdict.
-    """
+    """A check of a ``forced`` day that a repair planned and that has not run keeps its verdict."""
     for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):

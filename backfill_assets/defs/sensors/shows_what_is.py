@@ -392,7 +392,7 @@ def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collec
 
 
 def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | None:
-    """None if landing zone or log cannot be read."""
+    """Returns None if landing zone or log cannot be read."""
     zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
     try:
         return data_days(catalog.datasets, zone, storage, clock.today())

@@ -29,7 +29,6 @@ class AccountedTable:
     reconciled: int
     """Days on which every received row is accounted for; all days of a report."""
     deleted: int | None = None
-    """None also if the source took nothing back."""
 
 
 def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
@@ -46,8 +45,6 @@ def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDa
 
 @dataclass(frozen=True)
 class _Part:
-    """None: not measured."""
-
     rows: int
     content: int | None
 

@@ -248,7 +248,7 @@ def one_big_job(lake: PlainLake) -> str:
 
 @contextmanager
 def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
-    """As for files of usual size; Spark would put half of these small ones into one task."""
+    """Files of usual size have a task each; Spark would put half of these small ones into one."""
     before = spark.conf.get(_MOST_IN_A_TASK) or ""
     spark.conf.set(_MOST_IN_A_TASK, "1")
     try:

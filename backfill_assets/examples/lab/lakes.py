@@ -152,7 +152,7 @@ class PlainLake(ScratchLake):
         self.merge(rows)
 
     def merge(self, rows: DataFrame) -> None:
-        """As somebody writes it who knows of retries: the newest version of each sale."""
+        """Keeps the newest version of each sale, as somebody writes it who knows of retries."""
         rows.sparkSession.sql(
             f"CREATE TABLE IF NOT EXISTS delta.`{self.table}` ({_LINE}, day date) USING delta PARTITIONED BY (day)"
         )

@@ -149,7 +149,7 @@ class _Maker:
         return str(cents) if row[_CURRENCY] == "JPY" else f"{cents // 100}.{cents % 100:02d}"
 
     def _unreadable(self, row: Row) -> str:
-        """Its transaction has no other line."""
+        """The transaction has no other line."""
         whole = lines([row])[0]
         wrong = (
             whole[: len(whole) // 2],

@@ -21,7 +21,7 @@ CATALOGUE_LEAD_DAYS = 35
 """Reports look so many days back for the newest entry of a product."""
 FIRST_PRODUCT = 25_671
 PRODUCTS = 2_000
-"""Of the synthetic catalogue: some change department every week, some are missing."""
+"""Some products of the synthetic catalogue change department every week, some are missing."""
 DEPARTMENTS = ("GROCERY", "DRUG GM", "PRODUCE", "MEAT-PCKGD", "TRAVEL & LEISURE")
 
 _SATURDAY = 5
