@@ -144,7 +144,7 @@ def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -
     undo = dict(undone_days(storage, steps, observed, {name: statuses[name] for name in step.table_names})).get(key)
     undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
     short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
-    # A day within a week or month is none of the table's.
+    # Weekly and monthly tables lack days within a period.
     return statuses[table].get(day, DayStatus.MISSING).value, tuple(filter(None, (undone, short)))
 
 

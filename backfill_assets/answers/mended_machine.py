@@ -64,7 +64,7 @@ def _class_archive(report: Callable[[str], None], settings: Settings) -> str:
 
     if archive_file(settings).exists():
         return ""
-    locked_jars(settings)  # Without them there is no Spark to look at.
+    locked_jars(settings)  # Raises without JARs: Spark cannot start.
     report("Archiving Spark's classes, so that it starts sooner: a minute ...")
     try:
         made = archive_classes(settings)

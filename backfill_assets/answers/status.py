@@ -238,11 +238,11 @@ def _with_origins(declared: Sequence[Step], tables: Sequence[str]) -> Sequence[S
 
 def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[CampaignDays]:
     if plan not in plan_ids(storage):
-        return []  # The plan was removed: what is published is shown still.
+        return []  # The plan was removed.
     try:
         found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
     except BackfillError:
-        return []  # Of other code, or damaged: so is what is published then.
+        return []  # Written by other code, or damaged.
     return [each for each in found if not tables or each.table in tables]
 
 

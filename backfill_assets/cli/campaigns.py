@@ -87,6 +87,6 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
             at.start(options)
             if not options.daemon:
                 carry_on(at)
-                # What could not be sent when the campaign was announced is sent now, or named.
+                # Retries notices that could not be sent when the campaign was announced.
                 deliver_notices(current_settings(), at.builder.lake.publisher)
         say_campaign(at)

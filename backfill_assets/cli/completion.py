@@ -36,7 +36,7 @@ def _quiet(offer: Offer) -> Offer:
 @_quiet
 def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     given, tables = _given(ctx), current_catalog().tables
-    # ``+TABLE`` selects what the table is computed from as well.
+    # ``+TABLE`` includes its upstream.
     plus = "+" if incomplete.startswith("+") else ""
     found = (CompletionItem(f"{plus}{table.name}", help=table.layer) for table in tables if table.name not in given)
     return [item for item in found if item.value.startswith(incomplete)]
@@ -149,7 +149,7 @@ def _given(ctx: click.Context) -> list[str]:
     for name in ("tables", "table", "target", "step", "about"):
         value = ctx.params.get(name)
         values += value if isinstance(value, tuple) else [value]
-    # Where an option lacks its value, click has read no argument.
+    # Click has parsed no argument if an option lacks its value.
     typed = map(_bare, typed_words(ctx))
     given = [_bare(value) for value in values if isinstance(value, str)]
     return [*given, *(word for word in typed if word in current_catalog().table_names and word not in given)]

@@ -42,7 +42,7 @@ def foreground_builder(options: Mapping[str, str] | None = None) -> Iterator[Bui
     """Starts Spark when a day has to be computed. With ``options`` of its own it never uses a shared Spark."""
     from backfill_assets.rebuild.builder import Builder
 
-    # With options of its own, a command needs a Spark of its own.
+    # Spark settings apply to a whole server: a shared one keeps its own.
     settings = current_settings()
     chosen, keeper = shared_spark(settings) if options is None else (settings, "")
     with ExitStack() as stack:

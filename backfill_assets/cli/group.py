@@ -71,7 +71,7 @@ class CommandFailed(click.ClickException):
         from backfill_assets.cli.output import json_was_typed
 
         super().__init__(message)
-        # When it is shown, the command is over, and with it what was typed.
+        # The context is gone when the error is shown.
         self.as_json = json_was_typed()
 
     def show(self, file: Any = None) -> None:
@@ -112,7 +112,7 @@ def end_at_once() -> None:
     It takes 0.2 s of a command, and over 2 s of a code server or daemon: on a busy machine these were killed before
     their end.
     """
-    # Handlers run in the reverse order: this one comes after those of what is imported later.
+    # Handlers run in reverse order: this one after those of later imports.
     atexit.register(gc.freeze)
 
 
@@ -175,7 +175,7 @@ def errors_as_typed() -> Iterator[None]:
     except click.Abort as error:
         said_no = isinstance(error, AnsweredNo)
         if json_was_typed() or not said_no:
-            click.echo(err=True)  # The question is on the line.
+            click.echo(err=True)  # The question has no line break.
         if said_no:
             raise CommandFailed("The answer was no: nothing was done.") from error
         raise Interrupted("Interrupted at the question: nothing was done.\n  -> Run the same command again.") from error
@@ -204,7 +204,7 @@ def command_names() -> list[str]:
 def load_command(name: str) -> click.Command:
     module = import_module(f".verbs.{name}", __package__) if name in COMMANDS else None
     found: click.Command = getattr(module, name) if module else _added()[name].load()
-    # Click keeps the help option that a command had first, also where it was called without this group.
+    # Set before click builds the command's help option, which it caches.
     found.context_settings.setdefault("help_option_names", HELP)
     return found
 

@@ -91,7 +91,7 @@ def shared_spark(settings: Settings) -> tuple[Settings, str]:
 def _shared_url(settings: Settings) -> tuple[str, str]:
     dev = running_dev(settings)
     if dev is not None:
-        # A server has the credentials of one object store, from its own environment.
+        # A server has the object store credentials of its own environment.
         reaches = not settings.lakehouse_on_s3 or dev.lakehouse == str(settings.lakehouse)
         return (dev.spark, "backfill dev") if reaches else ("", "")
     from backfill_assets.spark.service import record_file, running_service

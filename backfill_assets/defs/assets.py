@@ -98,7 +98,7 @@ def step_assets(
         result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
         for table in step.tables:
             yield from _table_events(context, table, step, result, lineage[table.name])
-        # Dagster requires all outputs. What a run does not evaluate, a job and a sensor evaluate later.
+        # Dagster requires all outputs. Checks that this run does not evaluate are evaluated by a job and a sensor.
         yield from (dg.Output(None, output_name=each.get_python_identifier()) for each in checks)
 
     return build_days

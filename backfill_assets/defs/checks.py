@@ -197,7 +197,7 @@ def verdict_of(
 def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> dg.AssetCheckEvaluation:
     """``verdict`` for another materialization of the same content, prefixed with ``why`` it is shown again."""
     words = verdict.description or ""
-    # A day that is unchanged for the tenth time does not say so ten times.
+    # Not prefixed again for a day that is unchanged again.
     said = words if words.startswith(f"{why}: ") else f"{why}: {words}"
     return replace(verdict, description=said, target_materialization_data=target)
 

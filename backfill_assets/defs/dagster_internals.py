@@ -208,7 +208,7 @@ def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> b
     client = origin.create_client()
 
     def ask() -> None:
-        # A server without this call stays as it is, and the next tick says what to do.
+        # A server without this call is left alone: the next tick tells a person.
         with suppress(Exception):
             client.reload_code(timeout_seconds)
 
@@ -299,7 +299,7 @@ class LocalEventLog(SqliteEventLogStorage):
         self._in_batch: dict[str, Connection] = {}
         self._known: set[str] = set()
         super().__init__(base_dir)
-        # A batch holds the files of its events, and stores each event as if it had them to itself.
+        # Reentrant: a batch holds the lock, and so does the storing of each event in it.
         self._db_lock: Any = threading.RLock()
 
     @contextmanager
@@ -362,7 +362,7 @@ def start_runs_warm(server: Any) -> None:
 def _warm_context(_: str) -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_IMPORTED))
-    # Its imports go on while the server has its own.
+    # It imports in parallel with the server.
     forkserver.ensure_running()
     return context
 
@@ -407,6 +407,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Python would look for garbage among everything that was ever imported: two seconds and more of a busy machine.
+    # Skips garbage collection at exit, which takes over two seconds on a busy machine.
     atexit.register(gc.freeze)
     main()

@@ -51,9 +51,9 @@ def backfill_definitions(
     for each in catalog.left_out:
         dg.get_dagster_logger("backfill").warning(str(each))
     chosen = settings or Settings.from_environment()
-    RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
+    RepairBounds.parse(chosen.repairs)  # Raises for invalid bounds before anything is loaded.
     for version in (version for step in catalog.steps for version in step.versions):
-        logic_of(version)  # As it is loaded: a file that is edited later is other code than this process has.
+        logic_of(version)  # Cached now: a file edited later is not the code of this process.
     spark = SharedSpark(settings=chosen)
     return code_location(
         catalog,

@@ -116,10 +116,12 @@ class LogChecks:
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
         """Returns words for the tick, and the next cursor."""
-        # Days that had no partition yet were passed over: with others, all is looked at again.
+        # Days without a partition were passed over: with new partitions, start anew.
         log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
         _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), {})
-        since: Mapping[str, str] = landed if isinstance(landed, dict) else {}  # an older cursor has one moment for all
+        since: Mapping[str, str] = (
+            landed if isinstance(landed, dict) else {}
+        )  # cursors of old versions have one time for all sources
         states = self.log.day_states(self.log.head(), self.tables.by_table)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
         newest = max((state.sequence for state in states.values()), default=-1)
@@ -133,7 +135,7 @@ class LogChecks:
             *self._of_sources(partial(self._delivered_as_usual, now)),
             *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
         ]
-        # No publication is cut in two: all that is left came after it. Each source goes on from what was read of it.
+        # A publication is judged whole: those left are later. Each source has its own position.
         newest_read = {source.name: max(since.get(source.name, ""), came) for came, _, source, _ in read}
         place = [log, last, str(today), {**since, **newest_read}]
         count = self._report(found)
@@ -150,7 +152,7 @@ class LogChecks:
             ends = step.cadence.period(key.day).last
             if state.content is None or ends >= today:
                 continue
-            # What came with its table is history: there is nobody to be told that it was unusual then.
+            # Adopted days are history: nobody acts on an unusual one.
             is_known = (state.sequence <= settled and ends < ended) or state.content.is_adopted
             stands = {_NEVER, _UNDER_WAY, _PASSED, _FAILED} if is_known else {_UNDER_WAY}
             checks = [check for check in log_judges(table, step) if self._standing(check, key) not in stands]
@@ -192,7 +194,7 @@ class LogChecks:
         for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
             key, files = TableDay(step.name, day), landed.get(day, ())
             known = self._standing(DELIVERED, key)
-            # What has passed was there: landed files may be cleared away.
+            # A passed day stays so: landed files may be cleared away.
             if known in (_UNDER_WAY, _PASSED, "" if files else _FAILED) or not self._has_partition(key):
                 continue
             came = min(map(self.zone.landed_at, files), default=None)

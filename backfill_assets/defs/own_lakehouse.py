@@ -108,7 +108,7 @@ def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, e
         said, hint = (error.message, error.hint or "") if isinstance(error, BackfillError) else (_in_words(error), "")
         with _logging(context):
             if book.note_failure(name, every_seconds, clock.now(), said, hint):
-                # The sensor that delivers may be the one that fails.
+                # Delivered here, since the failing sensor may be the one that delivers.
                 deliver(Publisher(backfill.storage), sender_of(backfill.settings.notices, log_writer(context.log)))
         raise
     if anything_published(backfill.storage):

@@ -130,7 +130,7 @@ def _asset_spec(
             "dataset": dataset.name,
             "layer": table.layer,
             CADENCE_TAG: step.cadence.value,
-            # `tag:"daily"="sales"` in the UI: tables that have the same days, which one range fits.
+            # `tag:"daily"="sales"` selects, in the UI, tables with the same days.
             step.cadence.value: chain,
         },
         metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **notes},

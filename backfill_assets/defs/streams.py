@@ -138,7 +138,7 @@ class _Watch:
 
     def run(self, command: Sequence[str]) -> dict[str, Any]:
         self.context.log.info(f"Starting {' '.join(command[1:])}")
-        # Its session is its own: a Spark server is shared with runs, and one of them could starve it.
+        # The stream has its own Spark: a run on a shared server could starve it.
         variables = {RUN_VARIABLE: self.context.run.run_id, "SPARK_REMOTE": None}
         child = StreamChild.start(command, variables, sys.stderr.write)
         try:
@@ -222,7 +222,7 @@ class StreamChild:
             if self.process.poll() is None:
                 self.process.send_signal(number)
                 self.wait(seconds)
-        # The shell that waits for the end of the run has nothing more to wait for.
+        # Ends the shell that waits for the end of the run.
         if self.process.stdin and not self.process.stdin.closed:
             with suppress(OSError), self.process.stdin as pipe:
                 pipe.write("\n")

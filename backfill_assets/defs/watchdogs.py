@@ -94,7 +94,7 @@ def newest_verdicts(
     limit = max(_LEAST_LOOKED_AT, _EVALUATIONS_A_DAY * len(publications))
     newest = newest_evaluations(instance, key, limit)
     found = {str(verdict.partition): verdict for verdict in reversed(newest)}
-    # Each night reads a part of all days: what was said of one may lie behind all that was said of others since.
+    # A night reads a share of all days: an older day's verdict may lie beyond the limit.
     for day in publications.keys() - found.keys() if len(newest) == limit else ():
         found.update(zip([day], newest_evaluations(instance, key, day=day), strict=False))
     return {day: found[day] for day, of in publications.items() if day in found and publication_of(found[day]) == of}

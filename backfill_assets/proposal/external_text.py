@@ -31,7 +31,7 @@ class _ExternalText(DeclarationText):
     counted_rows = False
 
     def __init__(self, proposal: Proposal, table: TableOfOthers) -> None:
-        # A day that is called as ours is that of every row, and is not declared.
+        # Every contract has a column day: it is not declared again.
         self.own_day = proposal.roles.day if proposal.roles.day.lower() == "day" else ""
         fields = tuple(each for each in proposal.fields if each.name != self.own_day)
         super().__init__(replace(proposal, fields=fields))

@@ -37,7 +37,7 @@ def proposed_table(name: str, package: str, location: str, taken: Collection[str
         fields = tuple(typed_field(each, profile.rows) for each in profile.fields)
         asked = [replace(each, type="date") if each.name in text_days else each for each in fields]
         of_folders = table.files[-1].partition.keys()
-        asked.sort(key=lambda each: each.name not in of_folders)  # A day that is that of a folder is known best.
+        asked.sort(key=lambda each: each.name not in of_folders)  # Partition columns first.
         days = {each.name: seen for each in asked if each.is_time and (seen := rows.days(each.name))}
         roles = proposed_roles(name, asked, rows, days, landed=False)
         ordered = [each.name for each in asked if each.type in _ORDERED or each.type.startswith("decimal")]

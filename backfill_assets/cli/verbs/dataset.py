@@ -108,7 +108,7 @@ def _next_of_files(name: str, found: Proposed) -> Iterator[str]:
     yield f"  backfill dataset check {name}"
     if found.days and found.days.first == found.days.last == found.arrived:
         yield f"  backfill run +report_{name} --days {found.arrived}"
-    elif found.days:  # What arrived on one day is of others: all days of raw would wait for files of their own.
+    elif found.days:  # Rows that arrived on one day belong to other days, and raw would wait for files of these.
         yield f"  backfill run raw_{name} --days {found.arrived}"
         yield f"  backfill run bronze_{name}+ --days {found.days}"
 

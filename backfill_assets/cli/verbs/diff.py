@@ -135,7 +135,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     plan = plan_as_kept(settings, id)
     with foreground_lake() as lake:
         kept = None
-        with suppress(LakehouseUnusable):  # damaged, or of another version: all is compared again, and it is replaced
+        with suppress(LakehouseUnusable):  # damaged or of another format: compare all again, and replace it
             kept = last_difference(lake.storage, plan.id)
         found = find_difference(lake, plan, report_progress, known=kept.tables if kept else ())
     steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher()

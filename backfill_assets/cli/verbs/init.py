@@ -147,7 +147,7 @@ def _require_new(folder: Path, package: str) -> None:
         hint = f"Name another package: backfill init {folder} PACKAGE."
         raise InvalidRequest(f"{folder / package} is there already.", hint=hint)
     found = find_spec(package)
-    if found is not None and found.origin is not None:  # A folder alone has none, and is no package.
+    if found is not None and found.origin is not None:  # A folder without __init__.py has no origin.
         raise InvalidRequest(f"Python has a package {package} already.", hint="Choose another name.")
 
 

@@ -148,7 +148,7 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
         try:
             done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
         except InvalidRequest:
-            # Who lost to another undo is told what all are told afterwards.
+            # After losing to another undo, raise the same error as for an undone campaign.
             _require_undoable(lake.publisher, plan.campaign, found)
             raise
         deliver_notices(current_settings(), lake.publisher)

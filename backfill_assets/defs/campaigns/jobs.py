@@ -419,7 +419,7 @@ def _carry_on_or_say_why_not(
         return move.reason
     if run_id := run_under_way(context.instance, campaign):
         return f"{move.reason} is under way: the run {run_id[:8]}"
-    # One run from each place in its journal: what fails there again and again waits for a person.
+    # One run for each position of the journal: repeated failures there wait for a person.
     return dg.RunRequest(
         run_key=f"{campaign}-{len(at.entries())}",
         run_config={"ops": {OPS[JOB]: {"config": {"plan": at.plan.id}}}},

@@ -93,7 +93,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         lines = [*stopped, *healed.lines(), *where_launched(launched, backfill.settings.ui or "")]
         for line in lines:
             context.log.info(line)
-        # One that was asked for before would hide what is launched now, as "0 runs requested".
+        # A repeated request would show the tick as "0 runs requested", without the launches.
         requests = [_proof(attempt, days) for attempt, days in healed.proofs.items()]
         if requests := [each for each in requests if not _is_asked_for(context.instance, each)]:
             return dg.SensorResult(run_requests=requests)
@@ -159,7 +159,7 @@ class _Hands:
     graph: "BaseAssetGraph[Any]"
 
     def launch(self, attempt: RepairAttempt) -> None:
-        if not attempt.restores:  # the sensor of these asks for a run
+        if not attempt.restores:  # restore_sensor requests these
             launch(self.instance, self.graph, attempt, self.tables)
 
     def ended(self, attempts: Iterable[RepairAttempt]) -> dict[str, str]:

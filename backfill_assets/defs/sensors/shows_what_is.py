@@ -213,7 +213,7 @@ class ReportedUpTo:
     @classmethod
     def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
         """Starts anew if partitions have grown, or the log was made again."""
-        # One table may grow to where another one ends already, so each table's ends are in it.
+        # By table: one may grow to where another ends already, and a plain set would not change.
         ends = {
             name: [str(each.start.date()), str(each.end.date()) if each.end else "open"]
             for name, each in partitions.items()

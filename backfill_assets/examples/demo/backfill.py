@@ -66,7 +66,7 @@ def launch_demo(
     if dev is not None:
         _require_same_places(settings, dev)
     else:
-        # Before the launch: a daemon that is there would carry it out, and this one would be refused.
+        # Before the launch: an existing daemon would carry it out, and the demo's would be refused.
         with only_daemon(settings, _COMMAND):
             pass
     instance = dg.DagsterInstance.from_config(str(dagster_home(settings)))

@@ -459,7 +459,7 @@ def _follow(lake: SafeLake, days: Sequence[date]) -> None:
 
 
 UNDO = Arrangement(
-    # Not at a weekend: the rates of its days are those of the day before, and both versions give the same.
+    # Not a weekend, whose rates are those of the day before: both versions would agree.
     DayRange(date(2017, 3, 2), date(2017, 3, 3)),
     friday_in_thirds,
     (

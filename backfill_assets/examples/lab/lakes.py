@@ -308,7 +308,7 @@ class SafeLake(ScratchLake):
         import pyarrow as pa
         import pyarrow.dataset as ds
 
-        # Raw has markers too, which are rows about others.
+        # Without raw's markers about other rows.
         events = ds.field("record_kind") == "received" if table == RAW else None
         datasets = [read_published(self.storage, name).dataset() for name in table.split(" + ")]
         return self.compare(table, pa.concat_tables([each.to_table(list(KEY), filter=events) for each in datasets]))
