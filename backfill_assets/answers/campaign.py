@@ -29,7 +29,7 @@ from backfill_assets.text import format_are, format_count
 from backfill_assets.upkeep.incidents import IncidentBook
 
 RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
-"""By rollback, then by table: ranges of days that it put back."""
+"""Ranges of days by table, by the rollback that put them back."""
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
@@ -44,7 +44,7 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
 
 
 def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
-    """Empty unless a person has to type something."""
+    """The next command, if that is for a person."""
     return tuple(filter(None, [next_command(look(publisher, campaign_of(plan.id), plan))]))
 
 
@@ -150,7 +150,7 @@ _INTERNAL = ("difference", "delivered")
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """Without empty values, and without the difference, which is a page of its own."""
+    """A step's report without empty values, and without the difference, which is a page of its own."""
     said = {
         name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
     }

@@ -38,7 +38,7 @@ DAMAGED = "damaged"
 _MOST_ROWS = 10
 _TOTAL = "total_"
 _DETAIL = ("table version", "checksum", "parameters", "inputs", "staged ms", "metrics", "files")
-"""Shown on a terminal with ``--long``."""
+"""A terminal shows these with ``--long``."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FoundDay:
     """A foreign write in Delta's log; all other fields are of the publication."""
     sample: pa.Grid | None = None
     period: date | None = None
-    """For a day within a week or month: the first day, which the table has."""
+    """The first day of the week or month that contains this day; the table has only that one."""
     has: tuple[date, ...] = ()
     """First and last day of a table that lacks this one."""
     notes: Sequence[str] = ()
@@ -76,7 +76,7 @@ class FoundDay:
 def look_at_day(
     storage: Storage, declared: Sequence[Step], table: str, day: date, publication: str | None = None
 ) -> FoundDay:
-    """At the last closed log entry, or that of ``publication``. Missing files are noted as damage, which no log
+    """The day at the last closed log entry, or that of ``publication``. Missing files are noted as damage, which no log
     shows.
     """
     status, notes = ("", ()) if publication else _status(storage, declared, table, day)

@@ -69,7 +69,7 @@ def machine_answer(findings: Findings) -> Answer:
 
 
 def examine(settings: Settings, declared: Callable[[], Catalog]) -> Findings:
-    """In the order in which a new machine is set up. An error of ``declared`` is a finding."""
+    """Checks in the order in which a new machine is set up. An error of ``declared`` is a finding."""
     found = {what: _guarded(check) for what, check in _of_machine(settings).items()}
     try:
         catalog = declared()
@@ -268,7 +268,7 @@ def writable(folder: Path) -> MachineFinding:
 
 
 def bucket(settings: Settings) -> MachineFinding:
-    """Reads only: whether it can write, the first publication shows."""
+    """Only reads: the first publication shows whether it can write."""
     try:
         found = Storage(str(settings.lakehouse)).folders("")
     except OSError as error:

@@ -26,7 +26,7 @@ Mend = Callable[[Settings], str]
 
 
 def mend(settings: Settings, report: Callable[[str], None]) -> Iterator[Mended]:
-    """In order of dependence. A failed mend does not stop the others. ``report`` is told what takes time."""
+    """Mends in order of dependence; a failed mend does not stop the others. ``report`` is told what takes time."""
     for what, mend_it in _mends(report).items():
         try:
             done = mend_it(settings)

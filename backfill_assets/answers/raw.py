@@ -49,7 +49,7 @@ class StillBad(BackfillError):
 
 
 def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> Answer:
-    """By reason; for chosen ``days`` also the rows. A row with two reasons counts in both."""
+    """Rejected rows by reason; for chosen ``days`` also the rows. A row with two reasons counts in both."""
     found = groups(storage, rejects, days)
     held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
@@ -130,7 +130,7 @@ class FoundReplay:
 def replay(
     builder: Builder, rejects: Sequence[Rejects], days: DayRange | None, run: RunInfo | None, progress: Progress
 ) -> FoundReplay:
-    """Without a ``run`` judge only; with one build days with accepted rows, and their readers."""
+    """Judges rejected rows again; with a ``run`` also builds days with accepted rows, and their readers."""
     asked = rejects if anything_published(builder.lake.storage) else ()
     judged = [each for one in asked for each in judge_again(builder.lake, one, days, progress)]
     found = FoundReplay(days, judged, _held_by_another_version(builder, asked, days))
@@ -180,7 +180,7 @@ def _built(step: str, result: BuildResult) -> Sequence[object]:
 
 
 def require_one_freed(found: FoundReplay) -> None:
-    """Raises :class:`StillBad`."""
+    """Raises :class:`StillBad` if no quarantined row would be accepted."""
     if found.freed or found.held or not found.still_bad:
         return
     reasons: Counter[str] = Counter()
@@ -250,7 +250,7 @@ def _lost(lost: LostDay) -> Sequence[object]:
 
 
 def positions_answer(storage: Storage, table: str, at: str | None) -> Answer:
-    """For a raw table partitions and landed files; for others, their days by what they were computed from.
+    """Partitions and landed files of a raw table; days of other tables by what they were computed from.
 
     ``at`` is a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if nothing was
     published to the table by then.

@@ -26,7 +26,7 @@ class StepRan:
 
     @property
     def days(self) -> list[BuiltDay]:
-        """Only of the table with the step's name."""
+        """Days of the table with the step's name."""
         return [day for day in self.result.days if day.table == self.step]
 
     @property

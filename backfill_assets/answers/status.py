@@ -66,7 +66,7 @@ class FoundStatus:
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
     """Days with missing files, and these files; no log shows them."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
-    """With the commonest reason of the worst day."""
+    """Rejected rows, with the commonest reason of the worst day."""
     held: Sequence[HeldEvents] = ()
     drift: Sequence[tuple[str, Drift]] = ()
     undecided: Mapping[str, Unreadable] = field(default_factory=dict)
@@ -78,9 +78,9 @@ class FoundStatus:
     short: Mapping[TableDay, str] = field(default_factory=dict)
     """Newest days of sources with fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
-    """Declared wrong, or reading what is."""
+    """What is declared wrong, or reads what is."""
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
-    """By external table: days moved since the last look, or why it cannot be read."""
+    """Days of external tables moved since the last look, or why a table cannot be read."""
 
     def status_of(self, table: str, day: date) -> str:
         if TableDay(table, day) in self.damaged:
@@ -98,7 +98,7 @@ class FoundStatus:
         return expand_tables(daily, together, downstream=True)
 
     def by_status(self, table: str) -> dict[str, list[date]]:
-        """Damaged days first."""
+        """Damaged days come first."""
         found: dict[str, list[date]] = {DAMAGED: []} if any(key.table == table for key in self.damaged) else {}
         for day in self.statuses[table]:
             found.setdefault(self.status_of(table, day), []).append(day)
@@ -186,7 +186,7 @@ def short_days(
 def look_at_timeline(
     publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
 ) -> FoundStatus:
-    """Compared with what the days would be built from on the timeline."""
+    """Days are compared with what they would be built from on the timeline."""
     place = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
     steps = place.view.with_current(declared)
     statuses = day_statuses(steps, place.view, days)
@@ -283,7 +283,7 @@ def _before(found: FoundStatus) -> Iterator[Part]:
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:
-    """``left``: not known yet whether they change."""
+    """``left`` are days of which it is not known yet whether they change."""
     columns = ("table", "planned", "staged", "held back", "published", "unchanged", "left")
     rows = [
         (

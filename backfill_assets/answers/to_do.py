@@ -60,8 +60,8 @@ def of_action(
     new_plan: Callable[[str, str], str],
     start_plan: Callable[[str], str],
 ) -> ToDo:
-    """What no repair puts right, with its incident's plan and who looks after it. ``new_plan`` and ``start_plan`` make
-    links to launchpads.
+    """An item for what no repair puts right, with its incident's plan and who looks after it. ``new_plan`` and
+    ``start_plan`` make links.
     """
     days, cause = first_ranges(action.days), action.diagnosis.cause if action.diagnosis else None
     known = next((each for each in incidents if _is_about(each, action, cause)), None)
@@ -134,7 +134,7 @@ def _step(item: ToDo) -> str:
 
 
 def fitting(blocks: Sequence[str], between: str = "\n\n", most: int = SHOWN_AT_ONCE) -> str:
-    """Ends with how many more blocks there are."""
+    """Joins the blocks that the UI shows in place, and says how many more there are."""
     if len(whole := between.join(blocks)) <= most:
         return whole
     ends = accumulate(len(each) + len(between) for each in blocks)

@@ -61,7 +61,7 @@ def lineages_of(view: View, found: Mapping[TableDay, Stamp]) -> dict[TableDay, D
 # ------------------------------------------------------------------ who made which day
 
 PERSONAL = "@"
-"""Stands in a key for the token of a personal value."""
+"""Stands for the token of a personal value in a key."""
 _LEFT_OUT_FIRST = (
     "made with",
     "made from",
@@ -123,7 +123,7 @@ def look_at_row(
     day: date | None,
     on: str | None = None,
 ) -> FoundTrace:
-    """All tables as of one log entry, or as on the timeline ``on``."""
+    """Reads all tables as of one log entry, or as on the timeline ``on``."""
     storage, tables = publisher.storage, {each.name: each for each in catalog.tables}
     place = observe_timeline(publisher, tables, on) if on else None
     snapshot = View.of(storage, place.timeline) if place else View.newest(storage)

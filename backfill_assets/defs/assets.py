@@ -67,7 +67,9 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """``steps`` are those of all datasets, in build order: some look back to the tables of ``step``."""
+    """The tables of ``step`` as partitioned assets with their checks. ``steps`` are those of all datasets, in
+    build order.
+    """
     keys, checks = keys_of_others(steps), check_specs(step, chain)
     lineage = lineage_metadata(step, table_named, keys)
 
@@ -126,7 +128,7 @@ def _build(
 def _build_earlier_days(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that were never built."""
+    """Builds days that the run looks back to and that were never built."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context, step), _built_together(context)
     zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
@@ -152,8 +154,8 @@ def _build_earlier_days(
 def _build_looked_back_to(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that another run of the same backfill builds too, later: Dagster orders runs by partitions, without
-    look backs.
+    """Builds days that the run looks back to and that belong to another run of its backfill, which may come later:
+    Dagster orders runs by partitions, without look backs.
     """
     launched = _backfill_of(context)
     if launched is None:
@@ -193,7 +195,7 @@ def _backfill_of(context: dg.AssetExecutionContext) -> PartitionBackfill | None:
 
 
 def _built_together(context: dg.AssetExecutionContext) -> set[str]:
-    """With the tables of the backfill: weeks and months have runs of their own."""
+    """The backfill's tables count: weeks and months have runs of their own."""
     keys = set(context.job_def.asset_layer.selected_asset_keys)
     backfill = _backfill_of(context)
     keys.update(backfill.asset_selection or () if backfill else ())

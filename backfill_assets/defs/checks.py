@@ -146,7 +146,7 @@ def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluatio
 
 
 def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:
-    """A warning, since nothing was found wrong. ``held_back``: a gate of another day or table ended ``run``."""
+    """This is a warning: nothing was found wrong. ``held_back``: a gate of another day or table ended ``run``."""
     why = "in which a gate held days back, published none" if held_back else "ended before it"
     words = f"Not run: the run {run[:8]}{',' * held_back} {why}. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run), **({HELD: True} if held_back else {})}

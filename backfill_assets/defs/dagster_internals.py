@@ -95,7 +95,7 @@ CheckStatus = AssetCheckExecutionRecordStatus
 def report_checks(
     instance: dg.DagsterInstance, run_id: str, evaluations: Iterable[dg.AssetCheckEvaluation], step: str | None = None
 ) -> int:
-    """In one batch: yielded by a step, each would be its own write.
+    """Stores one batch: yielded by a step, each evaluation would be its own write.
 
     Dagster keeps one evaluation of a check for each partition and run, and "no run" counts as a run: ``run_id`` may be
     made up.
@@ -190,8 +190,8 @@ def newest_said(
 
 
 def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, partition: str) -> None:
-    """Dagster shows a partition that a run planned and has not materialized since as that run: failed once it
-    failed.
+    """Shows a partition as failed once the run failed: Dagster does so if the run planned it and has not
+    materialized it.
     """
     planned = AssetMaterializationPlannedData(dg.AssetKey(asset), partition)
     event = DagsterEvent.build_asset_materialization_planned_event(run.job_name, asset, planned)
@@ -202,7 +202,9 @@ def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, pa
 
 
 def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> bool:
-    """After this tick, since it ends the process that the tick runs in. Runs go on. False if only the UI can ask."""
+    """Reloads after this tick, since it ends the process that the tick runs in. Runs go on. False if only the UI
+    can ask.
+    """
     if not isinstance(origin, GrpcServerCodeLocationOrigin):
         return False
     client = origin.create_client()

@@ -93,7 +93,9 @@ def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen
 def incidents_metadata(
     open_: list[Incident], closed: list[Incident], location: str = LOCATION
 ) -> dict[str, dg.MetadataValue]:
-    """Pure. The UI shows up to 1,000 characters of Markdown in place, longer text behind a link."""
+    """Content of the page. Pure. The UI shows up to 1,000 characters of Markdown in place, longer text behind a
+    link.
+    """
     first = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
     pages: dict[str, str] = {}
     for each in first:

@@ -170,7 +170,7 @@ class LogChecks:
                 yield _Verdict(TableDay(state.table, state.day), rule, state.publication)
 
     def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
-        """Planned and not published, or withdrawn: nothing can be wrong."""
+        """A day that was planned and not published, or withdrawn, cannot be wrong."""
         for check, table, text in self._shown:
             key = TableDay(table, parse_day(text))
             is_published = (state := states.get(key)) is not None and state.content is not None
@@ -221,7 +221,7 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
-        """All days of a source or none: its cursor is the newest arrival, and would pass over the rest."""
+        """Yields all days of a source or none: the cursor is its newest arrival, and would pass over the rest."""
         found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
@@ -270,7 +270,7 @@ class LogChecks:
         return {name for name, run in runs.items() if run is None or run.is_finished}
 
     def _report(self, found: Iterable[_Verdict]) -> int:
-        """For the run that planned the check, whose page then has the verdict; else for a made-up run."""
+        """Verdicts go to the run that planned the check, whose page shows them; else to a made-up run."""
         of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(UUID(clock.token(16)))
         by_table = sorted(found, key=lambda each: each.of.table)
         for table, of_table in groupby(by_table, key=lambda each: each.of.table):

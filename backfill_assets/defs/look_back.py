@@ -29,7 +29,7 @@ EARLIER_TAG = "backfill/earlier_days"
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:
-    """``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``; no tag without days."""
+    """Formats days as ``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
     said = "; ".join(f"{table} {format_ranges(of_table)}" for table, of_table in days.items() if of_table)
     return {EARLIER_TAG: said} if said else {}
 

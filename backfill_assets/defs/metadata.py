@@ -81,7 +81,7 @@ def _not_as_declared(day: BuiltDay) -> dict[str, str]:
 
 
 def rejects_metadata(day: BuiltDay) -> dict[str, int]:
-    """``received`` = ``accepted`` + ``rejected`` + ``deleted``; empty if unknown."""
+    """``received`` = ``accepted`` + ``rejected`` + ``deleted``. Empty if the counts are unknown."""
     received, rejected = _metric_of(day, "raw_", "received"), _quarantined(day)
     if received is None or rejected is None:
         return {}

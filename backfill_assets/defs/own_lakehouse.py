@@ -41,7 +41,7 @@ def lakehouse_job(
     tags: Mapping[str, str] | None = None,
     example: Mapping[str, object] | None = None,
 ) -> dg.JobDefinition:
-    """One ``step`` in the run's own process; a :class:`BackfillError` fails it without stack trace."""
+    """A job of one ``step`` in the run's own process. A :class:`BackfillError` fails it without stack trace."""
 
     def carry_out(context: dg.OpExecutionContext, config: Any, backfill: Backfill) -> None:
         with failing_plainly():
@@ -73,7 +73,7 @@ def lakehouse_sensor(
     by_itself: bool = True,
     **more: Any,
 ) -> dg.SensorDefinition:
-    """On from the start. ``by_itself``: it launches work unasked, which settings may forbid."""
+    """A sensor that is on from the start. ``by_itself``: it launches work unasked, which settings may forbid."""
 
     @dg.sensor(
         name=name,
@@ -147,7 +147,7 @@ def nightly_schedule(
     description: str,
     why_idle: Callable[[Backfill], str] = lambda _: "",
 ) -> dg.ScheduleDefinition:
-    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` overrides it."""
+    """A schedule that is on from the start, at ``cron`` (UTC) unless the environment's ``variable`` overrides it."""
 
     @dg.schedule(
         name=name,

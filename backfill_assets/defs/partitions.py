@@ -53,7 +53,7 @@ class Chain:
 class PartitionedTables:
     catalog: Catalog
     data: Mapping[str, DataDays] | None = None
-    """By dataset, where data begins and has ended; None if unknown."""
+    """Where data begins and has ended, by dataset; None if unknown."""
     days_per_run: int | None = None
 
     @cached_property
@@ -66,7 +66,7 @@ class PartitionedTables:
 
     @cached_property
     def by_table(self) -> Mapping[str, Partitions]:
-        """Without external tables."""
+        """External tables are left out."""
         return {
             name: self.chain_of[dataset.name].of(step)
             for dataset in self.catalog.datasets
@@ -118,7 +118,7 @@ def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
 def partition_mapping() -> dg.TimeWindowPartitionMapping:
     """A week or month depends on its days; the first week may begin before the first day.
 
-    Without look back: with it, Dagster's dialog would add every later day that looks back to the chosen range, also
-    without landed data. The sensor ``repairs`` builds the later days that a change reaches.
+    It has no look back: Dagster's dialog would add every later day that looks back to the chosen range, also without
+    landed data. The sensor ``repairs`` builds the later days that a change reaches.
     """
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

@@ -147,7 +147,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
-        """Without a ``run`` only to read its state."""
+        """The campaign, to carry it out in ``run``; without a run only its state can be read."""
         info, ui = run_info(run, self.catalog) if run else RunInfo(""), self.settings.ui or ""
         return CampaignRun.of_settings(self.settings, self.builder(), plan_of(campaign), info, progress, ui)
 
@@ -162,7 +162,7 @@ def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
 
 
 def person_behind(tags: Mapping[str, str]) -> Person:
-    """Named by the tag ``user``; unknown for runs of a schedule or sensor.
+    """The person named by the tag ``user``; unknown for runs of a schedule or sensor.
 
     Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it. The
     operating-system user is that of Dagster's process.

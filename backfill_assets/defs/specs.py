@@ -25,9 +25,9 @@ from backfill_assets.text import format_count
 
 CADENCE_TAG = "cadence"
 FORCE_TAG = "backfill/force"
-"""Computes days even if nothing they are made of has changed."""
+"""A run with this tag computes days even if nothing they are made of has changed."""
 VERIFY_TAG = "backfill/verify"
-"""Also computes whole the days that a stream has extended, and publishes those that differ."""
+"""A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
 VERSION_TAG = "backfill/version"
 """The version that a run builds with; ``as published`` keeps each day's."""
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
@@ -188,7 +188,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 def lineage_metadata(
     step: Step, table_named: Callable[[str], Table], keys: Keys
 ) -> dict[str, dict[str, dg.MetadataValue]]:
-    """By table; none for raw tables, whose columns come from files."""
+    """Metadata by table; none for raw tables, whose columns come from files."""
     metadata: dict[str, dict[str, dg.MetadataValue]] = {}
     for table in step.tables:
         origins = column_lineage(step, table, table_named)

@@ -176,7 +176,7 @@ def state_sentence(
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
-    """Counted on the last daily step. Pure."""
+    """Days are counted on the last daily step. Pure."""
     days = published_days(states)
     found = []
     for dataset in datasets:
@@ -254,7 +254,7 @@ def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: S
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
-    """Includes days that passed their gates: a few rejected rows are tolerated, and shown."""
+    """Days that passed their gates are included: a few rejected rows are tolerated, and shown."""
     for each in found:
         reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
         yield Line(

@@ -53,7 +53,7 @@ class StreamOptions(dg.Config):
     since: str = ""
     """For a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
-    """At which history is read, such as ``2000`` records or ``5MB`` a second."""
+    """The rate at which history is read, such as ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
     """Another rate in hours of the day (UTC): ``06:00-22:00=500``."""
     report_every_seconds: float = 60

@@ -23,7 +23,7 @@ _OF_PYTHON = {
     "decimal(38,18)": "Decimal",
 }
 _LEAST_ROWS = 100_000
-"""Or ten times as many as were seen."""
+"""A day may have so many rows, or ten times as many as were seen."""
 _TIMES = 10
 _LONGEST_NAME = 30
 """One letter could hide an import."""
@@ -48,7 +48,7 @@ class Proposal:
 
 
 def declaration(proposal: Proposal) -> str:
-    """It can be imported; whether it is sound depends on the open questions."""
+    """The module can be imported; whether it is sound depends on the open questions."""
     return "\n".join(DeclarationText(proposal).lines()) + "\n"
 
 
@@ -265,7 +265,7 @@ def _imports(body: str) -> Iterator[str]:
 
 
 def _columns(fields: Sequence[TypedField]) -> Mapping[str, str]:
-    """By landed field; a personal field's column has a token."""
+    """Column by landed field; a personal field's column has a token."""
     of_long_type = {each.name for each in fields if each.type.startswith(("decimal(", "array<"))}
     columns = dict(columns_of_fields((each.name for each in fields), of_long_type))
     for name in (each.name for each in fields if each.personal):

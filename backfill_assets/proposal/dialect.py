@@ -80,7 +80,7 @@ def _first_records(plain: Path, format_: Csv) -> list[list[str]]:
 
 
 def _is_header(records: list[list[str]]) -> bool:
-    """If all is text: names that do not occur below."""
+    """If all is text, a header is a first record of names that do not occur below."""
     first, *others = records
     if not others or len({*first}) < len(first) or not all(map(_NAME.fullmatch, first)):
         return False

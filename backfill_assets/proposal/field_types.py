@@ -78,7 +78,7 @@ def _is_text_of_digits(field: FieldProfile) -> bool:
 
 
 def _decimal_of(field: FieldProfile) -> str:
-    """Empty for whole numbers of usual size, and for what a double holds as well."""
+    """A whole number of usual size is no decimal, and neither is what a double holds as well."""
     if not field.all_are(PLAIN) or field.all_fit("bigint"):
         return ""
     if field.behind > _MOST_BEHIND and field.all_are(LOSSLESS):
@@ -158,7 +158,7 @@ def _personal_question(field: FieldProfile) -> str:
 
 
 def evidence(typed: TypedField, rows: int) -> str:
-    """No value of a personal field."""
+    """One line of what was seen; a personal field's values are not shown."""
     field = typed.profile
     said = [f"{field.present:,} of {rows:,} rows, {_different(field.different)}"]
     if field.kinds and (kinds := [kind for kind in field.kinds if field.kinds[kind]]) and kinds != ["text"]:

@@ -44,7 +44,9 @@ class SampledFile:
 def sampled(
     format_: Format, fields: Sequence[str], files: Iterable[SampledFile], *, whole: bool, alike: Sequence[str] = ()
 ) -> Iterator[Sampled]:
-    """In a database of its own. Raises :class:`SourceUnreadable` for a file that its format cannot read."""
+    """Records as raw would read them, in a database of their own. Raises :class:`SourceUnreadable` for a file that its
+    format cannot read.
+    """
     columns = [f"f{number}" for number in range(len(fields))]
     source = SourceOfFiles(
         name="sample",
@@ -93,7 +95,7 @@ class Sampled:
         self._alike = alike
 
     def profile(self, kinds: Mapping[str, Mapping[str, int]], types: Mapping[str, str] | None = None) -> SampleProfile:
-        """By field, ``kinds`` says how JSON wrote values, ``types`` what the files declare."""
+        """``kinds`` says by field how JSON wrote values, ``types`` what the files declare."""
         [rows, unread] = self._row(f"FROM {_LANDED} SELECT count(*) FILTER (unread IS NULL), count(unread)")
         self._connection.execute(f"CREATE OR REPLACE TABLE {_LANDED} AS FROM {_LANDED} WHERE unread IS NULL")
         said = types or {}
@@ -239,7 +241,7 @@ def _longest(column: str, part: str) -> str:
 
 
 def fields_of_json(lines: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
-    """In order of first occurrence, with the number of values of each kind."""
+    """Fields in order of first occurrence, with the number of values of each kind."""
     with database(threads=1) as connection:
         connection.register("lines", pa.table({"line": pa.array(lines, pa.string())}))
         connection.execute(

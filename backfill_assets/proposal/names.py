@@ -60,7 +60,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def columns_of_fields(names: Iterable[str], cut: Collection[str] = ()) -> Mapping[str, str]:
-    """Unique but for case. Names in ``cut`` are shortened, for long types."""
+    """Columns are unique but for case. Names in ``cut`` are shortened, for long types."""
     found: dict[str, str] = {}
     for name in names:
         taken = {each.lower() for each in found.values()}
@@ -92,7 +92,7 @@ def may_be_personal(name: str) -> bool:
 
 
 def rank_as_key(name: str, dataset: str) -> int:
-    """From 0, which names rows of ``dataset``, to 4, a measure."""
+    """0 names rows of ``dataset``; 4 is a measure."""
     words, of = words_of(name), set(words_of(dataset))
     of |= {word.removesuffix("s") for word in of} | {f"{word[:-3]}y" for word in of if word.endswith("ies")}
     if not words or _MEASURES & {*words}:
@@ -105,7 +105,7 @@ def rank_as_key(name: str, dataset: str) -> int:
 
 
 def rank_as_day(name: str) -> int:
-    """From 0, when it happened, to 3, a time before or after."""
+    """0 is when it happened; 3 is a time before or after."""
     words = {*words_of(name)}
     if words & _OTHER_DAYS:
         return 3
@@ -115,7 +115,7 @@ def rank_as_day(name: str) -> int:
 
 
 def rank_as_version(name: str) -> int:
-    """0 for what grows with each version of a row."""
+    """0 is what grows with each version of a row."""
     words = {*words_of(name)}
     if words & _NEWER:
         return 0

@@ -22,14 +22,14 @@ _GREATER = ("timestamp", "date", "bigint", "int")
 
 @dataclass(frozen=True)
 class Roles:
-    """Empty without a candidate."""
+    """A role without a candidate is empty."""
 
     day: str
     key: tuple[str, ...]
     version: str
     group: str
     questions: Mapping[str, tuple[str, ...]]
-    """By field; of the whole row by the empty name."""
+    """Questions by field; those about the whole row have the empty name."""
     seen: Mapping[str, str]
 
 
@@ -129,7 +129,7 @@ class _Proposal:
         return (), ""
 
     def _key_candidates(self, day: str) -> list[str]:
-        """Likeliest first. A moment is no key by itself: two things happen at once."""
+        """The likeliest come first. A moment is no key by itself: two things happen at once."""
         usable = [
             name
             for name, each in self.fields.items()
@@ -214,7 +214,7 @@ class _Proposal:
         return best
 
     def _newer(self, day: str, key: Sequence[str]) -> list[str]:
-        """Likeliest first, the day itself last."""
+        """The likeliest come first, the day itself last."""
         found = [
             name
             for name, each in self.fields.items()

@@ -134,7 +134,7 @@ class Copied:
 
 
 def copied(chosen: Chosen, into: Path) -> Copied:
-    """At most :data:`MOST_BYTES` of all files, in UTF-8. Parquet is read in place."""
+    """Copies at most :data:`MOST_BYTES` of all files, in UTF-8. Parquet is read in place."""
     most = MOST_ROWS // len(chosen.files)
     if chosen.kind == "parquet":
         there = tuple(SampledFile(str(each.path), each.arrived, most) for each in chosen.files)

@@ -68,7 +68,7 @@ def argument(name: str, value: object, indent: int) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Not ASCII counts double: some scripts' signs take two columns. A line that is cut too early stays cut."""
+    """Other than ASCII counts double: some scripts' signs take two columns. A line that is cut too early stays cut."""
     return len(text) + sum(not sign.isascii() for sign in text)
 
 

@@ -47,7 +47,7 @@ class DataFile:
     path: str
     partition: Mapping[str, str | None]
     least: Mapping[str, Any] = field(default_factory=dict)
-    """From statistics."""
+    """Minimum by column, from statistics."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TableFound:
     storage: Storage
     is_delta: bool
     files: tuple[DataFile, ...]
-    """Oldest first."""
+    """The oldest come first."""
     types: Mapping[str, str]
     left: tuple[str, ...] = ()
     physical: Mapping[str, str] = field(default_factory=dict)
@@ -181,8 +181,8 @@ def _day_of(value: object) -> date | None:
 
 @contextmanager
 def sampled_table(table: TableFound) -> Iterator[tuple[SampleProfile, TypedRows, Collection[str]]]:
-    """In a database of its own, with the texts that are days. Rows removed by deletion vectors are included: a sample
-    only proposes.
+    """Yields the sample in a database of its own, with the texts that are days. Rows removed by deletion vectors are
+    included: a sample only proposes.
     """
     columns = {name: f"f{number}" for number, name in enumerate(table.types)}
     with database(threads=1) as connection:

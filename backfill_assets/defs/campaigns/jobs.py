@@ -160,7 +160,7 @@ def example_target(catalog: Catalog) -> str:
 
 
 def days_asked(text: str, storage: Storage, table: str) -> str:
-    """For ``newest 7`` the range from the seventh newest published day to the newest; otherwise ``text``.
+    """Resolves ``newest 7`` to the range from the seventh newest published day to the newest.
 
     The launchpad is filled when code is loaded: a range would be out of date. Raises :class:`InvalidRequest` if no day
     is published.
@@ -196,7 +196,7 @@ class _Carried:
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
     def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue], *, failed: bool = False) -> None:
-        """A materialization: Dagster shows no observation without one before it.
+        """The page is a materialization: Dagster shows no observation without one before it.
 
         With ``failed`` the partition is shown as this run will be; the caller fails it.
         """
@@ -207,7 +207,7 @@ class _Carried:
                 show_as_run(instance, self.context.run, ASSET, name)
 
     def carry_on(self, at: CampaignRun) -> Move:
-        """Until a person decides, with a page for each step; what stops it is raised after its page is written."""
+        """Goes on until a person decides. What stops it is raised after its page is written."""
         shown = set(at.state.done)
         observed = partial(observe_context_of, self.backfill.settings, self.backfill.catalog)
 
@@ -316,7 +316,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
 
 @contextmanager
 def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
-    """The partition for the campaign's current state; those of earlier states are deleted after the block."""
+    """The partition for the campaign's current state; partitions of earlier states are deleted after the block."""
     name = page_of(at.plan, standing_of(at.facts))
     before = [each for each in instance.get_dynamic_partitions(SENSOR) if is_page_of(each, at.campaign)]
     instance.add_dynamic_partitions(SENSOR, [name])
@@ -340,7 +340,9 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 
 def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") -> str:
-    """A run that is alive or will be retried. Only the newest dead run says so: an earlier one was retried already."""
+    """The id of a run that is alive or will be retried. Only the newest dead run says so: an earlier one was retried
+    already.
+    """
     now, about = clock.now(), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
     newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
     for record in newest:

@@ -90,7 +90,7 @@ def stopping(plan: Plan) -> PlanFinding | None:
 
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
-    """State, cost and the step's report; without the report after the notice, which has said all of it."""
+    """Shows state, cost and the step's report; the last notice has said all of its report."""
     facts = at.state.done[step].report
     cost = spent_words(at.plan, at.entries())
     entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
@@ -157,13 +157,13 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """A sentence, also a tag of the run. It counts staged days: others would not change or are held back."""
+    """Also a tag of the run. Only staged days count: others would not change or are held back."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.validation.get('staged', planned))} at once, for every reader"
 
 
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """A launchpad for each listed approver: open-source Dagster has no login."""
+    """Each listed approver has a launchpad: open-source Dagster has no login."""
     plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
     approvers = at.approvers
     able = approvers.able

@@ -26,7 +26,7 @@ from backfill_assets.text import format_count
 
 SENSOR = "external_tables"
 _MOST_DAYS = 300
-"""In one tick: an event takes 10 ms."""
+"""Limits a tick: an event takes 10 ms."""
 Place = tuple[int, str]
 
 
@@ -107,7 +107,7 @@ def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tupl
 
 
 def _not_observed(log: PublicationLog, tables: PartitionedTables, seen: ObservedUpTo) -> Iterator[DayState]:
-    """In log order; ``seen`` is advanced."""
+    """Yields in log order, and advances ``seen``."""
     chains, catalog = tables.chain_of, tables.catalog
     partitions = {
         step.name: chains[catalog.dataset_of(step.name).name].of(step) for step in catalog.steps if step.external

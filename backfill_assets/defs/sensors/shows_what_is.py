@@ -136,12 +136,14 @@ class ShownDays:
         return checks_by_table(self.tables.catalog.steps)
 
     def states(self) -> dict[TableDay, DayState]:
-        """Only days that have a partition."""
+        """Days without a partition are left out."""
         found = self.log.day_states(self.log.head(), self.tables.by_table)
         return {key: state for key, state in found.items() if self.tables.has(*key)}
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
-        """By materialized day; empty if it names none. A withdrawn day's check names the one that withdrew it."""
+        """The publication that Dagster shows for each materialized day, or empty. A withdrawn day's check names the one
+        that withdrew it.
+        """
         found: dict[TableDay, str] = {}
         for table, of_table in _by_table(states).items():
             newest = newest_materializations(self.instance, table, [str(each.day) for each in of_table])
@@ -153,7 +155,7 @@ class ShownDays:
         return found
 
     def report(self, states: Sequence[DayState], run_of: Callable[[str], str], by: str) -> None:
-        """Inputs first: Dagster calls a day outdated that is older than its inputs."""
+        """Reports inputs first: Dagster calls a day outdated that is older than its inputs."""
         found_of = _by_table(states)
         for table in (table for table in self.tables.by_table if table in found_of):
             of_table = sorted(found_of[table], key=lambda state: state.day)
@@ -184,7 +186,7 @@ def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
 
 
 def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
-    """Withdrawn days only if Dagster shows them."""
+    """Reports withdrawn days only if Dagster shows them."""
     states = [state for state in shown.states().values() if state.publication == publication]
     known = shown.publications(states)
     wanted = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
@@ -262,7 +264,7 @@ def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind
 
 
 def put_freshness_right(shown: ShownDays) -> int:
-    """Compared with the version that the day was published with."""
+    """Days are compared with the version that they were published with."""
     tables = shown.tables.by_table
     observed = observe_each(shown.log.storage, shown.tables.catalog.table_names)
     steps = observed.with_current(shown.tables.catalog.steps)
@@ -293,8 +295,8 @@ _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
 
 
 def put_checks_right(shown: ShownDays) -> int:
-    """Once for each run. A published day repeats its earlier verdict; others say that the check was not run, or that
-    there is no data.
+    """Reports each run once. A published day repeats its earlier verdict; others say that the check was not run, or
+    that there is no data.
     """
     reported = 0
     for run in _unreported(shown.instance):
@@ -307,9 +309,7 @@ def put_checks_right(shown: ShownDays) -> int:
 
 
 def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
-    """Failed runs, by when they changed: an old run may have failed just now. The tag that marks them is a change
-    too.
-    """
+    """Runs are ordered by when they changed: an old run may have failed just now. Tagging a run is a change too."""
     ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
     many = _NEWEST_RUNS
     while True:
@@ -379,7 +379,7 @@ def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[T
 
 
 def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collection[date]:
-    """All ``days`` if the source cannot be read."""
+    """Returns all ``days`` if the source cannot be read."""
     if shown.landing is None or step.source is None:
         return days
     try:

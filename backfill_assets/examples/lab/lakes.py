@@ -273,7 +273,7 @@ class SafeLake(ScratchLake):
         when_staged: Callable[[], object] | None = None,
         force: bool = False,
     ) -> None:
-        """Each day by its published version. ``when_staged`` is called once, between staging and publication."""
+        """Builds each day by its published version. ``when_staged`` is called once, between staging and publication."""
         waiting = [when_staged] if when_staged else []
 
         def hear(message: str) -> None:
@@ -304,7 +304,7 @@ class SafeLake(ScratchLake):
         return Counter(day.way for day in undone.plan.days)
 
     def count(self, table: str) -> TableCount:
-        """``+`` joins several tables. Read as any Delta reader does."""
+        """Reads as any Delta reader does; ``+`` joins several tables."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 

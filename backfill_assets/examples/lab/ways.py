@@ -53,7 +53,7 @@ class Workbench:
     progress: Progress
 
     def warm_up(self, day: date) -> None:
-        """Uncounted: the first way would pay for loading classes."""
+        """Plays once uncounted: the first way would pay for loading classes."""
         self.step("Spark warms up ...")
         files, home = {day: {"first": sales_lines(DayRange.of(day))[day][:1]}}, self.folder / "warm-up"
         plain, safe = PlainLake(self.spark, home / "plain", files), SafeLake(self.spark, home / "safe", files)

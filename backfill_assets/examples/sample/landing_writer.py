@@ -36,7 +36,7 @@ class LandingWriter:
     counts: LandedCounts = LandedCounts(0, 0, {})
 
     def write(self, source: str, day: date, lines: Sequence[str], name: str | None = None) -> str:
-        """Without lines, a file of zero rows. ``name`` is for a second file of a day."""
+        """Stages one file; without lines it has zero rows. ``name`` is for a second file of a day."""
         path = landed_path(source, day, name)
         target = self.staging / path
         target.parent.mkdir(parents=True, exist_ok=True)

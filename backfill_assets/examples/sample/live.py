@@ -251,7 +251,7 @@ class LiveLanding:
 
 
 def land_references(root: Path, days: DayRange) -> None:
-    """Rates, products, and sales files of zero rows before the last day, for days on which a source has nothing."""
+    """Lands rates, products, and sales files of zero rows before the last day, where a source has nothing for a day."""
     with landing(root) as writer:
         for day in _missing(root, "fx_rates", days.widened(before=RATES_LEAD_DAYS)):
             name = None if day <= last_published() else "live-rates"

@@ -42,7 +42,7 @@ def land_real(days: DayRange, root: Path) -> LandedCounts:
 
 
 def sales_lines(days: DayRange) -> dict[date, list[str]]:
-    """In order of sale."""
+    """Lines are in order of sale."""
     return {day: lines(rows) for day, rows in _rows_by_day(days)}
 
 
@@ -83,7 +83,7 @@ def _midnights(days: DayRange) -> pd.DatetimeIndex:
 
 
 def land_readings(days: DayRange, root: Path) -> LandedCounts:
-    """19,226 in all. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
+    """There are 19,226 readings in all. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
     _require(days, READING_DAYS, "readings")
     by_day = _readings_by_day()
     with landing(root) as writer:

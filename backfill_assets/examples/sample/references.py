@@ -16,7 +16,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandingWriter, line
 
 RATES_LEAD_DAYS = 10
-"""The first day of history finds its rate."""
+"""Rates are landed for so many days before the sales, whose first day then finds its rate."""
 CATALOGUE_LEAD_DAYS = 35
 """Reports look so many days back for the newest entry of a product."""
 FIRST_PRODUCT = 25_671
@@ -62,7 +62,7 @@ def last_published() -> date:
 
 
 def land_rates(writer: LandingWriter, days: DayRange) -> None:
-    """Each day and the :data:`RATES_LEAD_DAYS` before; a file of zero rows for a weekend or holiday."""
+    """Lands each day and the :data:`RATES_LEAD_DAYS` before; a weekend or holiday has a file of zero rows."""
     first, last = min(published_rates()) + timedelta(days=RATES_LEAD_DAYS), last_published()
     if days.first < first or days.last > last:
         raise InvalidRequest(
@@ -73,7 +73,7 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
 
 
 def rate_lines(day: date) -> list[str]:
-    """After the last known day, the last rates again."""
+    """Days after the last known one repeat its rates."""
     rates = published_rates().get(min(day, last_published()), {})
     return [_rate_line(day, currency, rate) for currency, rate in rates.items()]
 
@@ -86,8 +86,8 @@ def _rate_line(day: date, currency: str, rate: str) -> str:
 
 
 def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[date], Sequence[str]]) -> None:
-    """A file of zero rows for each of ``days``, and the whole catalogue on the first of a month and on the first day:
-    overlapping ranges land equal files.
+    """Lands a file of zero rows for each of ``days``, and the whole catalogue on the first of a month and on the first
+    day: overlapping ranges land equal files.
 
     Lead days get files of zero rows too: a day that never came would hold back all that looks over it.
     """

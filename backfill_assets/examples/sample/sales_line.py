@@ -35,12 +35,12 @@ _HOUSEHOLDS = 2_469
 
 
 def lines(rows: Iterable[Row]) -> list[str]:
-    """Ten times as fast as ``json``, for values that need no escaping."""
+    """JSON ten times as fast as ``json``, for values that need no escaping."""
     return [_TEMPLATE % row for row in rows]
 
 
 def money(cents: Iterable[int]) -> list[str]:
-    """For amounts that are not negative."""
+    """Formats amounts that are not negative."""
     return [f"{amount // 100}.{amount % 100:02d}" for amount in cents]
 
 

@@ -45,7 +45,7 @@ class Synthesis:
 
 
 def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None] = lambda day: None) -> Synthesis:
-    """With a catalogue and ECB rates. ``hear`` is called for each day, before files are in place."""
+    """Lands sales with a catalogue and ECB rates. ``hear`` is called for each day, before files are in place."""
     plan = planned_defects(spec)
     waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
     fates: Counter[SampleFate] = Counter(dict.fromkeys(FATES, 0))
@@ -66,7 +66,7 @@ def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None
 
 
 def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
-    """Spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
+    """Defects are spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
     plan: dict[date, dict[str, int]] = {day: {} for day in spec.days}
     for name, count in _defect_counts(spec).items():
         for day, share in _spread(name, count, spec).items():
