@@ -1,4 +1,4 @@
-"""How far a campaign is: its steps and what each found, its days, who decides, and what comes next."""
+"""How far a campaign is: steps and their findings, days, who decides, what comes next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
-    """The newest difference of the plan, without the detail of each table: its page has that."""
+    """The newest difference of the plan, without sections by table, which are on its page."""
     storage = at.builder.lake.storage
     found = last_difference(storage, at.plan.id)
     if found is None:
@@ -44,7 +44,7 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
 
 
 def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
-    """What to type next, as a sentence, if that is for a person."""
+    """The next command, if that is for a person."""
     return tuple(filter(None, [next_command(look(publisher, campaign_of(plan.id), plan))]))
 
 
@@ -52,7 +52,6 @@ def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
 
 
 def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
-    """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
     facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
     said = _entries(at.plan, entries) if journal else ()
     wrong = (Line(each, Tone.WARN) for each in left_to(at))
@@ -78,7 +77,7 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
 
 
 def left_to(at: CampaignRun) -> list[str]:
-    """What is wrong on main meanwhile, a sentence each: no repair rebuilds days that the campaign does."""
+    """What is wrong on main meanwhile: repairs leave a campaign's days to it."""
     return [
         f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign."
         for each in IncidentBook(at.builder.lake.storage).open()
@@ -87,7 +86,7 @@ def left_to(at: CampaignRun) -> list[str]:
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
-    """Nothing that was rolled back; up to where topics had been read for it, or for what the plan reads."""
+    """Nothing that was rolled back. Boundaries are those of the publication, or else of the plan."""
     boundaries = at.plan.boundaries
     if is_published(facts.course):
         report = facts.course.done[CampaignStep.CUT_OVER].report
@@ -113,7 +112,6 @@ def _which(entry: JournalEntry) -> str:
 
 
 def _by(entry: JournalEntry) -> str:
-    """Who it was, and how that is known of those who started or approved it."""
     known_by = Person.of(entry.report).known_by
     return f"{entry.by} ({known_by})" if known_by else entry.by
 
@@ -126,9 +124,8 @@ def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
 
 
 def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
-    """What a yes publishes, before it is asked for: the days, and the notice to readers.
-
-    ``back`` are the days that a person has rolled back since, which a yes publishes.
+    """What a yes publishes, and the notice. ``back`` are days that a person rolled back since, which a yes
+    publishes too.
     """
     found = campaign_days(at.builder.lake.storage, at.plan)
     scope = at.plan.scope_of({each.table: as_ranges(each.staged) for each in found})
@@ -153,7 +150,7 @@ _INTERNAL = ("difference", "delivered")
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """What a step has reported, for people: nothing empty, and no difference, which is a page of its own."""
+    """A step's report without empty values, and without the difference, which is a page of its own."""
     said = {
         name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
     }
@@ -175,12 +172,11 @@ def _reported(name: str, value: Any) -> Part:
 
 
 def step_sentence(plan: Plan, step: CampaignStep, report: Mapping[str, Any]) -> str:
-    """What ``step`` of the campaign of ``plan`` reports when it is done."""
     return _SENTENCES[step](plan, report)
 
 
 def entry_sentence(plan: Plan, entry: JournalEntry) -> str:
-    """What an entry of the journal says beside what happened and who did it; empty if that is all."""
+    """Empty if the entry says only what happened and who did it."""
     if entry.reason:
         return entry.reason
     if entry.kind == "step":
@@ -206,7 +202,6 @@ def _pinned(_: Plan, report: Mapping[str, Any]) -> str:
 
 
 def _staged(plan: Plan, report: Mapping[str, Any]) -> str:
-    """In one count of days, weeks and months; entries of before there was one say that alone."""
     labels = {"staged": "Staged", "unchanged": "Unchanged", HELD_BACK_DAYS: "Held back"}
     said = [f"{label}: {plan.scope_of(report[name])}." for name, label in labels.items() if report.get(name)]
     return " ".join(said) or "What changes is staged."

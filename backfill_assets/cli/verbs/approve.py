@@ -1,4 +1,4 @@
-"""``backfill approve``: publishes all that a plan has staged, after a look and a yes."""
+"""The command ``backfill approve``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
 
 
 def _is_under_way(at: CampaignRun) -> bool:
-    """Whether it was approved and published before, by a process that left something to do: it goes on."""
+    """Whether another process approved and published it, and left steps to do."""
     from backfill_assets.campaign.standing import PlanStanding, standing_of
 
     ended = any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up())
@@ -65,7 +65,6 @@ def _is_under_way(at: CampaignRun) -> bool:
 
 
 def _publish(at: CampaignRun) -> None:
-    """Publish what is approved, unless Dagster's daemon does; a new difference that stops it is shown."""
     if at.state.approved is None or at.state.daemon:
         return
     seen = _difference(at)
@@ -78,7 +77,7 @@ def _publish(at: CampaignRun) -> None:
 
 
 def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> RolledBack:
-    """Show what a yes publishes, ask, and record it; the days that a person has rolled back since, which it takes."""
+    """Show what a yes publishes, ask, and record it. Returns days rolled back since, which the approval covers."""
     from backfill_assets.answers.campaign import approval_answer
     from backfill_assets.campaign.look import rolled_back_since
     from backfill_assets.campaign.standing import PlanWord
