@@ -120,7 +120,7 @@ def test_a_reader_that_is_built_since_the_look_is_named(runs: Runs) -> None:
             overtaken.append(about)
             runs.run(REVENUE, "revenue-three", [10, 20])
 
-    publisher.reached = others  # type: ignore[method-assign]
+    publisher.reached = others
     assert runs.undo("fact-three") == {REVENUE: (DAY,)}
 
 
