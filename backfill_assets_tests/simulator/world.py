@@ -173,6 +173,8 @@ class World:
         self.record = Recorder()
         self.tally = Counter[str]()
         self.wishes: dict[str, Wishes] = {}
+        self.optimised = set[str]()
+        """Files that an engine has written and its commit does not name yet."""
         self.requests: dict[str, Publication] = {}
         self.asked_after_a_fault: set[str] = set()
         """A table that could not be read when it was asked is not named as one that becomes stale."""
