@@ -154,13 +154,12 @@ def _vacuum(life: PlayedLife) -> None:
 
     Engines promise each other that nobody works for longer: a file that one is about to name stays.
     """
-    handle = open_table(life.storage, LOG_TABLE)
-    named = set(pa.table(handle.get_add_actions(flatten=True)).column("path").to_pylist())
-    kept = {f"{LOG_TABLE}/{path}" for path in named} | life.world.optimised
-    files = [each for each in life.storage.files(LOG_TABLE) if each.path not in kept]
-    if files:
-        life.world.clock.pass_on(VACUUMED_AFTER + timedelta(hours=1))
+    life.world.clock.pass_on(VACUUMED_AFTER + timedelta(hours=1))
     oldest = life.world.clock.milliseconds() - VACUUMED_AFTER // timedelta(milliseconds=1)
+    found, spared = life.storage.files(LOG_TABLE), set(life.world.optimised)
+    named = pa.table(open_table(life.storage, LOG_TABLE).get_add_actions(flatten=True)).column("path").to_pylist()
+    kept = spared.union(f"{LOG_TABLE}/{path}" for path in named)
+    files = [each for each in found if each.path not in kept]
     for file in (each for each in files if each.modified_ms < oldest):
         life.storage.delete(file.path)
         life.world.tally["log vacuumed"] += 1
