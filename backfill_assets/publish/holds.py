@@ -2,20 +2,17 @@
 
 They are for progress, not for correctness, which is compare-and-swap. Without one, a writer that publishes every few
 seconds could make a cut-over start over again and again. Every hold has an expiry: that of a dead process ends by
-itself, and a writer waits until then at most. Writers of what others move try, publish and look again; after some tries
-they ask for a hold.
+itself, and a writer waits until then at most. Who has to try again and again asks for one, too (``promote``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import TypeVar
 
 from backfill_assets import clock
-from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Record
@@ -147,57 +144,3 @@ def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
 
 def _holds(storage: Storage) -> Documents[Hold]:
     return Documents(storage, "_holds", Hold)
-
-
-# ------------------------------------------------------------------ try, publish, look again
-
-MOST_TRIES, FEW_TRIES = 20, 5
-"""Of appending rows, and of staging days."""
-_TRIES_BEFORE_A_HOLD = 3
-Settled = TypeVar("Settled")
-
-
-@dataclass(frozen=True)
-class Unsettled:
-    """A try that published nothing, since others were faster."""
-
-    again: str
-    """What is done now."""
-    refused: PublicationRefused
-    """Raised if it was the last try."""
-
-
-def main_moved(what: str, doing: str, then: str) -> PublicationRefused:
-    """After :data:`FEW_TRIES`."""
-    return PublicationRefused(
-        f"{what}: main moved {FEW_TRIES} times while {doing}.",
-        hint=f"Another run is rewriting the same days; let it finish, then {then}.",
-    )
-
-
-def publish_until_settled(
-    attempt: Callable[[bool], Settled | Unsettled],
-    hold: Callable[[], AbstractContextManager[object]],
-    report: Callable[[str], None],
-    *,
-    most: int = MOST_TRIES,
-    before_a_hold: int = _TRIES_BEFORE_A_HOLD,
-) -> Settled:
-    """Call ``attempt`` until it settles, ``most`` times at most; gives what it returned.
-
-    After ``before_a_hold`` tries, each further one is made under a new ``hold``, so that others let it pass. An attempt
-    is told whether it has one: without it, it waits for those of others.
-    """
-    number = 0
-    with ExitStack() as held:
-        while True:
-            number += 1
-            outcome = attempt(number > before_a_hold)
-            if not isinstance(outcome, Unsettled):
-                return outcome
-            if number == most:
-                raise outcome.refused
-            report(outcome.again)
-            if number >= before_a_hold:
-                held.close()
-                held.enter_context(hold())
