@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from backfill_assets.errors import BackfillError, PublicationRefused
 from backfill_assets.lakehouse.records import Publication
@@ -21,6 +21,9 @@ from backfill_assets.publish.publisher import Conflict, Published, Publisher
 MOST_TRIES, FEW_TRIES = 20, 5
 """Of appending rows, and of staging days."""
 _TRIES_BEFORE_A_HOLD = 3
+Nothing = TypeVar("Nothing")
+Nothing_co = TypeVar("Nothing_co", covariant=True)
+"""None for a package that may have nothing to publish."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,10 @@ class Again:
     """Raised if it was the last try."""
 
 
-class Package(Protocol):
+class Package(Protocol[Nothing_co]):
     """Days that come into main together, or not at all."""
 
-    def stage(self, *, held: bool) -> Publication | Conflict | None:
+    def stage(self, *, held: bool) -> Publication | Conflict | Nothing_co:
         """Stage what is not there as it is to be published; None if there is nothing to publish.
 
         ``held`` says whether others were asked to leave its days alone. What is seen to have moved before anything is
@@ -49,14 +52,14 @@ class Package(Protocol):
 
 def promote(
     publisher: Publisher,
-    package: Package,
+    package: Package[Nothing],
     report: Callable[[str], None],
     *,
     most: int = FEW_TRIES,
     wait_seconds: float = 0.0,
     hold: Callable[[], AbstractContextManager[object]] | None = None,
     before_a_hold: int = _TRIES_BEFORE_A_HOLD,
-) -> Published | None:
+) -> Published | Nothing:
     """Bring ``package`` into main in one publication; None if there was nothing to publish.
 
     A try without a hold waits for those of others on its days, ``wait_seconds`` at most. After ``before_a_hold`` tries
@@ -66,18 +69,18 @@ def promote(
     with ExitStack() as held:
         for number in count(1):
             is_held = hold is not None and number > before_a_hold
+            outcome: Published | Conflict | Nothing
             staged = package.stage(held=is_held)
-            if staged is None:
-                return None
             if isinstance(staged, Publication):
                 if not is_held:
                     days = {change.table: [day.day for day in change.days] for change in staged.tables}
                     wait_for_holds(publisher.storage, "", days, progress=report, longest=wait_seconds)
                 outcome = publisher.publish(staged)
-                if isinstance(outcome, Published):
-                    return outcome
-                staged = outcome
-            again = package.overtaken(staged)
+            else:
+                outcome = staged
+            if not isinstance(outcome, Conflict):
+                return outcome
+            again = package.overtaken(outcome)
             if number == most:
                 raise again.refused
             report(again.what)
