@@ -7,8 +7,7 @@ another campaign has brought into the same days since is not overwritten: that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 
@@ -18,8 +17,9 @@ from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.records import DayState, Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
-from backfill_assets.publish.holds import FEW_TRIES, HeldDays, Unsettled, holding, main_moved, publish_until_settled
+from backfill_assets.publish.holds import HeldDays, holding
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.promote import Again, main_moved, promote
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -72,29 +72,57 @@ def cut_over(
         review(first, progress)
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
-    again = _computed_days(first)
-    shown = shown_name(campaign)
-    refused = main_moved(shown, "it was cut over", "cut over again")
     with holding(lake.storage, campaign, _touched_days(steps)) as hold:
+        staged = _Staged(lake, campaign, steps, run, hold, progress, before, accepted, review)
+        staged.again |= _computed_days(first)
+        readers = naming_readers(lake.catalog.steps, lake.publisher.log, then=partial(_with_notice, notice))
+        published = promote(lake.publisher, staged, progress, readers=readers)
+        if published is None:
+            raise InvalidRequest(f"{shown_name(campaign)} has staged nothing that main does not have already.")
+        close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
+    days = {table: each.staged for each in staged.done for table in each.build.tables if each.staged}
+    return CutOver(published, days, _days_staged_again(staged.again, days, before))
 
-        def attempt(_held: bool) -> CutOver | Unsettled:
-            hold.extend()
-            done = shadow(lake, campaign, steps, run, _extending(hold, progress))
-            again.update(_computed_days(done))
-            _refuse_other_campaigns(lake, campaign, done, before)
-            if review is not None and not review(done, _extending(hold, progress)):
-                return Unsettled(f"{shown}: main moved while it was compared, staging what moved again", refused)
-            hold.extend()
-            _refuse_held_back(campaign, done, accepted)
-            readers = naming_readers(lake.catalog.steps, lake.publisher.log, then=partial(_with_notice, notice))
-            outcome = lake.publisher.publish(_request(lake, campaign, done, run), readers)
-            if not isinstance(outcome, Published):
-                return Unsettled(f"{shown}: {_conflict_text(outcome)}, staging what moved again", refused)
-            close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
-            days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-            return CutOver(outcome, days, _days_staged_again(again, days, before))
 
-        return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
+@dataclass
+class _Staged:
+    """What a campaign has staged, on its way into main: looked at, and staged again where main moved, under a hold."""
+
+    lake: Lake
+    campaign: str
+    steps: Sequence[StepRequest]
+    run: RunInfo
+    hold: HeldDays
+    progress: Progress
+    before: Mapping[TableDay, str]
+    """The publication that each day had when it was staged first."""
+    accepted: set[TableDay]
+    """Days that stay as they are, since they are held back."""
+    review: ReviewCall | None = None
+    done: Sequence[StepBuilt] = ()
+    again: set[TableDay] = field(default_factory=set)
+    """What was computed for this cut-over."""
+
+    def stage(self, *, held: bool) -> Publication | Conflict | None:
+        self.hold.extend()
+        self.done = shadow(self.lake, self.campaign, self.steps, self.run, self.report)
+        self.again |= _computed_days(self.done)
+        _refuse_other_campaigns(self.lake, self.campaign, self.done, self.before)
+        if self.review is not None and not self.review(self.done, self.report):
+            return Conflict(reasons=("main moved while it was compared",))
+        self.hold.extend()
+        _refuse_held_back(self.campaign, self.done, self.accepted)
+        return _request(self.lake, self.campaign, self.done, self.run)
+
+    def overtaken(self, by: Conflict) -> Again:
+        shown = shown_name(self.campaign)
+        refused = main_moved(shown, "it was cut over", "cut over again")
+        return Again(f"{shown}: {_conflict_text(by)}, staging what moved again", refused)
+
+    def report(self, message: str) -> None:
+        """While days are staged, the hold lasts."""
+        self.hold.extend()
+        self.progress(message)
 
 
 def _days_held_back(done: Sequence[StepBuilt]) -> list[HeldBack]:
@@ -109,16 +137,6 @@ def _touched_days(steps: Sequence[StepRequest]) -> dict[str, set[date]]:
     """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
     written = (dict.fromkeys(each.tables, each.days) for each in steps)
     return all_days([*written, *(read_by(each.step, each.days, each.named) for each in steps)])
-
-
-def _extending(hold: HeldDays, progress: Progress) -> Progress:
-    """Progress that extends the hold while days are staged under it."""
-
-    def extend_and_report(message: str) -> None:
-        hold.extend()
-        progress(message)
-
-    return extend_and_report
 
 
 def _refuse_held_back(campaign: str, done: Sequence[StepBuilt], accepted: set[TableDay]) -> None:
@@ -161,11 +179,10 @@ def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expe
                 yield key, staged.pin.expected[key]
 
 
-def _request(lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo) -> Publication:
+def _request(lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo) -> Publication | None:
     staged = request_of(done, lake.new_id(campaign))
-    if staged is None:
-        raise InvalidRequest(f"{shown_name(campaign)} has staged nothing that main does not have already.")
-    return staged.model_copy(update={"provenance": run.provenance(campaign, campaign=campaign)})
+    made = run.provenance(campaign, campaign=campaign)
+    return staged.model_copy(update={"provenance": made}) if staged is not None else None
 
 
 def _with_notice(notice: MakeNotice | None, found: Publication) -> Publication:
@@ -185,4 +202,5 @@ def _days_staged_again(
 
 def _conflict_text(moved: Conflict) -> str:
     days = {f"{table} {day}" for table, found in (*moved.days.items(), *moved.inputs.items()) for day in found}
-    return f"{format_count(len(days), 'day')} moved" + (f" ({'; '.join(moved.reasons[:2])})" if moved.reasons else "")
+    reasons = "; ".join(moved.reasons[:2])
+    return f"{format_count(len(days), 'day')} moved ({reasons})" if days else reasons

@@ -8,7 +8,6 @@ published day that reads one that changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, cached_property, partial
@@ -51,8 +50,9 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
-from backfill_assets.publish.holds import FEW_TRIES, Unsettled, holding, main_moved, publish_until_settled
-from backfill_assets.publish.publisher import Pin, Published, Readers
+from backfill_assets.publish.holds import HeldDays, holding
+from backfill_assets.publish.promote import Again, main_moved, promote
+from backfill_assets.publish.publisher import Conflict, Pin, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -319,10 +319,6 @@ class UndoAttempt:
         )
         return undoing(self.prepared, request)
 
-    def naming(self, request: Publication) -> Readers:
-        log, then = self.lake.publisher.log, partial(undoing, self.prepared)
-        return naming_readers(self.lake.catalog.steps, log, request.leaves_stale, then)
-
     def with_origin(self, table: str, day: DayChange, id: str) -> DayChange:
         """A day that had a state before what is undone is put back, also where it had to be computed for that."""
         if self.prepared.before_of(table, day.day) is None:
@@ -412,28 +408,46 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
-    shown = shown_name(campaign)
-    refused = main_moved(shown, "it was undone", "roll back again")
     with holding(lake.storage, campaign, touched) as hold:
+        work = _Undoing(lake, prepared, run, progress, hold, reason or f"rollback of {publication}")
+        readers = naming_readers(lake.catalog.steps, lake.publisher.log, then=partial(undoing, prepared))
+        published = promote(lake.publisher, work, progress, readers=readers)
+        if published is None:
+            raise InvalidRequest(_nothing_to_publish(publication, work.tried.days))
+        work.tried.close()
+    plan = UndoPlan(publication, campaign, tuple(work.tried.days), prepared.publication.provenance.withdraws)
+    return Undone(published, plan, work.tables)
 
-        def attempt(_held: bool) -> Undone | Unsettled:
-            work = UndoAttempt(lake, prepared)
-            work.stage(run, progress)
-            hold.extend()
-            made = run.provenance(work.name, reason=reason or f"rollback of {publication}")
-            request = work.request(lake.new_id("rollback"), made)
-            if not request.tables:
-                raise InvalidRequest(_nothing_to_publish(publication, work.days))
-            outcome = lake.publisher.publish(request, work.naming(request))
-            if not isinstance(outcome, Published):
-                moved = "; ".join(outcome.reasons[:2])
-                return Unsettled(f"{shown}: main moved while it was undone ({moved}), looking again", refused)
-            work.close()
-            plan = UndoPlan(publication, campaign, tuple(work.days), prepared.publication.provenance.withdraws)
-            tables = {change.table: undone_text(prepared, change) for change in request.tables}
-            return Undone(outcome, plan, tables)
 
-        return publish_until_settled(attempt, nullcontext, progress, most=FEW_TRIES)
+@dataclass
+class _Undoing:
+    """What an undo puts back and stages again, on its way into main: decided anew whenever main has moved."""
+
+    lake: Lake
+    prepared: Prepared
+    run: RunInfo
+    progress: Progress
+    hold: HeldDays
+    reason: str
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """What is done with the days of each table, in words."""
+
+    def __post_init__(self) -> None:
+        self.tried = UndoAttempt(self.lake, self.prepared)
+
+    def stage(self, *, held: bool) -> Publication | None:
+        self.tried = UndoAttempt(self.lake, self.prepared)
+        self.tried.stage(self.run, self.progress)
+        self.hold.extend()
+        made = self.run.provenance(self.tried.name, reason=self.reason)
+        request = self.tried.request(self.lake.new_id("rollback"), made)
+        self.tables = {change.table: undone_text(self.prepared, change) for change in request.tables}
+        return request if request.tables else None
+
+    def overtaken(self, by: Conflict) -> Again:
+        shown = shown_name(self.prepared.publication.provenance.campaign)
+        refused = main_moved(shown, "it was undone", "roll back again")
+        return Again(f"{shown}: main moved while it was undone ({'; '.join(by.reasons[:2])}), looking again", refused)
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:

@@ -7,12 +7,12 @@ plans, staleness and timelines work unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets import clock
 from backfill_assets.days import TableDay
-from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.errors import InvalidRequest, LakehouseBusy, LakehouseUnusable
 from backfill_assets.external.delta_table import DeltaTableOfOthers
 from backfill_assets.external.files import NOTHING_MOVED, Moved, days_made_of, moved_days, possible_days
 from backfill_assets.external.parquet_folder import ParquetFolderOfOthers
@@ -29,13 +29,13 @@ from backfill_assets.lakehouse.records import (
     TableChange,
     content_in,
 )
-from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.publisher import Published, Publisher
+from backfill_assets.publish.promote import MOST_TRIES, Again, promote
+from backfill_assets.publish.publisher import Conflict, Publisher
 
 _POSITION = "external:"
 """The table's id follows; the number is its version + 1."""
@@ -107,14 +107,30 @@ def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, d
 
 
 def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> Observed:
-    retry = Retry(f"Looking at {external.name}")
-    while True:
-        look = look_at(publisher.log, external, first_day, clock.today())
-        if look.is_recorded:
-            return Observed(external.name, look.now.version)
-        if (found := _record(publisher, look)) is not None:
-            return found
-        retry.lost("others have looked at it first")
+    looking = _Looking(publisher, external, first_day)
+    published = promote(publisher, looking, lambda _: None, most=MOST_TRIES)
+    changed = looking.look.moved.changed if published else ()
+    version = looking.look.now.version
+    return Observed(external.name, version, tuple(sorted(changed)), published.publication if published else "")
+
+
+@dataclass
+class _Looking:
+    """What a look finds, on its way into the log."""
+
+    publisher: Publisher
+    external: ExternalTable
+    first_day: date
+    look: LookThere = field(init=False)
+
+    def stage(self, *, held: bool) -> Publication | None:
+        self.look = look_at(self.publisher.log, self.external, self.first_day, clock.today())
+        return None if self.look.is_recorded else _record_of(self.publisher, self.look)
+
+    def overtaken(self, by: Conflict) -> Again:
+        first = f"{self.external.name}: others have looked at it first"
+        busy = LakehouseBusy(f"{first}, {MOST_TRIES} times.", hint="Run it again when fewer runs begin at once.")
+        return Again(f"{first}, looking again", busy)
 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
@@ -152,8 +168,7 @@ def _id_of(external: ExternalTable, table: str) -> str:
     return f"{table}:{external.read_as}"
 
 
-def _record(publisher: Publisher, look: LookThere) -> Observed | None:
-    """None if another process was faster."""
+def _record_of(publisher: Publisher, look: LookThere) -> Publication:
     external, moved, now = look.external, look.moved, look.now
     days: Mapping[date, DayContent] = {**moved.changed, **moved.renewed}
     pin = publisher.pin({external.name: days}, {})
@@ -162,15 +177,12 @@ def _record(publisher: Publisher, look: LookThere) -> Observed | None:
         for day in sorted(days)
     )
     positions = tuple(_positions(look.known, now))
-    publication = Publication(
+    return Publication(
         id=f"{clock.now():%Y%m%dt%H%M%S}-{external.name.replace('_', '-')}-{clock.token(4)}",
         kind="replace",
         tables=(TableChange(table=external.name, table_schema=_SCHEMA, days=changes, positions=positions),),
         provenance=Provenance(reason=f"looked at version {now.version} of {external.location}"),
     )
-    if not isinstance(publisher.publish(publication), Published):
-        return None
-    return Observed(external.name, now.version, tuple(sorted(moved.changed)), publication.id)
 
 
 def _positions(known: At | None, now: At) -> Iterable[Position]:

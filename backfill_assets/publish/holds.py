@@ -1,19 +1,17 @@
 """Holds: advisory leases on days, with an expiry, for the seconds of a cut-over.
 
 Holds serve progress only (correctness is compare-and-swap): without one, a frequent writer could make a cut-over start
-again and again. Writers try, publish and look again; after some tries they ask for a hold themselves.
+again and again. Who has to try again and again asks for one, too (``promote``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import TypeVar
 
 from backfill_assets import clock
-from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Record
@@ -131,51 +129,3 @@ def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
 
 def _holds(storage: Storage) -> Documents[Hold]:
     return Documents(storage, "_holds", Hold)
-
-
-# ------------------------------------------------------------------ try, publish, look again
-
-MOST_TRIES, FEW_TRIES = 20, 5
-_TRIES_BEFORE_A_HOLD = 3
-Settled = TypeVar("Settled")
-
-
-@dataclass(frozen=True)
-class Unsettled:
-    again: str
-    refused: PublicationRefused
-
-
-def main_moved(what: str, doing: str, then: str) -> PublicationRefused:
-    return PublicationRefused(
-        f"{what}: main moved {FEW_TRIES} times while {doing}.",
-        hint=f"Another run is rewriting the same days; let it finish, then {then}.",
-    )
-
-
-def publish_until_settled(
-    attempt: Callable[[bool], Settled | Unsettled],
-    hold: Callable[[], AbstractContextManager[object]],
-    report: Callable[[str], None],
-    *,
-    most: int = MOST_TRIES,
-    before_a_hold: int = _TRIES_BEFORE_A_HOLD,
-) -> Settled:
-    """Call ``attempt`` until it settles; raises the last refusal.
-
-    After ``before_a_hold`` tries, further ones run under a new ``hold`` and get True: they need not wait for other
-    holds.
-    """
-    number = 0
-    with ExitStack() as held:
-        while True:
-            number += 1
-            outcome = attempt(number > before_a_hold)
-            if not isinstance(outcome, Unsettled):
-                return outcome
-            if number == most:
-                raise outcome.refused
-            report(outcome.again)
-            if number >= before_a_hold:
-                held.close()
-                held.enter_context(hold())

@@ -173,15 +173,15 @@ class Publisher(Finish):
                 continue
             news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
             if rows is None or news != as_of:
-                publication = publication if head.version == readers.as_of else readers.completed(publication)
-                checked = self._check(publication, head)
+                completed = publication if head.version == readers.as_of else readers.completed(publication)
+                checked = self._check(completed, head)
                 if not isinstance(checked, Prepared):
                     return checked
                 rows, as_of = prepared_rows(checked), news
-            opening = partial(head.state.opening, publication, self.retention_days, clock.now())
+            opening = partial(head.state.opening, completed, self.retention_days, clock.now())
             if self.log.append(head, rows, opening, staged):
                 self.reached(CrashPoint.PREPARED, publication.id)
-                return publication
+                return completed
             lost += 1
             if lost % _ROUNDS_BEFORE_A_TURN == 0:
                 self._ask_for_a_turn(publication)

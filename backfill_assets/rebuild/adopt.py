@@ -28,7 +28,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.table_to_adopt import TableToAdopt, read_table_to_adopt
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import ADOPTED, EXAMPLE, DayFacts, RuleOutcome, Step, Table
-from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.promote import Again, promote
+from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 QUIET = timedelta(hours=24)
 """A table that was written to within this time may have a writer that goes on."""
-_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -221,18 +221,7 @@ class Adoption:
         table = self.table.name
         if plan.moves:
             move_folder(Path(plan.found.uri), Path(self.lake.storage.uri(table)))
-        days, why = plan.days, ""
-        for _ in range(_TRIES):
-            found = self.read(self.lake.storage, table).without_problems(table)
-            days = self.measured(found, days)
-            done = self.lake.publisher.publish(self.request(found, days, plan.found))
-            if isinstance(done, Published):
-                return done
-            why = done.reasons[0]
-        raise LakehouseBusy(
-            f"Others keep writing to {self.lake.storage.uri(table)}: {why}.",
-            hint=f"Stop them, then go on: backfill adopt {table} --writers-stopped",
-        )
+        return promote(self.lake.publisher, _TakingOver(self, plan), self.progress)
 
     def request(self, found: TableToAdopt, days: Mapping[date, AdoptedDay], origin: TableToAdopt) -> Publication:
         """Every day by the files that it has: the commit adds none and removes none."""
@@ -250,6 +239,33 @@ class Adoption:
             tables=(change,),
             provenance=self.run.provenance(reason=f"adopted from {origin.uri}, version {origin.version}"),
             leaves_stale=left_stale(self.lake.catalog.steps, view, (change,)),
+        )
+
+
+@dataclass
+class _TakingOver:
+    """The days of a table of others, as they are now, on their way to be days of main."""
+
+    adoption: Adoption
+    plan: AdoptionPlan
+
+    def __post_init__(self) -> None:
+        self.days = self.plan.days
+
+    def stage(self, *, held: bool) -> Publication:
+        adoption, table = self.adoption, self.plan.table
+        found = adoption.read(adoption.lake.storage, table).without_problems(table)
+        self.days = adoption.measured(found, self.days)
+        return adoption.request(found, self.days, self.plan.found)
+
+    def overtaken(self, by: Conflict) -> Again:
+        table = self.plan.table
+        return Again(
+            f"{table}: others have written to it, looking again",
+            LakehouseBusy(
+                f"Others keep writing to {self.adoption.lake.storage.uri(table)}: {by.reasons[0]}.",
+                hint=f"Stop them, then go on: backfill adopt {table} --writers-stopped",
+            ),
         )
 
 

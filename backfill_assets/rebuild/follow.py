@@ -8,16 +8,17 @@ published without it: a stream does not stop for one bad day.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain
 
 from backfill_assets import clock
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.records import Publication
 from backfill_assets.model.declaration import Step
-from backfill_assets.publish.holds import Unsettled, held_days, publish_until_settled
-from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.holds import held_days
+from backfill_assets.publish.promote import Again, promote
+from backfill_assets.publish.publisher import Conflict
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.growing import Growing, InputMemory
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -76,9 +77,8 @@ class FollowBuild:
     """The one that the publications of a stream share."""
     hold_seconds: float = 5.0
     """Days under a hold of others are waited for so long in all, then left."""
+    asked: Collection[date] = ()
     left: dict[date, str] = field(default_factory=dict)
-    moved: Collection[date] = ()
-    """The days that others published during the last try."""
     walks: list[Walk] = field(default_factory=list)
     """One for each try."""
 
@@ -90,17 +90,13 @@ class FollowBuild:
         """
         self.lake.require_clean_tree()
         self.lake.publisher.recover({name for step in self.steps for name in step.table_names})
-
-        def attempt(_: bool) -> Followed | Unsettled:
-            return self.attempt(sorted(set(days) - self.left.keys()))
-
+        self.asked = days
         try:
-            done = publish_until_settled(
-                attempt, self.leave_moved, self.progress, most=_MOST_TRIES, before_a_hold=_MOST_TRIES - 1
-            )
+            published = promote(self.lake.publisher, self, self.progress, most=_MOST_TRIES)
         finally:
             for build in self.builds:
                 build.close_timelines()
+        done = Followed(published.publication if published else "", tuple(self.walks[-1].done), self.left)
         self.progress(str(done))
         return done
 
@@ -108,24 +104,26 @@ class FollowBuild:
     def builds(self) -> list[StepBuild]:
         return [done.build for walk in self.walks for done in walk.done]
 
-    def attempt(self, days: Sequence[date]) -> Followed | Unsettled:
-        """Walk through all steps, and publish once."""
-        walk = self.walk(days)
+    def stage(self, *, held: bool) -> Publication | None:
+        """Walk through all steps."""
+        walk = self.walk(sorted(set(self.asked) - self.left.keys()))
         self.leave_held_days(walk)
         request = request_of(walk.done, self.lake.new_id(self.name))
-        if request is None:
-            return Followed("", tuple(walk.done), self.left)
-        outcome = self.lake.publisher.publish(request.model_copy(update={"transaction": self.transaction}))
-        if isinstance(outcome, Published):
-            return Followed(outcome.publication, tuple(walk.done), self.left)
+        return request and request.model_copy(update={"transaction": self.transaction})
+
+    def overtaken(self, by: Conflict) -> Again:
+        """Before the last try it gives way: the days that others kept publishing are left."""
+        walk = self.walks[-1]
         staged = {day for done in walk.done for day in done.build.staged}
         # What is computed from a moved day is of that same day.
-        self.moved = staged.intersection(day for done in walk.done for day in done.build.moved_days(outcome))
+        moved = staged.intersection(day for done in walk.done for day in done.build.moved_days(by))
         walk.forget(staged)
-        moved = format_count(len(self.moved), "day")
-        return Unsettled(
-            f"{moved} moved meanwhile, extending again",
-            PublicationRefused(f"other publications kept changing {moved}.", hint="They are tried again."),
+        if len(self.walks) == _MOST_TRIES - 1:
+            self.left |= dict.fromkeys(moved, "other publications kept changing it")
+        count = format_count(len(moved), "day")
+        return Again(
+            f"{count} moved meanwhile, extending again",
+            PublicationRefused(f"other publications kept changing {count}.", hint="They are tried again."),
         )
 
     def walk(self, days: Sequence[date]) -> Walk:
@@ -161,8 +159,3 @@ class FollowBuild:
         held = held_days(self.lake.storage, days, clock.now())
         self.left |= dict.fromkeys(held, "a campaign is cutting it over")
         walk.forget(held)
-
-    def leave_moved(self) -> AbstractContextManager[object]:
-        """Give way: the days that others kept publishing are left, and no hold is taken."""
-        self.left |= dict.fromkeys(self.moved, "other publications kept changing it")
-        return nullcontext()

@@ -20,17 +20,17 @@ from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.plans import under_way
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.timelines import TIMELINES
-from backfill_assets.publish.publisher import Published, Publisher
+from backfill_assets.publish.promote import Again, promote
+from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.publish.unreadable import require_newest
 from backfill_assets.rebuild.adopt import move_folder, why_not_moved
+from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import left_stale
 from backfill_assets.text import format_first
-
-_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -109,23 +109,14 @@ class GivingBack:
 
         A process that dies on the way leaves what doing this again goes on with.
         """
-        by = plan.done_by or self._publish()
+        by = plan.done_by or promote(self.publisher, _Released(self), silent).publication
         self._tidy()
         source = Path(self.lake.storage.uri(self.table))
         if self.location and source.exists():
             move_folder(source, Path(self.location).absolute())
         return by
 
-    def _publish(self) -> str:
-        why = ""
-        for _ in range(_TRIES):
-            done = self.publisher.publish(self._request())
-            if isinstance(done, Published):
-                return done.publication
-            why = done.reasons[0]
-        raise LakehouseBusy(f"Others keep publishing to {self.table}: {why}.", hint="Stop them, then run this again.")
-
-    def _request(self) -> Publication:
+    def request(self) -> Publication:
         """Every day keeps its files, and what it holds is not known here any more."""
         head = self.publisher.log.head()
         main = MainTable.open(self.lake.storage, self.table)
@@ -170,3 +161,18 @@ class GivingBack:
     def _folders(self) -> Iterable[str]:
         below = f"{self.table}/{TIMELINES}"
         return [*(f"{below}/{name}" for name in self.lake.storage.folders(below)), below]
+
+
+@dataclass
+class _Released:
+    """What main holds of a table that is given back, as it is now."""
+
+    giving: GivingBack
+
+    def stage(self, *, held: bool) -> Publication:
+        return self.giving.request()
+
+    def overtaken(self, by: Conflict) -> Again:
+        table = self.giving.table
+        busy = f"Others keep publishing to {table}: {by.reasons[0]}."
+        return Again(f"{table}: {by.reasons[0]}", LakehouseBusy(busy, hint="Stop them, then run this again."))

@@ -10,11 +10,12 @@ from functools import cached_property
 
 from backfill_assets import clock
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import DayContent, content_in
+from backfill_assets.lakehouse.records import DayContent, Publication, content_in
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.publish.holds import FEW_TRIES, HOLD_SECONDS, Unsettled, holding, main_moved, publish_until_settled
-from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.holds import HOLD_SECONDS, LONGEST_WAIT_SECONDS, holding
+from backfill_assets.publish.promote import Again, main_moved, promote
+from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild import decide, grown_content
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, BuiltDay, RunInfo, refuse_failed
@@ -37,11 +38,11 @@ class MainBuild:
     """Build extended days whole as well; those that are equal to what is published are not published again."""
     verified: dict[TableDay, str] = field(default_factory=dict)
     """What was found of the days that were verified."""
-    attempt_seconds: float = 0.0
-    """How long the last attempt took."""
+    try_seconds: float = 0.0
+    """How long the last try took."""
 
     def __post_init__(self) -> None:
-        self.todo = self.asked.days
+        self.todo, self.began = self.asked.days, clock.seconds()
 
     @cached_property
     def build(self) -> StepBuild:
@@ -57,37 +58,39 @@ class MainBuild:
         A stream may extend the days more often than they can be staged. After several times they are staged under a
         hold, so that it leaves them alone meanwhile.
         """
-        return publish_until_settled(
-            self.attempt, self.hold, self.progress, most=FEW_TRIES, before_a_hold=_TRIES_BEFORE_A_HOLD
+        published = promote(
+            self.lake.publisher,
+            self,
+            self.progress,
+            wait_seconds=LONGEST_WAIT_SECONDS,
+            hold=self.hold,
+            before_a_hold=_TRIES_BEFORE_A_HOLD,
         )
+        return self.result(published)
 
-    def attempt(self, held: bool) -> BuildResult | Unsettled:
-        """Stage the days that are left, and publish all."""
-        build, began = self.build, clock.seconds()
+    def stage(self, *, held: bool) -> Publication | None:
+        """Stage the days that are left."""
+        build, self.began = self.build, clock.seconds()
         build.stage(self.todo, forced=build.forced(self.todo) | self.extended(self.todo))
         refuse_failed(build.staged)
         self.compare_extended()
-        if not build.staged:
-            return self.result(None)
-        if not held:
-            self.lake.wait_for_holds({name: list(build.staged) for name in build.tables}, self.progress)
-        outcome = self.lake.publisher.publish(build.request())
-        if isinstance(outcome, Published):
-            return self.result(outcome)
-        self.todo, self.attempt_seconds = build.moved_days(outcome), clock.seconds() - began
+        return build.request() if build.staged else None
+
+    def overtaken(self, by: Conflict) -> Again:
+        self.todo, self.try_seconds = self.build.moved_days(by), clock.seconds() - self.began
         moved = format_count(len(self.todo), "day")
         refused = main_moved(self.step.name, f"staging {moved}", "run this one again")
-        return Unsettled(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
+        return Again(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
 
     def hold(self) -> AbstractContextManager[object]:
-        """Ask others to leave the days, and what they are computed from, alone for the length of another attempt.
+        """Ask others to leave the days, and what they are computed from, alone for the length of another try.
 
         Raw may gain rows meanwhile: they are beyond what the days are built from.
         """
         days = self.asked.days
         others = [(version, days) for version in self.step.versions if not isinstance(version.transform, Refinement)]
         touched = {**decide.all_read_days(self.step, others), **dict.fromkeys(self.step.table_names, days)}
-        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * self.attempt_seconds
+        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * self.try_seconds
         return holding(self.lake.storage, name, touched, seconds)
 
     # ------------------------------------------------------------------ verify

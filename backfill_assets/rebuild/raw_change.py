@@ -43,8 +43,9 @@ from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source
 from backfill_assets.model.drift import drifts
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
-from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, MOST_TRIES, Unsettled, holding, publish_until_settled
-from backfill_assets.publish.publisher import Pin, Published
+from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, holding
+from backfill_assets.publish.promote import MOST_TRIES, Again, promote
+from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
@@ -104,8 +105,6 @@ class StagedChange:
     markers: Sequence[AddedFile] = ()
     """In no commit of the timeline: another try, or run, finds those that are due then."""
     days: dict[date, StagedTableDay] = field(default_factory=dict)
-    overtaken: bool = False
-    """Whether others took in the same, or moved what it was made of."""
     publication: str = ""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Once it is published."""
@@ -188,57 +187,29 @@ class RawWriter:
         Rows are staged once; what they supersede is looked for again whenever the table gained rows meanwhile. Raises
         :class:`PublicationRefused` when others keep being first, and :class:`DaysFailed` when a gate holds a day back.
         """
-        staged: StagedChange | None = None
+        append = _Append(self, look)
+        published = promote(
+            self.lake.publisher,
+            append,
+            self.progress,
+            most=most,
+            wait_seconds=self.hold_seconds,
+            hold=append.hold,
+        )
+        staged = append.staged
+        if published is None or staged is None:
+            return None
+        staged.close()
+        staged.publication, staged.versions = published.publication, published.versions
+        return staged
 
-        def attempt(held: bool) -> StagedChange | Unsettled | None:
-            nonlocal staged
-            if staged is None or staged.overtaken:
-                change = look()
-                if change is None:
-                    return None
-                self.lake.publisher.log.begin()  # A lakehouse that cannot be written is refused before Spark starts.
-                staged = self.adopted(change) or self.staged(change)
-            return self.attempt(staged, held=held)
-
-        def hold() -> AbstractContextManager[object]:
-            days = {*self.source.days_around(staged.row_days), *staged.days} if staged else ()
-            name = self.lake.new_id(self.step.name)
-            return holding(self.lake.storage, name, {self.table.name: days})
-
-        return publish_until_settled(attempt, hold, self.progress, most=most)
-
-    def attempt(self, staged: StagedChange, *, held: bool) -> StagedChange | Unsettled:
-        """Search, judge and publish once."""
+    def searched(self, staged: StagedChange) -> Publication:
+        """Look for what the staged rows supersede, and judge them: what there is to publish."""
         name, pin = self.table.name, self.pin(staged)
         with waiting(self.progress, f"{name}: the staged rows are measured"):
             measured = self.measured(staged, pin.inputs.get(name))
         self.judge(staged, pin, measured)
-        if not held:
-            self.lake.wait_for_holds({name: list(staged.days)}, self.progress, self.hold_seconds)
-        outcome = self.lake.publisher.publish(self.request(staged, pin))
-        if isinstance(outcome, Published):
-            staged.close()
-            staged.publication, staged.versions = outcome.publication, outcome.versions
-            return staged
-        if outcome.days or outcome.passed or any(read in staged.made_of for read in outcome.reads):
-            staged.close()
-            staged.overtaken = True
-            same = f"another run took in the same {staged.change.read}"
-            why = same if outcome.passed else "what it was made of moved"
-            return Unsettled(
-                f"{name}: {why}, looking again",
-                PublicationRefused(
-                    f"{name}: others are faster each time: {why}.",
-                    hint="Stop them, or let them finish, then start this again: it goes on where raw ends.",
-                ),
-            )
-        return Unsettled(
-            f"{name}: rows arrived meanwhile, looking for supersessions again",
-            PublicationRefused(
-                f"{name}: rows arrived {MOST_TRIES} times while their supersessions were looked for.",
-                hint="Let the other writers of this table finish, then run this again: what was staged is reused.",
-            ),
-        )
+        return self.request(staged, pin)
 
     def pin(self, staged: StagedChange) -> Pin:
         """With a supersession window the table is an input of itself, and may not even gain rows until publishing."""
@@ -395,6 +366,53 @@ class RawWriter:
         days = sorted(self.source.days_around({own.day})) or [own.day]
         searched = DayRead(table=read.table, version=read.version, first=days[0], last=days[-1])
         return DayLineage(reads=(searched,), environment=own.environment)
+
+
+@dataclass
+class _Append:
+    """What a look finds, on its way into raw."""
+
+    writer: RawWriter
+    look: Callable[[], RawChange | None]
+    staged: StagedChange | None = None
+    looks_again: bool = True
+    """Others took in the same, or moved what it was made of."""
+
+    def stage(self, *, held: bool) -> Publication | None:
+        writer = self.writer
+        if self.looks_again or self.staged is None:
+            if (change := self.look()) is None:
+                return None
+            writer.lake.publisher.log.begin()  # A lakehouse that cannot be written is refused before Spark starts.
+            self.staged, self.looks_again = writer.adopted(change) or writer.staged(change), False
+        return writer.searched(self.staged)
+
+    def overtaken(self, by: Conflict) -> Again:
+        name, staged = self.writer.table.name, self.staged
+        if staged and (by.days or by.passed or any(read in staged.made_of for read in by.reads)):
+            staged.close()
+            self.looks_again = True
+            why = f"another run took in the same {staged.change.read}" if by.passed else "what it was made of moved"
+            return Again(
+                f"{name}: {why}, looking again",
+                PublicationRefused(
+                    f"{name}: others are faster each time: {why}.",
+                    hint="Stop them, or let them finish, then start this again: it goes on where raw ends.",
+                ),
+            )
+        return Again(
+            f"{name}: rows arrived meanwhile, looking for supersessions again",
+            PublicationRefused(
+                f"{name}: rows arrived {MOST_TRIES} times while their supersessions were looked for.",
+                hint="Let the other writers of this table finish, then run this again: what was staged is reused.",
+            ),
+        )
+
+    def hold(self) -> AbstractContextManager[object]:
+        """Ask others to leave alone the days that it appends to, and those that it is compared with."""
+        writer, staged = self.writer, self.staged
+        days = {*writer.source.days_around(staged.row_days), *staged.days} if staged else ()
+        return holding(writer.lake.storage, writer.lake.new_id(writer.step.name), {writer.table.name: days})
 
 
 def only(read: InputRead, days: Iterable[date], *, exact: bool = False) -> InputRead:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cache, reduce
 from itertools import filterfalse
@@ -24,7 +24,7 @@ from backfill_assets.judge.keys import markers
 from backfill_assets.judge.measure import measure_files
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import Prepared, TableChange
+from backfill_assets.lakehouse.records import Prepared, Publication, TableChange
 from backfill_assets.lakehouse.rows import rows_of_main_files, write
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.landed_rows import landed_rows
@@ -34,7 +34,8 @@ from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION, OF_DELETIONS
 from backfill_assets.model.landed import raw_schema
 from backfill_assets.publish.compact import STAGED_AS, compaction_of, moved_since
-from backfill_assets.publish.holds import Unsettled, holding, publish_until_settled
+from backfill_assets.publish.holds import holding
+from backfill_assets.publish.promote import MOST_TRIES, Again, promote
 from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.rebuild import lost_rows
 from backfill_assets.rebuild.ingest import as_declared_then
@@ -75,36 +76,19 @@ class RestoreBuild(RawWriter):
         """
         if dry_run:
             return Restored(self.look(days)[2])
-        return publish_until_settled(
-            lambda held: self.put_back(days, held=held),
-            lambda: holding(self.lake.storage, "restore", {self.table.name: days}),
+        name, found = self.table.name, _LostRows(self, days)
+        published = promote(
+            self.lake.publisher,
+            found,
             self.progress,
+            most=MOST_TRIES,
+            hold=lambda: holding(self.lake.storage, "restore", {name: days}),
         )
-
-    def put_back(self, days: Sequence[date], *, held: bool) -> Restored | Unsettled:
-        """Look, read again, compare and publish once."""
-        name, publisher = self.table.name, self.lake.publisher
-        publisher.recover([name])
-        main, pin, lost = self.look(days)
-        if not lost:
-            return Restored(())
-        why = f"{name}: others publish to it while lost rows are read again"
-        again = Unsettled(why, PublicationRefused(f"{why}.", hint="Let them finish, then start this again."))
-        # Files that no publication named may be those of one that is under way.
-        if moved_since(main, pin, days) or not (held or all(each.recorded for each in lost)):
-            return again
-        timeline = Timeline(self.lake.storage, name, self.lake.new_id(f"restore-{name}"))
-        with waiting(self.progress, f"{name}: lost rows of {format_ranges(each.day for each in lost)} are read again"):
-            refused = self.refusals(lost, self.read_again(lost, timeline, main))
-        kept = {each.day: each.held for each in lost if each.day not in refused}
-        made = self.run.provenance(timeline.name, reason="lost rows are put back")
-        if kept and isinstance(publisher.publish(compaction_of(timeline, pin, kept, timeline.name, made)), Conflict):
-            return again
-        if refused:
+        if found.refused:
             hint = "Put these files back from a copy, or the landed ones, and run this again: backfill raw restore"
-            words = "\n  ".join(f"{name} {reason}." for reason in refused.values())
-            raise RowsLost(words, hint=f"{hint} {name} {' '.join(map(str, refused))}")
-        return Restored(lost, timeline.name)
+            words = "\n  ".join(f"{name} {reason}." for reason in found.refused.values())
+            raise RowsLost(words, hint=f"{hint} {name} {' '.join(map(str, found.refused))}")
+        return Restored(tuple(found.lost), published.publication if published else "")
 
     # ------------------------------------------------------------------ what is lost, and where it may be
 
@@ -230,6 +214,41 @@ class RestoreBuild(RawWriter):
         found = measure_files(lake.storage, self.table, by_day, rows, only=_FIGURES, afresh=True)
         reasons = {each.day: each.refusal(found.get(each.day, {})) for each in lost}
         return {day: reason for day, reason in reasons.items() if reason}
+
+
+@dataclass
+class _LostRows:
+    """The lost rows of ``days``, on their way back into raw."""
+
+    build: RestoreBuild
+    days: Sequence[date]
+    lost: Sequence[LostDay] = ()
+    refused: Mapping[date, str] = field(default_factory=dict)
+    """The days that stay as they are, and why: the others are put back."""
+
+    def stage(self, *, held: bool) -> Publication | Conflict | None:
+        """Look, read again and compare."""
+        build, lake, name = self.build, self.build.lake, self.build.table.name
+        lake.publisher.recover([name])
+        main, pin, self.lost = build.look(self.days)
+        self.refused = {}
+        if not self.lost:
+            return None
+        if moved := moved_since(main, pin, self.days):
+            return moved
+        if not (held or all(each.recorded for each in self.lost)):
+            return Conflict(reasons=("files that no publication named may be those of one that is under way",))
+        timeline = Timeline(lake.storage, name, lake.new_id(f"restore-{name}"))
+        days = format_ranges(each.day for each in self.lost)
+        with waiting(build.progress, f"{name}: lost rows of {days} are read again"):
+            self.refused = build.refusals(self.lost, build.read_again(self.lost, timeline, main))
+        kept = {each.day: each.held for each in self.lost if each.day not in self.refused}
+        made = build.run.provenance(timeline.name, reason="lost rows are put back")
+        return compaction_of(timeline, pin, kept, timeline.name, made) if kept else None
+
+    def overtaken(self, by: Conflict) -> Again:
+        why = f"{self.build.table.name}: others publish to it while lost rows are read again"
+        return Again(why, PublicationRefused(f"{why}.", hint="Let them finish, then start this again."))
 
 
 def _columns(change: TableChange) -> set[str]:

@@ -16,7 +16,7 @@ from deltalake import Schema
 
 from backfill_assets import clock
 from backfill_assets.days import TableDay
-from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineVersion, delete_timeline
 from backfill_assets.lakehouse.records import (
     CurrentVersion,
@@ -32,10 +32,12 @@ from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publish.pinned import Pin
-from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.promote import Again, promote
+from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.publish.torn_days import is_as
+from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
-from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
@@ -241,40 +243,68 @@ def _again(plan: SwitchPlan) -> str:
     return f"backfill timeline forward {plan.timeline.name}, then publish it again."
 
 
-def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
+def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = silent) -> Published:
     """Publish what ``plan`` says, days and version together; a timeline of the former version has what main holds.
 
-    Raises :class:`PublicationRefused` if main has moved since the plan was made.
+    It is planned again if main moves meanwhile. Raises :class:`PublicationRefused` if the timeline is behind by then,
+    if another version is current, or if main keeps moving: nothing is left of the switch then.
     """
-    made = None if plan.new_days_only else _keep_former(lake, plan, run)
-    reason = f"switch of {plan.step.name} from {plan.former} to {plan.version}"
-    result = lake.publisher.publish(
-        Publication(
-            id=lake.new_id(f"switch-{plan.step.name}"),
+    switching = _Switching(lake, plan, run)
+    try:
+        return promote(
+            lake.publisher, switching, progress, readers=naming_readers(lake.catalog.steps, lake.publisher.log)
+        )
+    except BackfillError:
+        switching.forget_former()
+        raise
+
+
+@dataclass
+class _Switching:
+    """The days of a timeline and their version, on their way to be main's."""
+
+    lake: Lake
+    plan: SwitchPlan
+    run: RunInfo
+    made: NamedTimeline | None = None
+    """The timeline of the former version, if it was made for this."""
+
+    def stage(self, *, held: bool) -> Publication:
+        plan = self.plan
+        if not plan.new_days_only:
+            written, is_new = _keep_former(self.lake, plan, self.run)
+            self.made = written if is_new or self.made else None
+        return Publication(
+            id=self.lake.new_id(f"switch-{plan.step.name}"),
             kind="replace",
             tables=plan.ready.changes,
             inputs=plan.ready.inputs,
-            leaves_stale=plan.leaves_stale,
-            provenance=run.provenance(reason=reason),
+            provenance=self.run.provenance(reason=f"switch of {plan.step.name} from {plan.former} to {plan.version}"),
             switches={plan.step.name: plan.switch},
-        ),
-        naming_readers(lake.catalog.steps, lake.publisher.log, plan.leaves_stale),
-    )
-    if isinstance(result, Published):
-        return result
-    if made is not None and lake.switches().get(plan.step.name, plan.former) == plan.former:
-        delete_timeline(lake.storage, made, clock.now())  # another switch would need it for the way back
-    raise PublicationRefused(
-        f"{plan.step.name} was not switched, main has moved since it was looked at: {'; '.join(result.reasons[:3])}.",
-        hint=_again(plan),
-    )
+        )
+
+    def overtaken(self, by: Conflict) -> Again:
+        step, reasons = self.plan.step.name, "; ".join(by.reasons[:3])
+        refused = PublicationRefused(
+            f"{step} was not switched, main has moved since it was looked at: {reasons}.", hint=_again(self.plan)
+        )
+        again = plan_switch(self.lake, self.plan.timeline, new_days_only=self.plan.new_days_only)
+        if again.switch != self.plan.switch:
+            raise refused
+        self.plan = again
+        return Again(f"{step}: main moved while it was switched ({reasons}), looking again", refused)
+
+    def forget_former(self) -> None:
+        """Another switch would need the timeline for the way back."""
+        now = self.lake.switches().get(self.plan.step.name, self.plan.former)
+        if self.made is not None and now == self.plan.former:
+            delete_timeline(self.lake.storage, self.made, clock.now())
 
 
-def _keep_former(lake: Lake, plan: SwitchPlan, run: RunInfo) -> NamedTimeline | None:
-    """Keep what main holds, foreign rows too, on a timeline of the current version; gives it if there was none yet."""
+def _keep_former(lake: Lake, plan: SwitchPlan, run: RunInfo) -> tuple[NamedTimeline, bool]:
+    """Keep what main holds, foreign rows too, on a timeline of the current version; with whether there was none yet."""
     former = version_of(plan.timeline).model_copy(update={"version": plan.former})
     held = main_days(lake.publisher.log, plan.days, with_foreign_rows=True)
     kept = {table: {day: held[table][day] for day in days if day in held[table]} for table, days in plan.days.items()}
     change = f"what main held before the switch to {plan.version}"
-    written, is_new = take_days(lake, former, kept, change, run.launched_by)
-    return written if is_new else None
+    return take_days(lake, former, kept, change, run.launched_by)

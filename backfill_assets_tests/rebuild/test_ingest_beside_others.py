@@ -12,6 +12,7 @@ import pytest
 
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publish.holds import all_holds
@@ -40,8 +41,8 @@ class Ingest(RawWriter):
     def judge(self, *about: object) -> None:
         pass
 
-    def request(self, *about: object) -> Any:
-        return None
+    def request(self, *about: object) -> Publication:
+        return Publication(id="ingest", kind="append", tables=())
 
 
 def ingest(tmp_path: Path, publish: Callable[[object], Published | Conflict]) -> Ingest:

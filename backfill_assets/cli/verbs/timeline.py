@@ -291,7 +291,8 @@ def _publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: b
     shown = as_current_answer(plan)
     if not go_on(shown, f"Make {plan.version} of {plan.step.name} current?", dry_run=dry_run, yes=yes):
         return
-    done = carry_out_switch(lake, plan, run_info("backfill timeline publish --as-current")).publication
+    run = run_info("backfill timeline publish --as-current")
+    done = carry_out_switch(lake, plan, run, report_progress).publication
     say_done(shown, Answer(parts=(Fact("publication", Id(done)),), next=(f"backfill rollback {done}",)))
 
 

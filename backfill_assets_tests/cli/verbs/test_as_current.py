@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -20,6 +21,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import TimelineVersion, find_timeline
 from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets.publish.promote import FEW_TRIES
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
@@ -178,24 +180,66 @@ def test_a_timeline_that_is_behind_is_refused_with_the_days_until_it_is_refreshe
     assert _ids(kept)[DAYS[1]] == sorted([300, DAYS[1].day])
 
 
-def test_a_switch_that_main_moved_under_is_refused_and_leaves_nothing(
-    kept: Backfill, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _meanwhile(monkeypatch: pytest.MonkeyPatch, move: Callable[[int], object]) -> list[int]:
+    """After each plan of a switch, ``move`` is called with its number; gives the numbers."""
     from backfill_assets.timeline import switch
 
-    planned = switch.plan_switch
+    planned, numbers = switch.plan_switch, list[int]()
 
     def moved(*given: object, **named: object) -> object:
         plan = planned(*given, **named)  # type: ignore[arg-type]
-        publish_facts(kept.lakehouse, "three", [DAYS[0]], SECOND, 300)
+        numbers.append(len(numbers) + 1)
+        move(numbers[-1])
         return plan
 
     monkeypatch.setattr(switch, "plan_switch", moved)
+    return numbers
+
+
+def _names(kept: Backfill) -> list[str]:
+    return [each["timeline"] for each in kept.json("timeline", "list")["timelines"]]
+
+
+def test_a_switch_that_main_moved_under_is_planned_again(kept: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timeline is right still. What main held at last is on the timeline of the former version."""
+    move = partial(publish_facts, kept.lakehouse, "three", [DAYS[0]], SECOND)
+    plans = _meanwhile(monkeypatch, lambda number: move(300) if number == 1 else None)
+    kept(*SWITCH)
+    assert (plans, _ids(kept), _current(kept)[0]) == ([1, 2], OLD, FIRST)
+    kept("timeline", "publish", FORMER, "--as-current", "--yes")
+    assert _ids(kept) == {**NEW, DAYS[0]: sorted([300, DAYS[0].day])}
+
+
+def test_a_switch_that_main_moved_under_is_refused_and_leaves_nothing(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has moved each time."""
+    lakehouse = kept.lakehouse
+    plans = _meanwhile(
+        monkeypatch, lambda number: publish_facts(lakehouse, f"no-{number}", [DAYS[0]], SECOND, 300 + number)
+    )
     refused = kept(*SWITCH, exit_code=1).stderr
-    assert "main has moved" in refused
-    assert _ids(kept)[DAYS[0]] == sorted([300, DAYS[0].day])
-    assert kept.lakehouse.publisher.log.head().state.switches == {}
-    assert [each["timeline"] for each in kept.json("timeline", "list")["timelines"]] == [READY]
+    assert "main has moved" in refused and len(plans) == FEW_TRIES + 1
+    assert _ids(kept)[DAYS[0]] == sorted([300 + len(plans), DAYS[0].day])
+    assert lakehouse.publisher.log.head().state.switches == {}
+    assert _names(kept) == [READY]
+
+
+def test_a_switch_whose_timeline_is_behind_by_then_leaves_nothing(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = _meanwhile(monkeypatch, lambda number: kept.lakehouse.publish(f"late-{number}", {SALES: {DAYS[1]: [7, 8]}}))
+    refused = kept(*SWITCH, exit_code=1).stderr
+    assert f"behind by 1 day: {FACT} {DAYS[1]}" in refused and plans == [1]
+    assert (_ids(kept), _current(kept)[0], _names(kept)) == (NEW, SECOND, [READY])
+
+
+def test_a_switch_that_another_one_was_faster_than_is_refused(kept: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    switches = {FACT: Switch(version=FIRST)}
+    other = Publication(id="other", kind="replace", tables=(), switches=switches)
+    _meanwhile(monkeypatch, lambda number: kept.lakehouse.publish_request(other))
+    assert "current already" in kept(*SWITCH, exit_code=1).stderr
+    assert (_ids(kept), _current(kept)) == (NEW, (FIRST, "other"))
 
 
 def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> None:
