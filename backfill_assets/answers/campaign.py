@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from backfill_assets.answers.plan import boundaries_table, terms_facts
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign.course import is_published
+from backfill_assets.campaign.later_decisions import LaterDecisions, SwitchedSince
 from backfill_assets.campaign.look import campaign_days, look, plan_difference_answer
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
@@ -23,13 +24,10 @@ from backfill_assets.plan.records import Plan, Ranges, as_ranges
 from backfill_assets.publish.notice_forms import notice_lines
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.outcome import Person
-from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_are, format_count
 from backfill_assets.upkeep.incidents import IncidentBook
-
-RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
-"""Ranges of days by table, by the rollback that put them back."""
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
@@ -123,10 +121,8 @@ def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
     yield times_table(at.plan, entries)
 
 
-def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
-    """What a yes publishes, and the notice. ``back`` are days that a person rolled back since, which a yes
-    publishes too.
-    """
+def approval_answer(at: CampaignRun, later: LaterDecisions) -> Answer:
+    """What a yes publishes, and the notice. ``later`` is what people have decided since, which a yes goes over."""
     found = campaign_days(at.builder.lake.storage, at.plan)
     scope = at.plan.scope_of({each.table: as_ranges(each.staged) for each in found})
     days = f"{scope}, all at once, for {at.plan.id}"
@@ -135,15 +131,20 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
     if needed > 1:
         so_far = f"{given} {'has' if given == 1 else 'have'}"
         publishes = f"{needed} people have to say yes, {so_far}. The last one publishes {days}."
-    again = tuple(
-        Line(f"Rolled back since, by {by}, and published by a yes: {table} {', '.join(put_back)}.", Tone.WARN)
-        for by, by_table in back.items()
-        for table, put_back in by_table.items()
-    )
+    since = (Line(each, Tone.WARN) for each in later.sentences)
     notice = Answer("The notice that is sent then", tuple(map(Line, notice_lines(staged_notice(at)))))
     undo = Line("It is one publication: one backfill rollback puts all of it back.")
     shown = (campaign_table(found),) if found else ()
-    return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
+    return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *since, undo), sections=(notice,))
+
+
+def later_facts(later: LaterDecisions) -> tuple[Fact, Fact]:
+    """For a program that has said yes."""
+    return Fact("rolled back since", later.rolled_back), switched_fact(later.switched)
+
+
+def switched_fact(switched: Iterable[SwitchedSince]) -> Fact:
+    return Fact("switched since", [Worded(asdict(each), each.sentence) for each in switched])
 
 
 _INTERNAL = ("difference", "delivered")

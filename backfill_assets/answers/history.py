@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
+from backfill_assets.answers.campaign import switched_fact
 from backfill_assets.answers.run import stale_facts
+from backfill_assets.campaign.later_decisions import SwitchedSince
 from backfill_assets.campaign.undo import Undone, UndoPlan
 from backfill_assets.campaign.undo_days import UndoAction, UndoneDay
 from backfill_assets.days import DayRange
@@ -131,7 +133,8 @@ def _offsets(read: PartitionRead) -> Worded:
 Stale = Mapping[str, Sequence[date]]
 
 
-def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale) -> Answer:
+def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale, switched: Sequence[SwitchedSince] = ()) -> Answer:
+    """``switched`` are the steps that were switched since."""
     publication = prepared.publication
     columns = ("table", "days", "which days", "rows now", "rows then", "put back")
     rows = [_put_back(prepared, change) for change in publication.tables]
@@ -141,7 +144,8 @@ def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale) -> Answer:
     )
     tables = (Grid("tables", columns, rows, drop=("put back",)),) if rows else ()
     facts = (Fact("rolls back", Id(publication.id)), Fact("kind", publication.kind))
-    return Answer("Putting back", (*facts, *tables, *switches, *stale_facts(leaves_stale)))
+    since = (switched_fact(switched),) if switched else ()
+    return Answer("Putting back", (*facts, *tables, *switches, *since, *stale_facts(leaves_stale)))
 
 
 _DECLARED = "the declared version"
@@ -174,7 +178,8 @@ def undo_plan_answer(plan: UndoPlan) -> Answer:
     columns = ("table", "what", "days", "which days", "by", "why")
     days = Grid("days", columns, rows)
     title = "Bringing back a campaign that was undone" if plan.restores else "Undoing a campaign"
-    return Answer(title, (*facts, days, Line(_how_long(plan))))
+    switched = (switched_fact(plan.switched),) if plan.switched else ()
+    return Answer(title, (*facts, days, *switched, Line(_how_long(plan))))
 
 
 def _order(plan: UndoPlan, day: UndoneDay) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, cached_property, partial
 
+from backfill_assets.campaign.later_decisions import SwitchedSince, switched_since
 from backfill_assets.campaign.rollback import (
     made_then,
     main_schema,
@@ -66,6 +67,8 @@ from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count, format_scope
 
+_COMES_BACK = (UndoAction.PUT_BACK, UndoAction.STAGE_AGAIN)
+
 
 @dataclass(frozen=True)
 class StepUndo:
@@ -115,11 +118,10 @@ class UndoAttempt:
         """What the published days of a table hold; None for a foreign write."""
         return cache(self.view.contents)
 
-    def look(self) -> tuple[UndoneDay, ...]:
-        """What would become of each day. Days that read what is staged again count as staged again."""
+    def look(self) -> None:
+        """Find what would become of each day. Days that read what is staged again count as staged again."""
         for undo in self.steps():
             self.again |= dict.fromkeys(undo.tables, frozenset(undo.days(UndoAction.STAGE_AGAIN)))
-        return tuple(self.days)
 
     def stage(self, run: RunInfo, progress: Progress) -> None:
         """Put back what can be put back, and stage the rest; raises if a day can be neither."""
@@ -290,7 +292,20 @@ class UndoAttempt:
                 hint="Rebuild the days with the version of the code that they had then.",
             )
 
-    # ------------------------------------------------------------------ publish
+    # ------------------------------------------------------------------ say, or publish
+
+    @property
+    def plan(self) -> UndoPlan:
+        """What becomes of the days that it has been through."""
+        undone, steps = self.prepared.publication, self.lake.catalog.steps
+        brings: dict[str, set[str]] = {}
+        for each in self.days:
+            tables = self.tables(self.lake.catalog.step(each.step))
+            if each.way in _COMES_BACK and self.prepared.before_of(tables[0], each.day):
+                brings.setdefault(each.step, set()).add(each.version)
+        switched = switched_since(self.lake.publisher.log, self.closed_at(undone.id), brings, steps)
+        restores = undone.provenance.withdraws
+        return UndoPlan(undone.id, undone.provenance.campaign, tuple(self.days), restores, switched)
 
     def request(self, id: str, made: Provenance) -> Publication:
         staged = [build.request() for build in self.builds if build.staged]
@@ -352,6 +367,8 @@ class UndoPlan:
     days: tuple[UndoneDay, ...]
     restores: bool = False
     """``publication`` has undone the campaign: undoing it brings the campaign back."""
+    switched: tuple[SwitchedSince, ...] = ()
+    """The steps of which another version was made current since ``publication`` than the days get back."""
 
     @property
     def again(self) -> tuple[UndoneDay, ...]:
@@ -392,9 +409,9 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     window is over.
     """
     lake.publisher.recover()
-    prepared = undoable(lake.publisher, publication)
-    campaign, days = prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look()
-    return UndoPlan(publication, campaign, days, prepared.publication.provenance.withdraws)
+    found = UndoAttempt(lake, undoable(lake.publisher, publication))
+    found.look()
+    return found.plan
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
@@ -415,8 +432,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
         if published is None:
             raise InvalidRequest(_nothing_to_publish(publication, work.tried.days))
         work.tried.close()
-    plan = UndoPlan(publication, campaign, tuple(work.tried.days), prepared.publication.provenance.withdraws)
-    return Undone(published, plan, work.tables)
+    return Undone(published, work.tried.plan, work.tables)
 
 
 @dataclass

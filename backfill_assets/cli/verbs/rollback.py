@@ -107,6 +107,7 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import rollback_plan_answer, rolled_back_answer
+    from backfill_assets.campaign.later_decisions import switched_since, versions_before
     from backfill_assets.campaign.rollback import require_in_force, require_in_place, rollback_request, undoable
     from backfill_assets.landing.raw_rollback import require_sound_rollback
 
@@ -115,7 +116,9 @@ def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bo
     looked_at = require_sound_rollback(publisher, current_catalog(), found)
     request = rollback_request(publisher, found, current_catalog().steps)
     require_in_place(publisher, request)
-    plan = rollback_plan_answer(found, request.leaves_stale)
+    steps, closed = current_catalog().steps, publisher.log.closed_at(found.publication.id)
+    switched = switched_since(publisher.log, closed, versions_before(found, steps), steps)
+    plan = rollback_plan_answer(found, request.leaves_stale, switched)
     if not go_on(plan, _QUESTION, dry_run=dry_run, yes=yes):
         return
     done = _roll_back(publisher, found.publication.id, looked_at)

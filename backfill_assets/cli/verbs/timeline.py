@@ -304,13 +304,14 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
     from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep
     from backfill_assets.rebuild.outcome import os_person
-    from backfill_assets.timeline.rewind import differing_from_main
+    from backfill_assets.timeline.rewind import days_of_same_logic, differing_from_main
 
     publisher = open_publisher()
     storage = publisher.storage
     found = _to_change(publisher, name)
     expectations = tuple(map(Expectation.parse, expected))
-    asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table, expectations)
+    differing, same_logic = differing_from_main(storage, found), days_of_same_logic(storage, found) if table else {}
+    asked = timeline_request(current_catalog().steps, found, differing, table, expectations, same_logic)
     begun = plan_begun(asked, _open_plans(storage))
     if begun is not None and not dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")

@@ -17,6 +17,7 @@ from pydantic import Field
 from backfill_assets import clock
 from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
+from backfill_assets.campaign.later_decisions import later_decisions
 from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.standing import PlanWord, is_page_of, page_of, standing_of
@@ -288,6 +289,8 @@ def _approve(run: _Carried, config: PlanConfig) -> None:
     at = run.campaign(config.plan)
     # A retry goes on with what was approved before its run died, and approves nothing.
     if not run.is_retry:
+        for sentence in later_decisions(at.builder.lake.publisher, at.plan, at.catalog.steps).sentences:
+            run.context.log.warning(sentence)
         at.approve(without_held_back=config.without_held_back)
         if at.state.approved is None:
             run.show(at, in_markdown(standing_page(at, "The approval is recorded.", run.pads)))
@@ -303,6 +306,8 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
     lake = at.builder.lake
     at.require(PlanWord.ROLLBACK)
     undo = plan_undo(lake, at.facts.publication)
+    for switched in undo.switched:
+        run.context.log.warning(switched.sentence)
     done = run.backfill.resume(
         lambda: carry_out_undo(lake, undo, at.run, run.context.log.info), run.context.log.warning
     )
