@@ -14,11 +14,10 @@ from functools import partial
 from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.campaign_journal import shown_name
-from backfill_assets.lakehouse.records import DayState, Expected, Notice, Publication
+from backfill_assets.lakehouse.records import Expected, Notice, Origin, Publication
 from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
 from backfill_assets.model.graph import read_by
 from backfill_assets.publish.holds import HeldDays, holding
-from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.promote import Again, main_moved, promote
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -155,7 +154,7 @@ def _refuse_other_campaigns(
     states = log.day_states(log.head(), {key.table for key, _ in _expected_states(done)})
     for key, expected in _expected_states(done):
         moved = expected.publication != before.get(key, expected.publication)
-        by = campaign_that_brought(log, states[key]) if moved and key in states else ""
+        by = campaign_that_brought(states[key].origin) if moved and key in states else ""
         if by not in ("", campaign):
             raise PublicationRefused(
                 f"{key} was brought by {shown_name(by)} ({states[key].origin.brought_by}) since "
@@ -164,11 +163,9 @@ def _refuse_other_campaigns(
             )
 
 
-def campaign_that_brought(log: PublicationLog, state: DayState) -> str:
+def campaign_that_brought(origin: Origin) -> str:
     """The campaign that has brought a day as it is; empty if it was a run, also where a campaign came before it."""
-    origin = state.origin
-    is_last = origin.brought_by and log.closed_at(origin.brought_by) >= log.closed_at(origin.computed_by)
-    return origin.campaign if is_last else ""
+    return origin.campaign if origin.computed_by in ("", origin.brought_by) else ""
 
 
 def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expected]]:

@@ -144,7 +144,7 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
     others = {
         key: (by, state.origin.brought_by)
         for key, state in moved.items()
-        if (by := campaign_that_brought(log, state)) not in ("", campaign)
+        if (by := campaign_that_brought(state.origin)) not in ("", campaign)
     }
     if not others:
         return ""

@@ -55,19 +55,20 @@ from backfill_assets.publish.holds import HeldDays, holding
 from backfill_assets.publish.promote import Again, main_moved, promote
 from backfill_assets.publish.publisher import Conflict, Pin, Published
 from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
+from backfill_assets.rebuild.place import Overlay, Place
 from backfill_assets.rebuild.stage import filled_in, recorded_upstream
-from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
-from backfill_assets.rebuild.walk import Walk
+from backfill_assets.rebuild.walk import Walk, request_of
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count, format_scope
 
 _COMES_BACK = (UndoAction.PUT_BACK, UndoAction.STAGE_AGAIN)
+_NOBODY = RunInfo("")
 
 
 @dataclass(frozen=True)
@@ -88,20 +89,27 @@ class StepUndo:
 
 @dataclass
 class UndoAttempt:
-    """Goes through the steps in build order: what a step reads is put back, or staged again, before it."""
+    """A walk in a place of the undo: what a step reads is put back, or staged again, before it."""
 
     lake: Lake
     prepared: Prepared
-    overlay: Overlay = NOTHING_LAID
-    """The days that are put back, withdrawn or staged again: what comes after reads these, and not main's."""
+    run: RunInfo = _NOBODY
+    progress: Progress = silent
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     read: list[InputRead] = field(default_factory=list)
     """What the days that are put back were made of, of main."""
-    builds: list[StepBuild] = field(default_factory=list)
     again: dict[str, frozenset[date]] = field(default_factory=dict)
     """Only of a look: the days that are staged again, of which it is not known what they will hold."""
     withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.walk = Walk(self.lake, Place(self.name), self.run, self.progress, holds_back=False)
+
+    @property
+    def overlay(self) -> Overlay:
+        """The days that are put back, withdrawn or staged again: what comes after reads these, and not main's."""
+        return self.walk.place.overlay
 
     @property
     def name(self) -> str:
@@ -123,14 +131,15 @@ class UndoAttempt:
         for undo in self.steps():
             self.again |= dict.fromkeys(undo.tables, frozenset(undo.days(UndoAction.STAGE_AGAIN)))
 
-    def stage(self, run: RunInfo, progress: Progress) -> None:
+    def stage(self) -> None:
         """Put back what can be put back, and stage the rest; raises if a day can be neither."""
         for undo in self.steps():
             require_undoable(undo.found)
             again = {day: version for day in undo.days(UndoAction.STAGE_AGAIN) if (version := undo.versions[day])}
             for version, days in decide.by_version(again):
-                progress(f"{undo.step.name}: {format_are(len(days), 'day')} staged again by {version.name}")
-                self.stage_again(undo.step, version, days, run, progress)
+                self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
+                self.progress(f"{undo.step.name}: {format_are(len(days), 'day')} staged again by {version.name}")
+                self.walk.take(StepRequest(undo.step, days, version.name))
         self.refuse_lost_files()
 
     def steps(self) -> Iterator[StepUndo]:
@@ -241,7 +250,7 @@ class UndoAttempt:
         """The entry of the log that closed a publication, each looked up once."""
         return cache(self.lake.publisher.log.closed_at)
 
-    # ------------------------------------------------------------------ put back, or stage again
+    # ------------------------------------------------------------------ put back
 
     def put_back(self, undo: StepUndo) -> None:
         """Put back, or withdraw, what needs no computing."""
@@ -259,18 +268,11 @@ class UndoAttempt:
                 )
                 for day, each in held.items()
             )
-            self.overlay = self.overlay.with_records({table: held})
+            self.walk.place = self.walk.place.over({table: held})
             self.withdrawn[table] = frozenset(gone)
         for table, read in all_days(undo.reads[day] for day in back).items():
             logicals = {day: undo.pin.inputs[table].days[day] for day in sorted(read)}
             self.read.append(self.overlay.from_main(undo.pin.inputs[table].model_copy(update={"days": logicals})))
-
-    def stage_again(self, step: Step, version: Version, days: Sequence[date], run: RunInfo, progress: Progress) -> None:
-        self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
-        walk = Walk(self.lake, Place(self.name, self.overlay), run, progress, holds_back=False)
-        done = walk.take(StepRequest(step, days, version.name))
-        self.builds.append(done.build)
-        self.overlay = walk.place.overlay
 
     @property
     def changed(self) -> dict[str, set[date]]:
@@ -307,11 +309,12 @@ class UndoAttempt:
         restores = undone.provenance.withdraws
         return UndoPlan(undone.id, undone.provenance.campaign, tuple(self.days), restores, switched)
 
-    def request(self, id: str, made: Provenance) -> Publication:
-        staged = [build.request() for build in self.builds if build.staged]
-        schemas = {change.table: change.table_schema for each in staged for change in each.tables}
+    def request(self, made: Provenance) -> Publication:
+        id = self.lake.new_id("rollback")
+        staged = request_of(self.walk.done, id) or Publication(id=id, kind="rollback", tables=())
+        schemas = {change.table: change.table_schema for change in staged.tables}
         days = {table: list(found) for table, found in self.changes.items() if found}
-        for change in (change for each in staged for change in each.tables):
+        for change in staged.tables:
             days.setdefault(change.table, []).extend(change.days)
         tables = tuple(
             TableChange(
@@ -321,14 +324,13 @@ class UndoAttempt:
             )
             for table, found in days.items()
         )
-        read = [*self.read, *(each for request in staged for each in request.inputs)]
         stale = (each for each in self.days if each.way is UndoAction.LEFT_STALE)
         left = by_table((name, each.day) for each in stale for name in self.lake.catalog.step(each.step).table_names)
         request = Publication(
             id=id,
             kind="rollback",
             tables=tables,
-            inputs=tuple(each for each in read if each.days),
+            inputs=tuple(each for each in (*self.read, *staged.inputs) if each.days),
             provenance=made,
             leaves_stale={table: tuple(sorted(days)) for table, days in left.items()},
         )
@@ -342,8 +344,8 @@ class UndoAttempt:
         return day.model_copy(update={"origin": replace(back, computed_by=id) if day.lineage else back})
 
     def close(self) -> None:
-        for build in self.builds:
-            build.close_timelines()
+        for done in self.walk.done:
+            done.build.close_timelines()
 
 
 def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
@@ -452,11 +454,11 @@ class _Undoing:
         self.tried = UndoAttempt(self.lake, self.prepared)
 
     def stage(self, *, held: bool) -> Publication | None:
-        self.tried = UndoAttempt(self.lake, self.prepared)
-        self.tried.stage(self.run, self.progress)
+        self.tried = UndoAttempt(self.lake, self.prepared, self.run, self.progress)
+        self.tried.stage()
         self.hold.extend()
         made = self.run.provenance(self.tried.name, reason=self.reason)
-        request = self.tried.request(self.lake.new_id("rollback"), made)
+        request = self.tried.request(made)
         self.tables = {change.table: undone_text(self.prepared, change) for change in request.tables}
         return request if request.tables else None
 
