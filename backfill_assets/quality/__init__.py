@@ -1,7 +1,7 @@
 """When a day is good: verdicts, from metrics alone. No row is read here.
 
-The rules are in ``model/rules``, and ``judge`` measures. Verdicts are kept by ``rebuild/verdicts``; whether a difference
-is as expected is said by ``difference/verdict``.
+The rules are in ``model/rules``, and ``judge`` measures. Verdicts are kept by ``rebuild/verdicts``; whether a
+difference is as expected is said by ``difference/verdict``.
 
 - ``measures``: the metrics that a table's rules need.
 - ``gates``: verdicts on staged days; a broken rule holds a day back.
