@@ -7,7 +7,7 @@ Main has no files of such a table, only records of its days. A version that is g
 - ``table_version``, ``files``: one version, and what its days are made of.
 - ``types_there``: whether columns can be read as declared.
 - ``rows``: read by Spark.
-- ``gate``: holds back days of broken rows, for nothing here can be quarantined. (``quality/gates``: of days built here.)
+- ``gate``: holds back days of broken rows, since none is quarantined. ``quality/gates`` judge days built here.
 - ``declaration_trial``: tries a dataset on the newest day.
 
 >>> from backfill_assets.external.types_there import is_readable_as
