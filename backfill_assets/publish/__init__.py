@@ -11,7 +11,7 @@ How do days come into main?
 - ``pinned``: what readers, builds and PREPARE look at.
 - ``torn_days``: refuses days made of other inputs.
 - ``holds``: leases on days for a cut-over.
-- ``unreadable``: tables as findings.
+- ``unreadable``: such tables, with remedies.
 - ``crash_points``: where tests kill.
 
 Where does the log keep it?
