@@ -36,7 +36,7 @@ Where did a row go?
 
 Is a declaration right?
 
-- ``declaration_trial``, ``version_trial``: tried on few rows.
+- ``declaration_trial``, ``version_trial``: tried before anything is staged.
 
 >>> from backfill_assets.landing.landed_lines import format_place
 >>> format_place("sales/2017-03-01/a.jsonl.gz", 7)
