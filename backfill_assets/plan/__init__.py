@@ -16,6 +16,7 @@ Logs are read first, and the plan is made from that without an engine. A moved b
 - ``table_run``: what a run in the foreground builds; no plan is kept.
 
 >>> from backfill_assets.plan.expectations import Expectation
->>> str(Expectation.parse("revenue_eur < 2%  a day").limit)
-'2'
+>>> asked = Expectation.parse("revenue_eur < 2% a day")
+>>> asked.subject, str(asked.limit), asked.each_day
+('revenue_eur', '2', True)
 """
