@@ -7,7 +7,7 @@ What is there?
 - ``location``: everything, as one code location.
 - ``assets``, ``specs``, ``partitions``: an asset for each table.
 - ``checks``, ``log_checks``, ``watchdogs``: of days built, known from logs, read again.
-- ``streams``, ``timelines``, ``campaigns``, ``incidents``, ``start_here``: an asset each, and their jobs.
+- ``streams``, ``timelines``, ``campaigns``, ``incidents``, ``start_here``: an asset each, some with jobs.
 - ``sensors``, ``upkeep``: what runs by itself.
 
 What do runs work with?

@@ -32,7 +32,8 @@ How do rows get in and out?
 
 What else is kept?
 
-- ``plans``, ``campaign_journal``, ``kept_logic``.
+- ``plans``: by id, and which are open. ``campaign_journal``: all that a campaign remembers.
+- ``kept_logic``: what the fingerprint of a logic stands for.
 
 >>> from backfill_assets.lakehouse.fingerprints import physical
 >>> physical(["b.parquet", "a.parquet"]) == physical(["a.parquet", "b.parquet"])
