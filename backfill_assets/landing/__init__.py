@@ -17,9 +17,9 @@ How is a file read?
 
 How does it become raw?
 
-- ``raw_query``: the query.
+- ``raw_query``: the query, from lines to raw rows.
 - ``landing_files``, ``rows_of_lines``: run on files, on events.
-- ``landed_rows``: at each use, to compare.
+- ``landed_rows``: computed at each use, to compare.
 - ``token_key``: the key of tokens.
 
 What was rejected or taken back?

@@ -8,13 +8,13 @@ How is a step built?
 - ``walk``: step after step, on any place.
 - ``place``: main, a campaign, a timeline, an undo. (``publish/places`` are of notices.)
 - ``step_look``, ``decide``: what is to be done.
-- ``step_build``, ``stage``: doing it; gates.
-- ``verdicts``: verdicts that were kept.
+- ``step_build``: days are kept, taken, grown or computed.
+- ``stage``: computes, writes, judges. ``verdicts``: what gates said of reused days.
 - ``lake``, ``environment``, ``outcome``: what with, where, with what result.
 
 How does raw change?
 
-- ``raw_change``: the one way.
+- ``raw_change``: the one way into raw, whoever found the rows.
 - ``ingest``: files that arrived.
 - ``refresh``, ``changed_files``: files that sources changed.
 - ``restore``, ``lost_rows``: rows whose files are gone.
