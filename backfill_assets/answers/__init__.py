@@ -1,1 +1,29 @@
-"""Answers to questions that people ask, made once for commands, pages, letters and ``--json``."""
+"""Answers to what people ask, made once for commands, pages, letters and ``--json``. ``report`` shows them.
+
+Most only read; those that do what was asked say so by their names: ``release()``, ``replay()``, ``mend()``.
+
+About tables and days:
+
+- ``status``: which are fresh, stale or missing. ``day``: one of them.
+- ``history``: publications, and what a rollback puts back. ``trace``: one row's way.
+- ``raw``, ``held_back``: what was rejected, lost, or kept by a stream's gate.
+- ``reproduction``: days computed again.
+- ``thresholds``: how often each would have broken.
+
+About work:
+
+- ``plan``, ``run``, ``campaign``: what would be done, and how far it is.
+- ``timelines``: beside main.
+- ``adoption``: tables taken over, given back.
+- ``to_do``: what needs a person now.
+- ``incidents``: what went wrong.
+
+About the machine:
+
+- ``machine``, ``mended_machine``: ``backfill doctor``, and ``--fix``.
+- ``maintenance``: chores, mended logs, notices.
+
+>>> from backfill_assets.answers.incidents import duration
+>>> str(duration("4h"))
+'4:00:00'
+"""

@@ -1,1 +1,33 @@
-"""A plan carried out: waves, approval, cut-over, undo."""
+"""A plan carried out in nine steps, approved, undone. Its journal is its only state, so any process goes on with it.
+
+``CampaignStopped``: a limit is exceeded, or inputs are not as published.
+
+How does it go on?
+
+- ``run``: one move at a time. ``steps``: what each step does.
+- ``course``: what is done, and the next move.
+- ``breaker``: its limits; ``upkeep/backfill_breaker`` is for native backfills.
+- ``cutover``: all tables in one publication.
+- ``notice``: what people are told.
+
+How does it stand?
+
+- ``look``: journal and log, brought together.
+- ``standing``: in a word, and what a person may do then.
+- ``approval``: who may, and what is covered.
+
+How is it undone?
+
+- ``rollback``: one publication, with the files from before.
+- ``undo``, ``undo_days``: a campaign, without losing rows that came since.
+
+Where does a plan come from?
+
+- ``plan_file``: a reviewed file.
+- ``timeline_plan``: a timeline that is to come into main.
+
+>>> from backfill_assets.campaign.breaker import BreakerInput, judge
+>>> from backfill_assets.limits import Limits
+>>> [each.sentence for each in judge(Limits.parse("gates=20%"), BreakerInput(tried=10, held_back=3))]
+['3 of 10 days are held back by their gates, and at most 20 % may.']
+"""

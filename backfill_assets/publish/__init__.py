@@ -1,9 +1,42 @@
-"""The publication protocol, its log, and what follows from it: compaction, mending, holds, notices.
+"""The publication protocol: staged days become main's, in all tables or in none.
 
-Core types: ``Publisher`` (pin, publish, recover), ``PublicationLog`` and ``Head`` (log.py, head.py), ``Pin`` (expected
-state of days and inputs), ``Conflict`` (days to stage again).
+PREPARE reads the log, then the tables, then appends on that same version of the log. ``PublicationRefused`` is
+for good; after ``CommitRefused`` the entry stays open; ``LakehouseBusy``: too many lost races.
 
-Order of reads: the log, the tables, then the append on that same version of the log. Whoever meets an open entry
-finishes it. Errors: ``PublicationRefused`` for what can never be published, ``CommitRefused`` if a table takes no
-commit (the entry stays open), ``LakehouseBusy`` after too many lost races.
+How do days come into main?
+
+- ``promote``: publishes; stages again what moved.
+- ``publisher``: PREPARE and its compare-and-swap; recovery.
+- ``finish``: FINISH (commit, or fence and put back) and CLOSE.
+- ``pinned``: what readers, builds and PREPARE look at.
+- ``torn_days``: refuses days made of other inputs.
+- ``holds``: leases on days for a cut-over.
+- ``unreadable``: such tables, with remedies.
+- ``crash_points``: where tests kill.
+
+Where does the log keep it?
+
+- ``log``, ``head``: the table; what each commit carries.
+- ``rows``, ``files``: its columns and files.
+- ``fold``: old entries share files.
+
+Before-images are kept for the rollback window (``settings``); ``upkeep/reclaim`` deletes.
+
+What changes no row?
+
+- ``compact``, ``small_files``: fewer files, same rows.
+- ``mend``, ``table_past``: lost commits of a table, made again.
+
+Who sends a notice? It is worded by ``campaign/notice``, ``campaign/rollback``, ``upkeep/incidents``,
+``upkeep/backfill_breaker``.
+
+- ``outbox``, ``due_notice``: kept until delivered.
+- ``delivery``, ``side_by_side``: sends what is due.
+- ``senders``, ``notice_forms``: mail, Slack and others; how it looks there.
+- ``places``: pauses after failures.
+- ``endings``: who hears of an end.
+
+>>> from backfill_assets.publish.small_files import FULL, tier
+>>> tier(FULL - 1), tier(FULL), tier(FULL**2)
+(0, 1, 2)
 """

@@ -1,8 +1,30 @@
 """Live ingestion: events of a topic or of the landing folder, published by the second.
 
-Core types: ``Reading`` (a source appended to raw: ``TopicReading``, ``LandingReading``), ``LiveStream`` (its
-micro-batches), ``Follower`` (tables that follow raw), ``StreamLease`` (status, and one stream a table).
-
 Source positions are compare-and-swap: a second stream or a restart reads twice and publishes once. ``SourceUnreadable``
 is raised if reading on would lose or mix up events, ``AnotherStreamRuns`` if the table is taken.
+
+How does a stream run?
+
+- ``run``: the way in: lease, reading, what follows.
+- ``live``: micro-batch by micro-batch.
+- ``follower``: grows the days that gained rows.
+- ``lease``: status, and one stream a table.
+- ``restart``: whether and when again.
+- ``throttle``: how fast history is read.
+
+What does it read?
+
+- ``batches``: ``Reading``, a source appended to raw.
+- ``topic``: offsets. ``landed``: the landing folder.
+- ``sources``: where to start, what is new or lost.
+- ``broker``: Kafka, by Spark and by its client.
+- ``events``: raw rows of events, odd ones alone.
+
+What is told?
+
+- ``reporter``, ``delays``: status; how late events are.
+
+>>> from backfill_assets.stream.restart import wait_after
+>>> [wait_after(early=count).seconds for count in (0, 1, 2, 99)]
+[0, 15, 30, 600]
 """

@@ -1,1 +1,20 @@
-"""Timelines as places: rewind days to a moment, go forward from there, compare, and publish what is right."""
+"""Days beside main that people keep: rewound to a moment, computed again, compared, and brought into main.
+
+They are kept by ``lakehouse/named_timelines``; ``lakehouse/timelines`` are the folders of days that a build stages.
+Readers of main see nothing of one. Days whose files are gone raise ``PublicationRefused``.
+
+- ``rewind``: makes one, of days as they were; files are named, none is copied.
+- ``build``: computes days on it: asked for, or all of its own.
+- ``view``: its days over its base, and which are stale.
+- ``arrivals``: rows that came since.
+- ``of_version``: what main would hold by another version.
+- ``switch``: publishes that, days and version together.
+- ``moments_listed``: moments worth going to.
+- ``opened``: for any engine to read.
+
+``campaign/timeline_plan`` brings one into main by a plan.
+
+>>> from backfill_assets.timeline.of_version import name_of_version
+>>> name_of_version("fact_sales_transactions", "v1")
+'standby-fact-sales-transactions-v1'
+"""

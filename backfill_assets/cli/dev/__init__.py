@@ -1,1 +1,9 @@
-"""``backfill dev``, and the process handling that the demo shares with it."""
+"""``backfill dev``, and the process handling that the demo shares with it.
+
+- ``dev``: code server, daemon, UI, letters and Spark, each restarted alone.
+- ``sessions``: processes ended with all that they started.
+- ``only_daemon``: one Dagster daemon for a home.
+- ``dagster_home``: the folder of its instance.
+- ``dev_log``: what a person needs of the log.
+- ``letters``: serves letters about differences.
+"""

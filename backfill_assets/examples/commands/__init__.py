@@ -1,1 +1,4 @@
-"""Commands of the examples; ``backfill`` finds them by entry points."""
+"""Commands of the examples; the command line finds them by entry points.
+
+- ``sample``, ``demo``, ``lab``: a module each.
+"""
