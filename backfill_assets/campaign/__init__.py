@@ -15,6 +15,7 @@ How does it stand?
 - ``look``: journal and log, brought together.
 - ``standing``: in a word, and what a person may do then.
 - ``approval``: who may, and what is covered.
+- ``later_decisions``: rollbacks and switches that a yes would go over.
 
 How is it undone?
 
