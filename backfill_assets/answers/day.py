@@ -23,10 +23,11 @@ from backfill_assets.model.external_table import OBSERVED
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.state.damage import gone_files, note_damage
+from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.positions import is_raw
 from backfill_assets.state.reading import pinned_version, published_day, published_versions, read_published
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets.text import format_count
 from backfill_assets.timeline.opened import open_timeline
 
@@ -101,7 +102,7 @@ def look_at_day(
         files=files,
         gone=gone,
         reclaimed=publication is not None and not _main_names(storage, table, day, gone),
-        written_since=_written_since(storage, table, day) if status == DayStatus.FOREIGN_WRITE else {},
+        written_since=_written_since(storage, table, day) if status == in_a_word(Cause.FOREIGN_WRITE) else {},
         period=_period(declared, table, day),
         has=() if state else _first_and_last(log.by_day()),
         notes=notes,
@@ -150,7 +151,7 @@ def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -
     undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
     short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
     # A day within a week or month is none of the table's.
-    return statuses[table].get(day, DayStatus.MISSING).value, tuple(filter(None, (undone, short)))
+    return in_a_word(statuses[table].get(day, Cause.MISSING)), tuple(filter(None, (undone, short)))
 
 
 def _period(declared: Sequence[Step], table: str, day: date) -> date | None:

@@ -31,10 +31,11 @@ from backfill_assets.quality.as_usual import fewer_rows
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
 from backfill_assets.state import edited_logic
 from backfill_assets.state.damage import damaged_days
+from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView, gc_paused, observe_each
 from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
-from backfill_assets.state.status import DayStatus, Statuses, day_statuses
+from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_count
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
@@ -94,8 +95,8 @@ class FoundStatus:
         if any(day == held.day and table in self._behind(held.table) for held in self.held):
             return HELD_BACK
         status = self.statuses[table][day]
-        is_edited = status is DayStatus.FRESH and any(each.concerns(table, day) for each in self.edited)
-        return edited_logic.STATUS if is_edited else status.value
+        is_edited = status is None and any(each.concerns(table, day) for each in self.edited)
+        return edited_logic.STATUS if is_edited else in_a_word(status)
 
     def _behind(self, table: str) -> list[str]:
         """The tables that are built together with the one that a gate is of, and those made of them."""
@@ -163,7 +164,7 @@ def undone_days(
 
     The log is only read for days that were put back.
     """
-    behind = (DayStatus.INPUT_CHANGED, DayStatus.MISSING)
+    behind = (Cause.INPUT, Cause.MISSING)
     found = [
         (step, TableDay(table, day))
         for step in steps

@@ -21,7 +21,7 @@ from backfill_assets.defs.metadata import (
 from backfill_assets.model.declaration import RuleOutcome, Step
 from backfill_assets.quality.gates import TableCheck, checks_of
 from backfill_assets.rebuild.outcome import BuiltDay
-from backfill_assets.state.status import DayStatus
+from backfill_assets.state.diagnosis import Cause, in_a_word
 
 FRESH, WATCHDOG = "fresh", "watchdog"
 """The checks of each table that are not about its rules: against the log, and against the files."""
@@ -79,7 +79,7 @@ def evaluations(
             more = quality_metadata(day) if check is checks[0] and not day.publication else {}
             yield _evaluation(day, check, outcomes, target, more)
     if day.publication:
-        yield freshness(day.table, day.day, DayStatus.FRESH, day.publication, target)
+        yield freshness(day.table, day.day, None, day.publication, target)
 
 
 def _evaluation(
@@ -137,14 +137,18 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 
 
 def freshness(
-    table: str, day: date, status: DayStatus, publication: str, target: Target | None = None, *, edited: str = ""
+    table: str, day: date, status: Cause | None, publication: str, target: Target | None = None, *, edited: str = ""
 ) -> dg.AssetCheckEvaluation:
     """Whether a day is built from what is published of its inputs; a stale day is a warning.
 
     So is one whose version was ``edited`` in place since: why, and what to do.
     """
-    is_fresh = status is DayStatus.FRESH and not edited
-    words = "built from what is published of its inputs" if is_fresh else f"{status}; the sensor repairs says what next"
+    is_fresh = status is None and not edited
+    words = (
+        "built from what is published of its inputs"
+        if is_fresh
+        else f"{in_a_word(status)}; the sensor repairs says what next"
+    )
     words = edited or words
     about = {PUBLICATION: publication}
     return verdict_of(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)

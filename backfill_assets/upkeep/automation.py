@@ -12,8 +12,8 @@ from datetime import date, datetime, timedelta
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.state.diagnosis import Cause, Symptoms, diagnose
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.diagnosis import Cause, Symptoms, diagnose
 from backfill_assets.upkeep.heal import tell
 from backfill_assets.upkeep.incidents import Happened, Incident, IncidentBook, incident_id
 

@@ -16,9 +16,9 @@ from backfill_assets.lakehouse.foreign_commits import ForeignCommit
 from backfill_assets.lakehouse.records import TOTAL, DayContent, Detail, Notice
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, step_by_table, walk_downstream
+from backfill_assets.state.diagnosis import Cause, Disagreement
 from backfill_assets.text import currency_of, format_count, measure_name, money
 from backfill_assets.ui_addresses import asset_page, backfill_page, run_page, runs_page
-from backfill_assets.upkeep.diagnosis import Cause, Disagreement
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
 from backfill_assets.upkeep.trouble import HeldByStream
 

@@ -16,11 +16,11 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import logical_of
 from backfill_assets.model.declaration import Step
 from backfill_assets.quality.watchdogs import metrics_needed
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
+from backfill_assets.state.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.incidents import Closing
 from backfill_assets.upkeep.trouble import HeldByGates, HeldByStream, RepairContext, StaleDay, digest
 
-PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.NEVER_BUILT, Cause.FAILED_RUN})
+PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.MISSING, Cause.FAILED_RUN})
 """What is rebuilt as soon as it can be: a day that waits for what it is made of."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
 """What a wrong day leads to further down."""
@@ -232,7 +232,7 @@ def _of_stale_days(
             said,
             content_of(lineage, stale.key),
             accepted=is_accepted(seen.closings.values(), stale.key, found, said, evidence),
-            growing=found.cause is Cause.NEVER_BUILT and is_first_build(seen, stale),
+            growing=found.cause is Cause.MISSING and is_first_build(seen, stale),
             run=gate.run if gate else run,
         )
 

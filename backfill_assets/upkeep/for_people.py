@@ -9,9 +9,9 @@ from datetime import date
 from backfill_assets.days import DayRange, TableDay, by_table
 from backfill_assets.model.declaration import ADOPTED, Step
 from backfill_assets.publish.unreadable import GivenBack
-from backfill_assets.state.status import DayStatus, Statuses
+from backfill_assets.state.diagnosis import Cause, Diagnosis, Symptoms, diagnose
+from backfill_assets.state.status import Statuses
 from backfill_assets.text import days_options, format_range, format_ranges
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
 from backfill_assets.upkeep.trouble import HeldByStream, RepairContext, StaleDay, StaleReason
 
@@ -255,7 +255,7 @@ def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     actions = []
     for table, days in statuses.items():
         step = seen.step_of[table]
-        gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
+        gone = tuple(day for day, status in days.items() if status is Cause.CODE_CHANGED)
         compare = f"compare {step.current} with it:"
         older = _by_plan(seen, table, _of_older_version(seen, table, days))
         for own in older.values():
@@ -271,10 +271,10 @@ def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     return actions
 
 
-def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:
+def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, Cause | None]) -> Iterable[date]:
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
-        if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
+        if status in (None, Cause.INPUT):
             version = _made_by(seen, table, day)
             if version and version != step.current:
                 yield day

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.days import TableDay
+from backfill_assets.state.diagnosis import Action, Cause, Symptoms, diagnose
 from backfill_assets.text import format_count, format_ranges
-from backfill_assets.upkeep.diagnosis import Action, Cause, Symptoms, diagnose
 from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, WrongDay, fault_evidence
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import (

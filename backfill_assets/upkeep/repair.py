@@ -10,10 +10,10 @@ from decimal import Decimal
 from backfill_assets.days import TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
+from backfill_assets.state.diagnosis import Action, Diagnosis
 from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.bounds import why_beyond
-from backfill_assets.upkeep.diagnosis import Action, Diagnosis
 from backfill_assets.upkeep.findings import SUSPECTED, Lineage, WrongDay, findings_of
 from backfill_assets.upkeep.for_people import (
     ManualAction,

@@ -18,13 +18,13 @@ from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.graph import Filled, made_of, missing_inputs, step_by_table
 from backfill_assets.quality.watchdogs import CONTENT, FILES, metrics_needed
 from backfill_assets.rebuild import decide
+from backfill_assets.state.diagnosis import Cause, Diagnosis, Disagreement, Symptoms, diagnose
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
-from backfill_assets.state.status import DayStatus, Statuses, published_version
+from backfill_assets.state.status import Statuses, published_version
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Disagreement, Symptoms, diagnose
 from backfill_assets.upkeep.incidents import Closing, Incident
 
 
@@ -433,17 +433,17 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
 def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses) -> StaleReason | None:
     """A sum that disagrees on a day whose inputs are newer says no more than that."""
-    status, watch = statuses[table].get(day, DayStatus.FRESH), seen.watches.get(TableDay(table, day))
-    if status is DayStatus.FOREIGN_WRITE:
+    status, watch = statuses[table].get(day, None), seen.watches.get(TableDay(table, day))
+    if status is Cause.FOREIGN_WRITE:
         return StaleReason.FOREIGN_WRITE
-    if watch and (watch.differs or status is not DayStatus.INPUT_CHANGED):
+    if watch and (watch.differs or status is not Cause.INPUT):
         return StaleReason.WATCHDOG
-    if status is DayStatus.INPUT_CHANGED:
+    if status is Cause.INPUT:
         sources = {each.name for other in seen.steps if other.source for each in other.tables}
         version = seen.version(table, day) or step.version()
         from_raw = {read.table for read in version.reads} & sources
         return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
-    if status is DayStatus.MISSING and not step.is_origin and not seen.is_not_begun(step, day):
+    if status is Cause.MISSING and not step.is_origin and not seen.is_not_begun(step, day):
         there = {**seen.published, **seen.filled}
         return None if missing_inputs(step, step.version(), [day], there) else StaleReason.MISSING
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Action, Cause
+from backfill_assets.state.diagnosis import Action, Cause
 from backfill_assets.upkeep.findings import WrongDay
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt

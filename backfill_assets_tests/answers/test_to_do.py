@@ -19,8 +19,8 @@ from backfill_assets.answers.to_do import (
     of_action,
 )
 from backfill_assets.days import DayRange
+from backfill_assets.state.diagnosis import Diagnosis, Symptoms, diagnose
 from backfill_assets.text import escape_markdown
-from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import Acknowledgement, Incident
 

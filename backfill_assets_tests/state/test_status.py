@@ -14,12 +14,13 @@ from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
 
-FRESH, MISSING, FOREIGN = DayStatus.FRESH, DayStatus.MISSING, DayStatus.FOREIGN_WRITE
-INPUT, CODE = DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED
+FRESH, MISSING, FOREIGN = None, Cause.MISSING, Cause.FOREIGN_WRITE
+INPUT, CODE = Cause.INPUT, Cause.CODE_CHANGED
 BEFORE = D - timedelta(days=1)
 
 
@@ -34,7 +35,7 @@ def world() -> World:
     return world
 
 
-def _but(**different: DayStatus) -> Mapping[str, DayStatus]:
+def _but(**different: Cause | None) -> Mapping[str, Cause | None]:
     return {table: different.get(table, FRESH) for table in TABLES}
 
 
@@ -129,7 +130,7 @@ def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_i
         for table in TABLES:
             world.publish(table, day, code="v1" if table == "fact" else "v2")
 
-    def of_fact() -> list[DayStatus]:
+    def of_fact() -> list[Cause | None]:
         found = day_statuses(steps, world.observed(), DayRange(BEFORE, D), as_published=True)
         return list(found["fact"].values())
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, RunningStreams
 from backfill_assets_tests.plan.world import World

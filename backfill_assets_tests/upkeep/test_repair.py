@@ -9,9 +9,9 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan.world import World

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import Before, DayChange, Kind, Origin, Prepared, Publication, TableChange
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.rolled_back import Rollbacks, published_logical
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext, StaleReason
 from backfill_assets_tests.plan.world import World

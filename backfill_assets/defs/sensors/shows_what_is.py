@@ -67,9 +67,10 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
@@ -299,10 +300,10 @@ def put_freshness_right(shown: ShownDays) -> int:
         state = observed.states.get(TableDay(each.table, day))
         if each.table in undecided or state is None or state.content is None or each.status not in _EVALUATED:
             continue
-        status = statuses[each.table].get(day, DayStatus.MISSING)
+        status = statuses[each.table].get(day, Cause.MISSING)
         said = [f"{one.why} -> {one.next_step}" for one in edited if one.concerns(each.table, day)]
-        why = said[0] if said and status is DayStatus.FRESH else ""
-        is_good = status is DayStatus.FRESH and not why
+        why = said[0] if said and status is None else ""
+        is_good = status is None and not why
         if is_good is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
             run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status} {why}"))
             target = targets(shown.instance, each.table, [each.day]).get(each.day)

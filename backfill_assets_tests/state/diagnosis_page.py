@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backfill_assets.upkeep.diagnosis import CASES
+from backfill_assets.state.diagnosis import CASES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "diagnosis.md"
 _HEAD = """# What is wrong with a day, and what follows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -23,7 +23,10 @@ class Action(enum.StrEnum):
 
 
 class Cause(enum.StrEnum):
-    """What made a day wrong."""
+    """Why a day is wrong, stale or not there, gravest first: one word, wherever it is shown. A fresh day has none.
+
+    The last ones are why a plan or a run builds a day all the same.
+    """
 
     UNREADABLE = "table cannot be read"
     AUTOMATION = "automation fails"
@@ -37,18 +40,53 @@ class Cause(enum.StrEnum):
     UNDONE_WITH_RAW = "undone with rows of raw"
     GONE_VERSION = "version not declared"
     EDITED_LOGIC = "logic edited"
-    HELD_BACK = "held back by gates"
+    HELD_BACK = "held back"
     TOO_LATE = "too late by declaration"
     LOST_FILES = "files lost"
     FOREIGN_WRITE = "foreign write"
     CONTENT = "content not as published"
     DISAGREES = "tables disagree"
+    CODE_CHANGED = "code changed"
     CORRECTED = "rows corrected"
     LATE = "late rows"
     REFERENCE = "reference data changed"
-    INPUT = "input rebuilt"
+    INPUT = "input changed"
     FAILED_RUN = "run failed"
-    NEVER_BUILT = "never built"
+    MISSING = "missing"
+    SOURCE_CHANGED = "changed at the source"
+    LANDED = "landed and not taken in"
+    INPUT_REBUILT = "an input is rebuilt"
+    ADOPTED = "adopted"
+    """It was taken over with its table, and a person asks for this very day."""
+    ASKED_FOR = "asked for"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Cause | None:
+        """Incidents that were kept by an earlier release have the words of then."""
+        return _OF_THEN.get(value)
+
+
+_OF_THEN: Mapping[object, Cause] = {
+    "held back by gates": Cause.HELD_BACK,
+    "input rebuilt": Cause.INPUT,
+    "never built": Cause.MISSING,
+}
+STALE = frozenset({Cause.CODE_CHANGED, Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT})
+"""The day is as it was published, and would be built otherwise now."""
+FRESH = "fresh"
+_GRAVITY = {cause: place for place, cause in enumerate(Cause)}
+
+
+def in_a_word(cause: Cause | None) -> str:
+    """The status of a day: ``fresh``, ``missing``, ``stale: late rows``, ``foreign write``."""
+    if cause is None:
+        return FRESH
+    return f"stale: {cause.value}" if cause in STALE else cause.value
+
+
+def gravest(causes: Iterable[Cause | None]) -> Cause | None:
+    """The gravest of several causes; None if there is none."""
+    return min(filter(None, causes), key=_GRAVITY.__getitem__, default=None)
 
 
 _NUMBER = re.compile(r"(?<![\w.,])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\w)")
@@ -208,7 +246,7 @@ CASES: tuple[Case, ...] = (
     _case(Cause.INPUT, _REBUILD, 95, lambda s: s.changed, "an input was published again since", "info"),
     _case(Cause.DISAGREES, _ASK, 40, lambda s: bool(s.broken), _SAME_ROWS),
     _case(Cause.FAILED_RUN, _REBUILD, 70, lambda s: s.missing and s.run_failed, "its run ended before its gates"),
-    _case(Cause.NEVER_BUILT, _REBUILD, 90, lambda s: s.missing, "it can be built and never was", "info"),
+    _case(Cause.MISSING, _REBUILD, 90, lambda s: s.missing, "it can be built and never was", "info"),
 )
 
 
