@@ -137,21 +137,16 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 
 
 def freshness(
-    table: str, day: date, status: Cause | None, publication: str, target: Target | None = None, *, edited: str = ""
+    table: str, day: date, cause: Cause | None, publication: str, target: Target | None = None, why: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """Whether a day is built from what is published of its inputs; a stale day is a warning.
+    """Whether a day is built from what is published of its inputs; one that is not is a warning.
 
-    So is one whose version was ``edited`` in place since: why, and what to do.
+    It says the one word of its ``cause``, and ``why`` and what to do where that is known.
     """
-    is_fresh = status is None and not edited
-    words = (
-        "built from what is published of its inputs"
-        if is_fresh
-        else f"{in_a_word(status)}; the sensor repairs says what next"
-    )
-    words = edited or words
+    stale = f"{in_a_word(cause)}: {why}" if why else f"{in_a_word(cause)}; the sensor repairs says what next"
+    words = stale if cause else "built from what is published of its inputs"
     about = {PUBLICATION: publication}
-    return verdict_of(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
+    return verdict_of(table, FRESH, str(day), words, about, passed=not cause, is_warning=bool(cause), target=target)
 
 
 def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:

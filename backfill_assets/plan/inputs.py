@@ -13,7 +13,7 @@ from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_r
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.state.boundaries import DaysBoundary
-from backfill_assets.state.diagnosis import Cause
+from backfill_assets.state.diagnosis import OTHER_CODE, Cause
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _unsound(
     unsound: dict[str, dict[Cause, list[date]]] = {}
     for table, found in days.items():
         expected = {Cause.MISSING}
-        expected |= {Cause.CODE_CHANGED} if chosen.rebuilt_days(situation.step_of(table)) else set()
+        expected |= OTHER_CODE if chosen.rebuilt_days(situation.step_of(table)) else set()
         for day in sorted(found):
             status = chosen.statuses[table].get(day, Cause.MISSING)
             if status is not None and status not in expected:

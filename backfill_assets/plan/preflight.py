@@ -96,7 +96,7 @@ def edited_in_place(steps: Iterable[PlannedStep], edited: Sequence[EditedLogic])
     for step in steps:
         for each in (each for each in edited if each.step == step.name):
             if step.kind == "rebuild" and step.version in ("", AS_PUBLISHED, each.version):
-                yield finding("stops", "logic edited", f"{each}.", each.next_step, each.step, each.days)
+                yield finding("stops", Cause.EDITED_LOGIC.value, f"{each}.", each.next_step, each.step, each.days)
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
@@ -151,7 +151,7 @@ def _foreign_writes(seen: Preflight) -> Iterator[PlanFinding]:
             days = [day for day, why in step.why.items() if why is Cause.FOREIGN_WRITE]
             message = f"A writer that bypassed the publication log changed {step.name} on {', '.join(ranges)}."
             hint = "Find out first who it was. The rebuild replaces these rows; a rollback brings them back."
-            yield finding("warns", "foreign write", message, hint, step.name, days)
+            yield finding("warns", Cause.FOREIGN_WRITE.value, message, hint, step.name, days)
 
 
 def _schemas(seen: Preflight) -> Iterator[PlanFinding]:

@@ -209,7 +209,7 @@ def rolled_back_before(
             days = {key.day for key, publication in back.items() if publication == by}
             when = f"rolled back on {rollbacks.at(by):%Y-%m-%d %H:%M:%SZ} by {by}"
             message = f"{each.name}: {when}, would be built again: {format_ranges(days, _MOST_NAMED)}"
-            yield finding("warns", "rolled back", message, "", each.name, days)
+            yield finding("warns", Cause.ROLLED_BACK.value, message, "", each.name, days)
 
 
 def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[PlanFinding]:
@@ -230,7 +230,7 @@ def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[da
             options = days_options(files, _MOST_RANGES)
             add = f"add {options}" if in_run else f"first backfill run {step.name} {options}"
             hint = f"If they may have rows of these days, {add}"
-            yield finding("warns", "landed and not ingested", message, hint, step.name, files)
+            yield finding("warns", Cause.LANDED.value, message, hint, step.name, files)
 
 
 def _require_ended(days: Collection[date], today: date) -> None:

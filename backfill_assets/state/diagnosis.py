@@ -1,15 +1,17 @@
-"""Why a day is wrong, how sure that is, and whether building it again helps. Pure: the first case that fits counts."""
+"""What is wrong with a day: one word for the cause, and what helps. Pure: the first case that fits counts.
+
+Whoever looks at a day names the causes that something speaks for, each with its words: the logs, a watchdog, a gate, a
+person's rollback. :data:`CASES` says which of them counts. All that is shown of a day goes by it.
+"""
 
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from backfill_assets.notice_routes import Severity
-from backfill_assets.quality.watchdogs import CONTENT, FILES
 
 
 class Action(enum.StrEnum):
@@ -41,12 +43,12 @@ class Cause(enum.StrEnum):
     GONE_VERSION = "version not declared"
     EDITED_LOGIC = "logic edited"
     HELD_BACK = "held back"
-    TOO_LATE = "too late by declaration"
     LOST_FILES = "files lost"
     FOREIGN_WRITE = "foreign write"
     CONTENT = "content not as published"
     DISAGREES = "tables disagree"
     CODE_CHANGED = "code changed"
+    TOO_LATE = "too late by declaration"
     CORRECTED = "rows corrected"
     LATE = "late rows"
     REFERENCE = "reference data changed"
@@ -71,8 +73,13 @@ _OF_THEN: Mapping[object, Cause] = {
     "input rebuilt": Cause.INPUT,
     "never built": Cause.MISSING,
 }
-STALE = frozenset({Cause.CODE_CHANGED, Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT})
+INPUT_CHANGED = frozenset({Cause.TOO_LATE, Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT})
+"""What the day was built from is another thing now."""
+OTHER_CODE = frozenset({Cause.GONE_VERSION, Cause.CODE_CHANGED})
+"""It was built by another version than counts now; of raw: its rows would belong to other days."""
+STALE = INPUT_CHANGED | OTHER_CODE
 """The day is as it was published, and would be built otherwise now."""
+FOREIGN = frozenset({Cause.FOREIGN_RAW, Cause.FOREIGN_WRITE})
 FRESH = "fresh"
 _GRAVITY = {cause: place for place, cause in enumerate(Cause)}
 
@@ -89,204 +96,108 @@ def gravest(causes: Iterable[Cause | None]) -> Cause | None:
     return min(filter(None, causes), key=_GRAVITY.__getitem__, default=None)
 
 
-_NUMBER = re.compile(r"(?<![\w.,])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\w)")
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """A rule of the watchdog that failed on a published day."""
-
-    rule: str
-    expected: str
-    observed: str
-
-    def __str__(self) -> str:
-        """With by how much, where each side names one number."""
-        by = _apart(self.expected, self.observed)
-        return f"{self.rule}: expected {self.expected}, observed {self.observed}{f' ({by})' if by else ''}"
-
-
-def _apart(expected: str, observed: str) -> str:
-    sides = [_NUMBER.findall(text) for text in (observed, expected)]
-    if any(len(numbers) != 1 for numbers in sides):
-        return ""
-    left, right = (Decimal(numbers[0].replace(",", "")) for numbers in sides)
-    return f"{left - right:+,}"
-
-
-@dataclass(frozen=True)
-class Symptoms:
-    """What is seen of one day of one step. Texts are empty where nothing is."""
-
-    unreadable: str = ""
-    """Why the log of its table cannot be read."""
-    failing: str = ""
-    """With what a sensor failed twice in a row."""
-    is_raw: bool = False
-    foreign: bool = False
-    """Main holds files that no publication named."""
-    broken: Collection[str] = ()
-    """The rules of the watchdog that failed on what is published now."""
-    disagreements: str = ""
-    """Of sums, what they are and what they should be."""
-    lost: bool = False
-    """Files of it are gone or cannot be read."""
-    late: bool = False
-    """Raw gained rows since."""
-    corrected: bool = False
-    """And some of raw's rows were taken back."""
-    reference: bool = False
-    """Data changed that the day looks back at."""
-    changed: bool = False
-    """Any input is another one than the day was built from."""
-    missing: bool = False
-    run_failed: bool = False
-    """Its last run ended before its gates were judged."""
-    gates: str = ""
-    """What its gates said when it was built from just what there is now."""
-    asks: str = ""
-    """Why its dataset leaves these late rows to a person."""
-    rolled_back: bool = False
-    """A person has put it back, and none of its inputs has changed since."""
-    undone_with_raw: bool = False
-    """A person has put it back together with rows of raw that it was made of, and its inputs have changed since."""
-    version_gone: bool = False
-    adopted: bool = False
-    """It came with its table: nothing here can make it again as it was."""
-    edited: str = ""
-    """What was edited of the version that a repair would build it with: days of both would have one name."""
-    incomplete: str = ""
-    """What the check of a delivery said: less came than was sent, or nothing by its time."""
-    overdue: str = ""
-    """What was said of a delivery that is usually there by now."""
-    drifted: str = ""
-    unusual: str = ""
+Signs = Mapping[Cause, str]
+"""The causes that something speaks for, each with what was seen; empty where the cause says all of it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A cause, what it is known by, and how sure that makes it."""
+    """A cause, what helps, and how sure that is."""
 
     cause: Cause
-    fits: Callable[[Symptoms], bool]
-    action: Action
+    helps: Action
     confidence: Decimal
     known_by: str
     severity: Severity = "warning"
+    beside: Cause | None = None
+    """It only is the case where something speaks for this, too."""
+
+    def fits(self, signs: Signs) -> bool:
+        return self.cause in signs and (self.beside is None or self.beside in signs)
 
 
-_NOT_PUBLISHED = {FILES, CONTENT}
-_REBUILD, _ASK = Action.REBUILD, Action.ASK
+_REBUILD, _ASK, _WAIT = Action.REBUILD, Action.ASK, Action.WAIT
 
 
 def _case(
     cause: Cause,
-    action: Action,
+    helps: Action,
     percent: int,
-    fits: Callable[[Symptoms], bool],
     known_by: str,
     severity: Severity = "warning",
+    *,
+    beside: Cause | None = None,
 ) -> Case:
-    return Case(cause, fits, action, Decimal(percent) / 100, known_by, severity)
+    return Case(cause, helps, Decimal(percent) / 100, known_by, severity, beside)
 
 
-def _is_foreign_raw(seen: Symptoms) -> bool:
-    return seen.is_raw and (seen.foreign or not _NOT_PUBLISHED.isdisjoint(seen.broken))
-
-
-def _differs(seen: Symptoms) -> bool:
-    return not _NOT_PUBLISHED.isdisjoint(seen.broken)
-
-
-_ADOPTED = "it was adopted with its table, and nothing here can make it again as it was"
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
 _BESIDE_ROLLBACK = "; a person has rolled it back, and a rebuild would end that"
 _UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
+_GONE, _FOREIGN = "files are gone or damaged", "main holds files that no publication named"
+_OTHER_ROWS = "its rows are not those of its publication"
 CASES: tuple[Case, ...] = (
-    _case(Cause.UNREADABLE, _ASK, 100, lambda s: bool(s.unreadable), "its Delta log cannot be read", "critical"),
-    _case(Cause.AUTOMATION, _ASK, 100, lambda s: bool(s.failing), "a sensor failed twice in a row", "critical"),
-    _case(Cause.LOST_RAW, Action.RESTORE, 95, lambda s: s.is_raw and s.lost, "raw lost files", "critical"),
-    _case(Cause.FOREIGN_RAW, _ASK, 100, _is_foreign_raw, "raw is not what was published", "critical"),
-    _case(
-        Cause.INCOMPLETE, Action.WAIT, 90, lambda s: bool(s.incomplete), "`delivered` or `as_sent` fails", "critical"
-    ),
-    _case(Cause.OVERDUE, Action.WAIT, 60, lambda s: bool(s.overdue), "`delivered_as_usual` fails"),
-    _case(Cause.DRIFT, _ASK, 90, lambda s: bool(s.drifted), "the check `as_declared` fails"),
-    _case(Cause.UNUSUAL, _ASK, 60, lambda s: bool(s.unusual), "`as_usual` fails, and of no table that it is made of"),
-    _case(Cause.UNDONE_WITH_RAW, _ASK, 100, lambda s: s.undone_with_raw, _UNDONE_WITH_RAW),
-    _case(
-        Cause.LOST_FILES, _ASK, 100, lambda s: s.rolled_back and s.lost, f"files are gone or damaged{_BESIDE_ROLLBACK}"
-    ),
-    _case(
-        Cause.FOREIGN_WRITE,
-        _ASK,
-        100,
-        lambda s: s.rolled_back and s.foreign,
-        f"main holds files that no publication named{_BESIDE_ROLLBACK}",
-    ),
-    _case(
-        Cause.CONTENT,
-        _ASK,
-        95,
-        lambda s: s.rolled_back and _differs(s),
-        f"its rows are not those of its publication{_BESIDE_ROLLBACK}",
-    ),
-    _case(Cause.ROLLED_BACK, _ASK, 100, lambda s: s.rolled_back, _HELD),
-    _case(Cause.GONE_VERSION, _ASK, 100, lambda s: s.version_gone, "its version is not declared any more"),
-    _case(Cause.EDITED_LOGIC, _ASK, 100, lambda s: bool(s.edited), "its version was edited since it published days"),
-    _case(Cause.HELD_BACK, _ASK, 100, lambda s: bool(s.gates), "its gates held it back, built from just these inputs"),
-    _case(Cause.TOO_LATE, _ASK, 100, lambda s: bool(s.asks), "its rows are later than its dataset takes by itself"),
-    _case(Cause.LOST_FILES, _REBUILD, 100, lambda s: s.lost, "files are gone or damaged"),
-    _case(Cause.FOREIGN_WRITE, _REBUILD, 100, lambda s: s.foreign, "main holds files that no publication named"),
-    _case(Cause.CONTENT, _REBUILD, 95, _differs, "its rows are not those of its publication"),
-    _case(Cause.CORRECTED, _REBUILD, 95, lambda s: s.late and s.corrected, "raw gained rows and lost others", "info"),
-    _case(Cause.LATE, _REBUILD, 95, lambda s: s.late, "raw gained rows since", "info"),
-    _case(Cause.REFERENCE, _REBUILD, 95, lambda s: s.reference, "what it looks back at was provisional", "info"),
-    _case(Cause.INPUT, _REBUILD, 95, lambda s: s.changed, "an input was published again since", "info"),
-    _case(Cause.DISAGREES, _ASK, 40, lambda s: bool(s.broken), _SAME_ROWS),
-    _case(Cause.FAILED_RUN, _REBUILD, 70, lambda s: s.missing and s.run_failed, "its run ended before its gates"),
-    _case(Cause.MISSING, _REBUILD, 90, lambda s: s.missing, "it can be built and never was", "info"),
+    _case(Cause.UNREADABLE, _ASK, 100, "its Delta log cannot be read", "critical"),
+    _case(Cause.AUTOMATION, _ASK, 100, "a sensor failed twice in a row", "critical"),
+    _case(Cause.LOST_RAW, Action.RESTORE, 95, "raw lost files", "critical"),
+    _case(Cause.FOREIGN_RAW, _ASK, 100, "raw is not what was published", "critical"),
+    _case(Cause.INCOMPLETE, _WAIT, 90, "`delivered` or `as_sent` fails", "critical"),
+    _case(Cause.OVERDUE, _WAIT, 60, "`delivered_as_usual` fails"),
+    _case(Cause.DRIFT, _ASK, 90, "the check `as_declared` fails"),
+    _case(Cause.UNUSUAL, _ASK, 60, "`as_usual` fails, and of no table that it is made of"),
+    _case(Cause.UNDONE_WITH_RAW, _ASK, 100, _UNDONE_WITH_RAW),
+    _case(Cause.LOST_FILES, _ASK, 100, f"{_GONE}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
+    _case(Cause.FOREIGN_WRITE, _ASK, 100, f"{_FOREIGN}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
+    _case(Cause.CONTENT, _ASK, 95, f"{_OTHER_ROWS}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
+    _case(Cause.ROLLED_BACK, _ASK, 100, _HELD),
+    _case(Cause.GONE_VERSION, _ASK, 100, "its version is not declared any more"),
+    _case(Cause.EDITED_LOGIC, _ASK, 100, "its version was edited since it published days"),
+    _case(Cause.HELD_BACK, _ASK, 100, "its gates held it back, built from just these inputs"),
+    _case(Cause.LOST_FILES, _REBUILD, 100, _GONE),
+    _case(Cause.FOREIGN_WRITE, _REBUILD, 100, _FOREIGN),
+    _case(Cause.CONTENT, _REBUILD, 95, _OTHER_ROWS),
+    _case(Cause.CODE_CHANGED, _ASK, 100, "its version is not the current one", "info"),
+    _case(Cause.TOO_LATE, _ASK, 100, "its rows are later than its dataset takes by itself"),
+    _case(Cause.CORRECTED, _REBUILD, 95, "raw gained rows and lost others", "info"),
+    _case(Cause.LATE, _REBUILD, 95, "raw gained rows since", "info"),
+    _case(Cause.REFERENCE, _REBUILD, 95, "what it looks back at was provisional", "info"),
+    _case(Cause.INPUT, _REBUILD, 95, "an input was published again since", "info"),
+    _case(Cause.DISAGREES, _ASK, 40, _SAME_ROWS),
+    _case(Cause.FAILED_RUN, _REBUILD, 70, "its run ended before its gates"),
+    _case(Cause.MISSING, _REBUILD, 90, "it can be built and never was", "info"),
 )
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause, what to do, how sure it is (a share of 1), and in the words of what was seen."""
+    """The cause, what helps, how sure it is (a share of 1), and in the words of what was seen."""
 
     cause: Cause
-    action: Action
+    helps: Action
     confidence: Decimal
     severity: Severity
     words: str
 
 
-def diagnose(seen: Symptoms, least: Decimal = Decimal(0)) -> Diagnosis:
-    """The first of :data:`CASES` that fits; a person decides where it is less sure than ``least``.
+def first_case(signs: Signs) -> Case | None:
+    """The first of :data:`CASES` that fits; None where nothing speaks for any."""
+    return next((each for each in CASES if each.fits(signs)), None) if signs else None
+
+
+def cause_of(signs: Iterable[Cause]) -> Cause | None:
+    """The cause that counts of those that something speaks for; None without any."""
+    case = first_case(dict.fromkeys(signs, ""))
+    return case.cause if case else None
+
+
+def diagnose(signs: Signs, least: Decimal = Decimal(0)) -> Diagnosis:
+    """A person decides where the first case that fits is less sure than ``least``.
 
     Raises ``LookupError`` where nothing is wrong.
     """
-    case = next((each for each in CASES if each.fits(seen)), None)
+    case = first_case(signs)
     if case is None:
-        raise LookupError("Nothing of this is a symptom.")
-    said = {
-        Cause.UNREADABLE: seen.unreadable,
-        Cause.AUTOMATION: seen.failing,
-        Cause.INCOMPLETE: seen.incomplete,
-        Cause.OVERDUE: seen.overdue,
-        Cause.DRIFT: seen.drifted,
-        Cause.UNUSUAL: seen.unusual,
-        Cause.EDITED_LOGIC: seen.edited,
-        Cause.HELD_BACK: seen.gates,
-        Cause.GONE_VERSION: _ADOPTED if seen.adopted else "",
-        Cause.TOO_LATE: seen.asks,
-        Cause.DISAGREES: seen.disagreements,
-    }
-    sure = case.confidence >= least
-    return Diagnosis(
-        case.cause,
-        case.action if sure else Action.ASK,
-        case.confidence,
-        case.severity,
-        said.get(case.cause, "") or case.known_by,
-    )
+        raise LookupError("Nothing of this is a sign.")
+    helps = case.helps if case.confidence >= least else Action.ASK
+    return Diagnosis(case.cause, helps, case.confidence, case.severity, signs[case.cause] or case.known_by)

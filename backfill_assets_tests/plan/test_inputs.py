@@ -108,7 +108,7 @@ def test_stale_and_foreign_inputs_are_unsound_by_status(world: World) -> None:
     world.forget("rates", *_march(6))
     found = _inputs(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
     assert found.unsound == {
-        "bronze": {Cause.INPUT: [D, date(2017, 3, 9)]},
+        "bronze": {Cause.LATE: [D, date(2017, 3, 9)]},
         "fact": {Cause.INPUT: sorted(_march(6, 7))},
         "rates": {Cause.FOREIGN_WRITE: [date(2017, 3, 7)]},
     }

@@ -145,7 +145,7 @@ def test_each_unsound_status_of_an_input_is_a_warning_of_its_own(world: World) -
     found = _findings(world, asked("fact", "2017-03-08..2017-03-09", force=True), "input days not fresh")
     assert [(each.severity, each.table, each.message) for each in found] == [
         ("warns", "bronze", "bronze is read as it is on 2017-03-08, which is foreign write."),
-        ("warns", "bronze", "bronze is read as it is on 2017-03-09, which is stale: code changed."),
+        ("warns", "bronze", "bronze is read as it is on 2017-03-09, which is stale: version not declared."),
     ]
     hint = "Plan with --scope whole to rebuild it as well, or look at it with backfill status."
     assert {each.next_step for each in found} == {hint}

@@ -48,7 +48,7 @@ def test_a_plan_for_rates_has_the_later_days_that_use_them(world: World) -> None
     """They are not in the range that was asked for; nothing else after it is."""
     world.publish("raw_rates", D, checksum="9")
     found = whys(make_plan(asked("rates"), situation_of(world)))
-    assert found["rates"] == {str(D): Cause.INPUT}
+    assert found["rates"] == {str(D): Cause.LATE}
     assert found["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09", "2017-03-10"], Cause.INPUT_REBUILT)
     assert found["weekly"] == {"2017-03-06": Cause.INPUT_REBUILT}
 
@@ -228,7 +228,7 @@ def test_what_only_a_look_back_reaches_is_recommended_for_all_that_is_computed_f
     """The rate of the day before the range is read by its first fact, and by no table after that."""
     world.publish("rates", date(2017, 2, 28), code="v1")
     assert _recommended(world, asked(target, "2017-03-01..2017-03-31")) == Recommended(
-        scope=Scope.WHOLE, because="rates is stale: code changed on 2017-02-28"
+        scope=Scope.WHOLE, because="rates is stale: version not declared on 2017-02-28"
     )
 
 
@@ -271,7 +271,7 @@ WAITS = LandedDay(("a",), waiting=("a",))
         ((("raw", 20, "v2"),), (("fact", 21),), {}, "", None, ""),
         ((), (), {"raw": {D: WAITS}}, "", Scope.WHOLE, "raw is landed and not taken in on 2017-03-08"),
         ((), (("raw", 8),), {"raw": {D: WAITS}}, "", Scope.WHOLE, "raw is landed and not taken in on 2017-03-08"),
-        ((), (("raw", 8),), {}, "", Scope.WHOLE, "raw is foreign write on 2017-03-08"),
+        ((), (("raw", 8),), {}, "", Scope.WHOLE, "raw is foreign write to raw on 2017-03-08"),
         ((), (), {}, "v1", Scope.ONWARDS, "fact is stale: code changed on 2017-03-08"),
         ((("fact", 8, "v2"),), (), {}, "", Scope.DOWNSTREAM, "daily is stale: input changed on 2017-03-08"),
         (
@@ -280,7 +280,7 @@ WAITS = LandedDay(("a",), waiting=("a",))
             {},
             "",
             Scope.WHOLE,
-            "bronze is stale: input changed on 2017-03-08",
+            "bronze is stale: late rows on 2017-03-08",
         ),
         (
             (("fact", 8, "v1"), ("fact", 9, "v1"), ("fact", 13, "v1")),

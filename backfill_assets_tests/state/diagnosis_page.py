@@ -18,7 +18,7 @@ the source; where the confidence is below `BACKFILL_REPAIRS=confidence=0.5`, a p
 
 
 def page() -> str:
-    rows = (f"| {c.known_by} | {c.cause} | {c.action} | {c.confidence} | {c.severity} |" for c in CASES)
+    rows = (f"| {c.known_by} | {c.cause} | {c.helps} | {c.confidence} | {c.severity} |" for c in CASES)
     return _HEAD + "\n".join(rows) + "\n"
 
 

@@ -112,7 +112,7 @@ def test_a_backfill_beside_a_stream_has_the_boundary_that_it_has_read(lakehouse:
     assert sorted(before.column("id").to_pylist()) == [0, 1, 2, 3, 10, 11, 12]
     steps = [CATALOG.step(RAW), CATALOG.step(BRONZE)]
     statuses = day_statuses(steps, observe(lakehouse.storage, [RAW, BRONZE, QUARANTINE]), DayRange(FIRST, SECOND))
-    assert statuses[BRONZE] == {FIRST: None, SECOND: Cause.INPUT}
+    assert statuses[BRONZE] == {FIRST: None, SECOND: Cause.LATE}
     lakehouse.build_bronze("follow", {SECOND: [3, 10, 11, 12]})
     found = table_boundaries(View.newest(lakehouse.storage), BRONZE)
     assert [(each.days, each.boundary.positions) for each in found] == [((FIRST,), upto(10)), ((SECOND,), upto(13))]

@@ -143,7 +143,7 @@ def test_overwritten_days_and_late_rows_are_put_right_once_each(story: Repairs) 
     story.kill_daemon_at(AFTER)
     story.let_it_work()
     assert len(story.titles()) == 2
-    assert story.titles()[1] == "Repair: bronze_sales, 6 days of 2017-03-01..2017-03-08: late rows arrived"
+    assert story.titles()[1] == "Repair: bronze_sales, 6 days of 2017-03-01..2017-03-08: late rows"
     assert story.published_since(before) == {table: set(LATE) for table in SALES}
     outcomes = Counter(backfill.status for backfill in story.instance.get_backfills())
     assert outcomes == {BulkActionStatus.COMPLETED_SUCCESS: 2}

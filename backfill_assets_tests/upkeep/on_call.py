@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from backfill_assets.days import TableDay
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
+from backfill_assets.upkeep.failed_checks import HeldByStream
 from backfill_assets.upkeep.incidents import Incident
-from backfill_assets.upkeep.trouble import HeldByStream
 from backfill_assets_tests.upkeep.healing import WITH_RAW, Life
 from backfill_assets_tests.upkeep.weeks import put_back_by
 

@@ -10,10 +10,11 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.state.diagnosis import Cause
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates
 from backfill_assets.upkeep.findings import WrongDay, fault_evidence, saying
 from backfill_assets.upkeep.incidents import Closing, Incident
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, digest_beside
+from backfill_assets.upkeep.trouble import RepairContext, digest_beside
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.healing import AGREES, COMPARED
 from backfill_assets_tests.upkeep.weeks import DAYS, MONDAY, D, E, late, one_version_world, overwritten
