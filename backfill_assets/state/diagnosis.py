@@ -134,6 +134,7 @@ def _case(
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
 _BESIDE_ROLLBACK = "; a person has rolled it back, and a rebuild would end that"
+_BESIDE_VERSION = "; nothing that is declared makes it again as it was"
 _UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
 _GONE, _FOREIGN = "files are gone or damaged", "main holds files that no publication named"
 _OTHER_ROWS = "its rows are not those of its publication"
@@ -151,6 +152,9 @@ CASES: tuple[Case, ...] = (
     _case(Cause.FOREIGN_WRITE, _ASK, 100, f"{_FOREIGN}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
     _case(Cause.CONTENT, _ASK, 95, f"{_OTHER_ROWS}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
     _case(Cause.ROLLED_BACK, _ASK, 100, _HELD),
+    _case(Cause.LOST_FILES, _ASK, 100, f"{_GONE}{_BESIDE_VERSION}", beside=Cause.GONE_VERSION),
+    _case(Cause.FOREIGN_WRITE, _ASK, 100, f"{_FOREIGN}{_BESIDE_VERSION}", beside=Cause.GONE_VERSION),
+    _case(Cause.CONTENT, _ASK, 95, f"{_OTHER_ROWS}{_BESIDE_VERSION}", beside=Cause.GONE_VERSION),
     _case(Cause.GONE_VERSION, _ASK, 100, "its version is not declared any more"),
     _case(Cause.EDITED_LOGIC, _ASK, 100, "its version was edited since it published days"),
     _case(Cause.HELD_BACK, _ASK, 100, "its gates held it back, built from just these inputs"),
@@ -178,6 +182,13 @@ class Diagnosis:
     confidence: Decimal
     severity: Severity
     words: str
+    beside: Cause | None = None
+    """What else speaks about it, and changes what helps."""
+
+    @property
+    def no_version(self) -> bool:
+        """Is the logic not there any more that made the day?"""
+        return Cause.GONE_VERSION in (self.cause, self.beside)
 
 
 def first_case(signs: Signs) -> Case | None:
@@ -200,4 +211,4 @@ def diagnose(signs: Signs, least: Decimal = Decimal(0)) -> Diagnosis:
     if case is None:
         raise LookupError("Nothing of this is a sign.")
     helps = case.helps if case.confidence >= least else Action.ASK
-    return Diagnosis(case.cause, helps, case.confidence, case.severity, signs[case.cause] or case.known_by)
+    return Diagnosis(case.cause, helps, case.confidence, case.severity, signs[case.cause] or case.known_by, case.beside)

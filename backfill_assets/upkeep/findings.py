@@ -218,7 +218,7 @@ def _of_stale_days(seen: RepairContext, lineage: Lineage, wrong: Iterable[StaleD
         said = saying(found.words)
         if found.cause is Cause.DISAGREES:
             said = ", ".join(broken)
-        if found.cause is Cause.GONE_VERSION:
+        if found.no_version:
             said = seen.version_name(stale.table, stale.day)
         more = [*broken, gate.made_of if isinstance(gate, HeldByGates) else ""]
         evidence = evidence_of(lineage, stale.key, found.cause, more)

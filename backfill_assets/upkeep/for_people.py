@@ -112,7 +112,7 @@ def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[Man
     """In the words of what was seen, with what to do next."""
     for found, troubles in by_diagnosis(wrong):
         table, days = troubles[0].table, tuple(sorted(each.day for each in troubles))
-        if found.cause is Cause.GONE_VERSION:
+        if found.no_version:
             yield from _of_gone_versions(seen, troubles, found)
             continue
         why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")

@@ -208,7 +208,7 @@ FAULTS: Mapping[str, Fault] = {
     "disagrees": Fault(_disagrees, ("tables-disagree-revenue",), ends=_agrees),
     "version gone": Fault(
         _gone_version,
-        ("version-not-declared-fact",),
+        ("foreign-write-fact",),
         ("input-changed-revenue", "input-changed-weekly"),
         ends=_built_by_hand,
     ),
