@@ -17,6 +17,7 @@ from pydantic import Field
 
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse.records import HELD_BACK, TOTAL, DayContent, Publication, Record, logical_or_empty
+from backfill_assets.rebuild.decide import Stays
 
 ROWS = "rows"
 """The name of the number of rows, among the measures."""
@@ -86,7 +87,7 @@ Sides = Mapping[TableDay, tuple[str, str]]
 Of days that would be published. A day that failed its gates has :data:`HELD_BACK` in place of both.
 """
 
-DayIs = Literal["compared", "equal", "unchanged", "left out", "held back", "not staged"]
+DayIs = Literal["compared", "equal"] | Stays
 """``equal`` was staged, and its checksum is that of main; of an ``unchanged`` day no input changes: it was not staged.
 
 ``held back`` failed its gates, and ``left out`` reads such a day or could not be computed: both stay as they are. The
