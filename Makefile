@@ -118,7 +118,7 @@ mutants: setup ## break each invariant once: every break must make a test fail
 pins: setup ## pin the logic of new versions, write docs/reference: the rules, and the schema of plan files; RENEW="bronze_sales@v1" renews a pin
 	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
 	@$(BIN)/python -m backfill_assets_tests.campaign.schema_page
-	@$(BIN)/python -m backfill_assets_tests.upkeep.diagnosis_page
+	@$(BIN)/python -m backfill_assets_tests.state.diagnosis_page
 	@$(BIN)/python -m backfill_assets_tests.examples.datasets.source_pins --renew $(RENEW)
 
 golden: setup ## write again what each command prints, as backfill_assets_tests/cli/golden_files keeps it

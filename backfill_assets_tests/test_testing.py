@@ -42,7 +42,7 @@ def test_commands_work_on_it_alone(empty: Workshop, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("BACKFILL_LAKEHOUSE", str(tmp_path / "theirs"))
     monkeypatch.setenv("SPARK_REMOTE", "sc://nosuch:15002")
     empty.land("sales", "2017-03-01", [])
-    assert "landed, not taken in: 1 file" in empty.backfill("status", "raw_sales")
+    assert "landed and not taken in: 1 file" in empty.backfill("status", "raw_sales")
     assert empty.settings.lakehouse == empty.home / "lakehouse" and empty.settings.spark_remote is None
     assert os.environ["SPARK_REMOTE"] == "sc://nosuch:15002"
 

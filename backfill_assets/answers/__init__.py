@@ -5,6 +5,7 @@ Most only read; those that do what was asked say so by their names: ``release()`
 About tables and days:
 
 - ``status``: which are fresh, stale or missing. ``day``: one of them.
+- ``signs``: what speaks about days beside the logs.
 - ``history``: publications, and what a rollback puts back. ``trace``: one row's way.
 - ``raw``, ``held_back``: what was rejected, lost, or kept by a stream's gate.
 - ``reproduction``: days computed again.

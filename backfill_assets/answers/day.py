@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from backfill_assets.answers.status import UNDO_IS, short_days, undone_days
+from backfill_assets.answers.held_back import find_held
+from backfill_assets.answers.signs import beside_the_logs, short_days
+from backfill_assets.answers.status import UNDO_IS
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.external.files import VERSION
 from backfill_assets.lakehouse.arrow_dataset import python_rows
@@ -23,10 +25,13 @@ from backfill_assets.model.external_table import OBSERVED
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
 from backfill_assets.state.damage import gone_files, note_damage
+from backfill_assets.state.diagnosis import FOREIGN, Cause, cause_of, in_a_word
+from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.positions import is_raw
 from backfill_assets.state.reading import pinned_version, published_day, published_versions, read_published
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.rolled_back import rollbacks, undone_days
+from backfill_assets.state.status import day_statuses
 from backfill_assets.text import format_count
 from backfill_assets.timeline.opened import open_timeline
 
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-DAMAGED = "damaged"
 _MOST_ROWS = 10
 _TOTAL = "total_"
 _DETAIL = ("table version", "checksum", "parameters", "inputs", "staged ms", "metrics", "files")
@@ -79,10 +83,11 @@ def look_at_day(
     """The day at the last closed log entry, or that of ``publication``. Missing files are noted as damage, which no log
     shows.
     """
-    status, notes = ("", ()) if publication else _status(storage, declared, table, day)
+    now = _NOT_ASKED if publication else _look_at_present(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
     if version is None:
-        return FoundDay(table, day, status, at=publication or "", period=_period(declared, table, day), notes=notes)
+        period = _period(declared, table, day)
+        return FoundDay(table, day, now.status(()), at=publication or "", period=period, notes=now.notes)
     log = read_log(storage, table, version)
     files = log.of_days([day])[day]
     gone = gone_files(storage, table, files)
@@ -90,7 +95,7 @@ def look_at_day(
     found = FoundDay(
         table,
         day,
-        DAMAGED if gone and status else status,
+        now.status([Cause.LOST_RAW if is_raw(table) else Cause.LOST_FILES] if gone else ()),
         version=version,
         at=publication or "",
         publication=state.publication if state else "",
@@ -98,10 +103,10 @@ def look_at_day(
         files=files,
         gone=gone,
         reclaimed=publication is not None and not _main_names(storage, table, day, gone),
-        written_since=_written_since(storage, table, day) if status == DayStatus.FOREIGN_WRITE else {},
+        written_since=_written_since(storage, table, day) if not FOREIGN.isdisjoint(now.signs or ()) else {},
         period=_period(declared, table, day),
         has=() if state else _first_and_last(log.by_day()),
-        notes=notes,
+        notes=now.notes,
     )
     if found.is_damaged:
         note_damage(storage, table, day, gone)
@@ -133,19 +138,39 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
     return replace(found, sample=rows.head(_MOST_ROWS, filter=pc.field("day") == found.day))
 
 
-def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> tuple[str, Sequence[str]]:
+@dataclass(frozen=True)
+class _Present:
+    """What speaks about the day as it is now; None where it was not asked, or is not known."""
+
+    signs: Collection[Cause] | None = None
+    notes: Sequence[str] = ()
+    unknown: str = ""
+
+    def status(self, gone: Collection[Cause]) -> str:
+        """In a word, with what its files say."""
+        return self.unknown if self.signs is None else in_a_word(cause_of([*self.signs, *gone]))
+
+
+_NOT_ASKED = _Present()
+
+
+def _look_at_present(storage: Storage, declared: Sequence[Step], table: str, day: date) -> _Present:
     observed = observe_each(storage, [each.name for step in declared for each in step.tables])
     observed.require([table])
     if blamed := observed.undecided(declared).get(table):
-        return f"not known: {blamed.table} cannot be read", ()
+        return _Present(unknown=f"not known: {blamed.table} cannot be read")
     steps, key = observed.with_current(declared), TableDay(table, day)
     statuses = day_statuses(steps, observed, DayRange.of(day))
     step = next(each for each in steps if table in each.table_names)
-    undo = dict(undone_days(storage, steps, observed, {name: statuses[name] for name in step.table_names})).get(key)
-    undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
-    short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
-    # Weekly and monthly tables lack days within a period.
-    return statuses[table].get(day, DayStatus.MISSING).value, tuple(filter(None, (undone, short)))
+    undone = dict(undone_days(rollbacks(storage), steps, observed, {name: statuses[name] for name in step.table_names}))
+    held = [each for each in find_held(storage, observed.states) if each.day == day]
+    edited = edited_logic(storage, [step], contents_of(observed.states))
+    beside = beside_the_logs(steps, held=held, edited=edited, undone=undone).get(key, set())
+    # A day within a week or month is none of the table's.
+    in_log = statuses[table].get(day, Cause.MISSING)
+    notes = [f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." for undo in (undone.get(key),) if undo]
+    notes += [words for each, words in short_days(step, observed, DayRange.of(day), least=0.05) if each == key]
+    return _Present({*beside, *([in_log] if in_log else [])}, tuple(notes))
 
 
 def _period(declared: Sequence[Step], table: str, day: date) -> date | None:

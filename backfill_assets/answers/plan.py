@@ -19,11 +19,11 @@ from backfill_assets.plan.records import (
     PlannedStep,
     PlanTerms,
     Scope,
-    Why,
     about,
     days_of,
 )
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned, size
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import format_count, format_first, format_scope
 
 _MOST_RANGES = 3
@@ -64,7 +64,7 @@ def _brief(plan: Plan, answer: Answer, moved: PlanDrift | None) -> Answer:
 
 
 def _why(plan: Plan) -> list[str]:
-    found: dict[Why, list[str]] = {}
+    found: dict[Cause, list[str]] = {}
     for step in plan.steps:
         for why in step.rebuild:
             found.setdefault(why, []).extend(step.tables)

@@ -8,10 +8,11 @@ from datetime import date
 
 from backfill_assets.lakehouse.kept_logic import SameRows
 from backfill_assets.model.placement import is_ingestion
-from backfill_assets.plan.records import PlannedStep, Why, days_of
+from backfill_assets.plan.records import PlannedStep, days_of
 from backfill_assets.plan.table_run import RunPlan
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, seconds
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import format_count, format_ranges
 
 _MOST_RANGES = 2
@@ -97,7 +98,7 @@ def _why(step: PlannedStep) -> Mapping[str, Days]:
 
 
 def _notes(plan: RunPlan) -> Iterator[Line]:
-    if any(Why.INPUT_REBUILT in each.rebuild for each in plan.steps):
+    if any(Cause.INPUT_REBUILT in each.rebuild for each in plan.steps):
         yield Line("A day of which an input is rebuilt stays unchanged if the input comes out the same.")
     for each in plan.steps:
         if each.later:

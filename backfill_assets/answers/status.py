@@ -8,8 +8,9 @@ from datetime import date
 
 from backfill_assets import clock
 from backfill_assets.answers.held_back import find_held, held_parts
+from backfill_assets.answers.signs import beside_the_logs, short_days
 from backfill_assets.campaign.look import CampaignDays, campaign_days
-from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.external.observe import look_at, tables_of_others
 from backfill_assets.lakehouse.campaign_journal import shown_name
@@ -27,29 +28,21 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import Unreadable
-from backfill_assets.quality.as_usual import fewer_rows
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
-from backfill_assets.state import edited_logic
 from backfill_assets.state.damage import damaged_days
-from backfill_assets.state.edited_logic import EditedLogic
+from backfill_assets.state.diagnosis import Cause, in_a_word
+from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic
 from backfill_assets.state.observed import LogView, gc_paused, observe_each
-from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undo_of
-from backfill_assets.state.status import DayStatus, Statuses, day_statuses
+from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undone_days
+from backfill_assets.state.status import Statuses, day_statuses, diagnosed
 from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_count
 from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 
-DAMAGED, HELD_BACK, CANNOT_BE_READ = "damaged", "held back", "cannot be read"
+CANNOT_BE_READ = "cannot be read"
+_GONE = (Cause.LOST_RAW, Cause.LOST_FILES)
 _MOST_DAMAGED = 5
-_LATELY, _SHORT = 7, 0.1
-"""The newest days that lack a tenth of their rows are named."""
-_TONES = {
-    "fresh": Tone.GOOD,
-    DAMAGED: Tone.BAD,
-    HELD_BACK: Tone.BAD,
-    edited_logic.STATUS: Tone.BAD,
-    "missing": Tone.BAD,
-}
+_BAD = {Cause.LOST_RAW, Cause.LOST_FILES, Cause.HELD_BACK, Cause.EDITED_LOGIC, Cause.MISSING}
 
 
 @dataclass(frozen=True)
@@ -82,27 +75,12 @@ class FoundStatus:
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
     """Days of external tables moved since the last look, or why a table cannot be read."""
 
-    def status_of(self, table: str, day: date) -> str:
-        if TableDay(table, day) in self.damaged:
-            return DAMAGED
-        if any(day == held.day and table in self._behind(held.table) for held in self.held):
-            return HELD_BACK
-        status = self.statuses[table][day]
-        is_edited = status is DayStatus.FRESH and any(each.concerns(table, day) for each in self.edited)
-        return edited_logic.STATUS if is_edited else status.value
-
-    def _behind(self, table: str) -> list[str]:
-        """Tables built together with that of the gate, and those made of them."""
-        daily = [step for step in self.steps if step.cadence is Cadence.DAILY]
-        together = next((step.table_names for step in daily if table in step.table_names), ())
-        return expand_tables(daily, together, downstream=True)
-
-    def by_status(self, table: str) -> dict[str, list[date]]:
-        """Damaged days come first."""
-        found: dict[str, list[date]] = {DAMAGED: []} if any(key.table == table for key in self.damaged) else {}
-        for day in self.statuses[table]:
-            found.setdefault(self.status_of(table, day), []).append(day)
-        return {status: days for status, days in found.items() if days}
+    def by_cause(self, table: str) -> dict[Cause | None, list[date]]:
+        """Days whose files are gone first."""
+        found: dict[Cause | None, list[date]] = {cause: [] for cause in _GONE}
+        for day, cause in self.statuses[table].items():
+            found.setdefault(cause, []).append(day)
+        return {cause: days for cause, days in found.items() if days}
 
 
 def look_at_main(
@@ -121,7 +99,12 @@ def look_at_main(
         observed = observe_each(storage, [table.name for step in declared for table in step.tables])
         steps = observed.with_current(declared)
         statuses = day_statuses(steps, observed, days)
+    held = [each for each in _held(storage, declared, observed, chosen) if days is None or each.day in days]
+    damaged = damaged_days(storage, observed.sound_versions)
+    undone = dict(undone_days(rollbacks(storage), observed.readable(steps), observed, statuses))
     asked = [step for step in declared if not chosen or not set(chosen).isdisjoint(step.table_names)]
+    edited = edited_logic(storage, asked, contents_of(observed.states))
+    statuses = diagnosed(statuses, beside_the_logs(steps, damaged, held, edited, undone))
     plans = [each for each in under_way(storage) if not chosen or each.damage or set(chosen) & set(each.tables)]
     rejected = _rejected(declared, observed, chosen, days)
     return FoundStatus(
@@ -131,56 +114,24 @@ def look_at_main(
         chosen=chosen,
         under_way=[(each, _campaign_days(storage, each.plan, chosen)) for each in plans],
         notes=switch_notes(asked, observed.switches),
-        damaged=damaged_days(storage, observed.sound_versions),
+        damaged=damaged,
         others=dict(_moved_there(storage, asked, datasets)),
         rejected=[
             (each, commonest_reason(storage, observed.versions[each.quarantine], each.quarantine, each.worst))
             for each in rejected
         ],
-        held=[each for each in _held(storage, declared, observed, chosen) if days is None or each.day in days],
+        held=held,
         drift=list(_drift(declared, observed, chosen, days)),
         undecided={name: each for name, each in observed.undecided(declared).items() if not chosen or name in chosen},
-        edited=edited_logic.edited_logic(storage, asked, edited_logic.contents_of(observed.states)),
+        edited=edited,
         landed={
             step.name: landed_source(zone, storage, step.source, step.name)
             for step in asked
             if zone is not None and step.source
         },
-        undone=dict(undone_days(storage, observed.readable(steps), observed, statuses)),
+        undone=undone,
         short={key: words for step in observed.readable(asked) for key, words in short_days(step, observed, days)},
     )
-
-
-def undone_days(
-    storage: Storage, steps: Sequence[Step], observed: LogView, statuses: Statuses
-) -> Iterator[tuple[TableDay, Undo]]:
-    """The log is only read if days were rolled back."""
-    behind = (DayStatus.INPUT_CHANGED, DayStatus.MISSING)
-    found = [
-        (step, TableDay(table, day))
-        for step in steps
-        for table in step.table_names
-        for day, status in statuses.get(table, {}).items()
-        if step.versions and status in behind and TableDay(table, day) in observed.states
-    ]
-    known = rollbacks(storage)
-    for step, key in found:
-        if undo := undo_of(known, steps, step, key.day, observed):
-            yield key, undo
-
-
-def short_days(
-    step: Step, observed: LogView, days: DayRange | None, least: float = _SHORT
-) -> Iterator[tuple[TableDay, str]]:
-    """Newest days of a source that lack at least the share ``least`` of their usual rows, in words."""
-    if step.source is None:
-        return
-    own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}
-    measured = {day: {**each.metrics, "rows": each.rows} for day, each in own.items() if each}
-    lately = sorted(day for day in measured if days is None or day in days)[-_LATELY:]
-    for day in lately:
-        if words := fewer_rows(step, measured, day, least):
-            yield TableDay(step.name, day), words
 
 
 def look_at_timeline(
@@ -308,14 +259,14 @@ def _summary(found: FoundStatus) -> Grid:
     place = found.place
     rows = []
     for name in found.statuses:
-        for status, days in found.by_status(name).items():
+        for cause, days in found.by_cause(name).items():
             own = [Days.of(day for day in days if day in place.own(name))] if place else []
-            rows.append([name, _toned(status), len(days), Days.of(days), *own])
+            rows.append([name, _toned(cause), len(days), Days.of(days), *own])
         if name in found.undecided:
             rows.append([name, *_without_status(found, name), *([Days(())] if place else [])])
         waiting = _waiting(found, name)
         if count := sum(waiting.values()):
-            said = Toned(f"landed, not taken in: {format_count(count, 'file')}", Tone.WARN)
+            said = Toned(f"{Cause.LANDED}: {format_count(count, 'file')}", Tone.WARN)
             rows.append([name, said, len(waiting), Days.of(waiting), *([Days(())] if place else [])])
         if not isinstance(moved := found.others.get(name, ()), BackfillError) and moved:
             said = Toned("written since it was looked at", Tone.WARN)
@@ -384,12 +335,12 @@ def _days(found: FoundStatus, table: str) -> Answer:
     step = next(step for step in found.steps if table in step.table_names)
     own = found.place.own(table) if found.place else set()
     rows = []
-    for day in found.statuses[table]:
+    for day, cause in found.statuses[table].items():
         state = found.observed.states.get(TableDay(table, day))
         content = state.content if state else None
         rows_in, code, checksum = (content.rows, content.code_version, content.checksum) if content else (None, "", "")
         origin = "of its own" if day in own else Id(state.publication) if state else ""
-        rows.append([day, _toned(found.status_of(table, day)), rows_in, code, origin, checksum])
+        rows.append([day, _toned(cause), rows_in, code, origin, checksum])
     columns = ("day", "status", "rows", "code", "publication", "checksum")
     version = () if step.source else (Fact("current version", step.current),)
     return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code"))))
@@ -432,5 +383,5 @@ def _look_at_rejected(found: FoundStatus) -> Iterator[Line]:
         yield Line("", do=f"backfill raw quarantine {rows.quarantine} {rows.worst}")
 
 
-def _toned(status: str) -> Toned:
-    return Toned(status, _TONES.get(status, Tone.WARN))
+def _toned(cause: Cause | None) -> Toned:
+    return Toned(in_a_word(cause), Tone.GOOD if cause is None else Tone.BAD if cause in _BAD else Tone.WARN)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from backfill_assets.report.markdown import with_commands
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import escape_markdown, format_count
 from backfill_assets.ui_addresses import asset_page
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.effect import looked_after
 from backfill_assets.upkeep.for_people import ManualAction, first_ranges
 from backfill_assets.upkeep.incidents import Incident

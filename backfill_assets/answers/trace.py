@@ -26,6 +26,7 @@ from backfill_assets.model.landed_format import record_word
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
+from backfill_assets.state.diagnosis import in_a_word
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.state.view import View
@@ -186,7 +187,7 @@ def _landed(found: FoundTrail) -> Iterator[Sequence[object]]:
 
 
 def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
-    status = found.statuses[row.table].get(row.day)
+    statuses = found.statuses[row.table]
     values = {name: Datum(value) for name, value in row.row.items()}
     words = Worded(values, _in_words(row, found.tables[row.table]))
     return (
@@ -194,7 +195,7 @@ def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
         row.layer,
         format_range(row.period),
         row.day,
-        status.value if status else "",
+        in_a_word(statuses[row.day]) if row.day in statuses else "",
         words,
         *_stamp(found, of, row),
     )

@@ -14,8 +14,8 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import NO_DAYS, Days, expand_tables, steps_of
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, as_ranges, days_of
-from backfill_assets.state.status import DayStatus
-from backfill_assets.text import format_count, format_range, format_ranges
+from backfill_assets.state.diagnosis import OTHER_CODE, Cause, in_a_word
+from backfill_assets.text import format_count, format_first, format_range, format_ranges
 
 _MOST_RANGES = 3
 
@@ -94,20 +94,21 @@ def _refuse_without_inputs(
         )
 
 
-def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, DayStatus]) -> str:
+def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cause | None]) -> str:
     """What becomes of the days of the target that are of other code and no part of the plan; empty without any.
 
     ``statuses`` are those of the target before it is published. A day of which both versions make the same rows does
     not differ on the timeline: nothing is published over it, and its version stays what it was.
     """
     planned = set(DayRange.parse(asked.days)) - set(days_of(asked.leaves))
-    left = sorted(day for day, status in statuses.items() if status is DayStatus.CODE_CHANGED and day not in planned)
+    left = sorted(day for day, status in statuses.items() if status in OTHER_CODE and day not in planned)
     if not left:
         return ""
     stays = "stays as it is" if len(left) == 1 else "stay as they are"
     span = format_range(DayRange(left[0], left[-1]))
+    words = sorted({in_a_word(statuses[day]) for day in left})
     return (
-        f"{format_count(len(left), 'day')} of {asked.target} {stays}, {DayStatus.CODE_CHANGED.value}: "
+        f"{format_count(len(left), 'day')} of {asked.target} {stays}, {format_first(words, 2)}: "
         f"{timeline} holds nothing else for {format_ranges(left, _MOST_RANGES)}. "
         f"To have the current version there too, afterwards: backfill run {asked.target}+ --days {span}"
     )

@@ -61,9 +61,10 @@ def one_table(word: str) -> str:
 
 
 def _stale_tables() -> set[str]:
+    from backfill_assets.state.diagnosis import STALE
     from backfill_assets.state.observed import observe_each
     from backfill_assets.state.status import day_statuses
 
     observed = observe_each(open_storage(), current_catalog().table_names)
     statuses = day_statuses(observed.readable(observed.with_current(current_catalog().steps)), observed)
-    return {name for name, days in statuses.items() if any(each.value.startswith("stale") for each in days.values())}
+    return {name for name, days in statuses.items() if not STALE.isdisjoint(days.values())}

@@ -21,7 +21,7 @@ from backfill_assets.defs.metadata import (
 from backfill_assets.model.declaration import RuleOutcome, Step
 from backfill_assets.quality.gates import TableCheck, checks_of
 from backfill_assets.rebuild.outcome import BuiltDay
-from backfill_assets.state.status import DayStatus
+from backfill_assets.state.diagnosis import Cause, in_a_word
 
 FRESH, WATCHDOG = "fresh", "watchdog"
 AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared", "delivered"
@@ -72,7 +72,7 @@ def evaluations(
             more = quality_metadata(day) if check is checks[0] and not day.publication else {}
             yield _evaluation(day, check, outcomes, target, more)
     if day.publication:
-        yield freshness(day.table, day.day, DayStatus.FRESH, day.publication, target)
+        yield freshness(day.table, day.day, None, day.publication, target)
 
 
 def _evaluation(
@@ -129,14 +129,16 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 
 
 def freshness(
-    table: str, day: date, status: DayStatus, publication: str, target: Target | None = None, *, edited: str = ""
+    table: str, day: date, cause: Cause | None, publication: str, target: Target | None = None, why: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """A stale day, or one whose version was ``edited`` in place, is a warning."""
-    is_fresh = status is DayStatus.FRESH and not edited
-    words = "built from what is published of its inputs" if is_fresh else f"{status}; the sensor repairs says what next"
-    words = edited or words
+    """Whether a day is built from what is published of its inputs; one that is not is a warning.
+
+    It says the one word of its ``cause``, and ``why`` and what to do where that is known.
+    """
+    stale = f"{in_a_word(cause)}: {why}" if why else f"{in_a_word(cause)}; the sensor repairs says what next"
+    words = stale if cause else "built from what is published of its inputs"
     about = {PUBLICATION: publication}
-    return verdict_of(table, FRESH, str(day), words, about, passed=is_fresh, is_warning=not is_fresh, target=target)
+    return verdict_of(table, FRESH, str(day), words, about, passed=not cause, is_warning=bool(cause), target=target)
 
 
 def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:

@@ -18,9 +18,10 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, days_before, earlier_days, later_readers, steps_of, upstream
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import published_days
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView, observe, observe_each
 from backfill_assets.state.reading import read_switches
-from backfill_assets.state.status import DayStatus, Statuses, day_statuses
+from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
@@ -107,7 +108,7 @@ def not_built_yet(
 
 
 def _is_fresh(statuses: Statuses, step: Step, day: date) -> bool:
-    return all(statuses[table].get(day) is DayStatus.FRESH for table in step.table_names)
+    return all(statuses[table].get(day, Cause.MISSING) is None for table in step.table_names)
 
 
 def _published_since(log: PublicationLog, observed: LogView, key: TableDay, launched: datetime) -> bool:

@@ -43,6 +43,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import days_options, escape_markdown, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page, sensor_page
 from backfill_assets.upkeep.automation import SensorBook
@@ -52,7 +53,7 @@ from backfill_assets.upkeep.repair import repairs_needed
 
 ASSET = "start_here"
 STATE, PEOPLE, QUARANTINE = "state", "needs a person now", "in quarantine"
-LANDED = "landed, not taken in"
+LANDED = Cause.LANDED.value
 _MOST_RANGES = 2
 _FIRST_TABLE = "fact_sales_transactions"
 

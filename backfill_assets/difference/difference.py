@@ -17,6 +17,7 @@ from pydantic import Field
 
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse.records import HELD_BACK, TOTAL, DayContent, Publication, Record, logical_or_empty
+from backfill_assets.rebuild.decide import Stays
 
 ROWS = "rows"
 EXACT = Context(prec=100)
@@ -81,7 +82,7 @@ COUNTS = tuple(RowCounts.model_fields)
 Sides = Mapping[TableDay, tuple[str, str]]
 """Logical fingerprints of main and of what is staged. A day that failed its gates has :data:`HELD_BACK` for both."""
 
-DayIs = Literal["compared", "equal", "unchanged", "left out", "held back", "not staged"]
+DayIs = Literal["compared", "equal"] | Stays
 """``equal``: staged with main's checksum. ``unchanged``: no input changes, not staged. ``held back``: failed its gates.
 ``left out``: reads such a day, or could not be computed. ``not staged``: its turn has not come, the change is unknown.
 """

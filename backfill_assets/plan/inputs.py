@@ -13,7 +13,7 @@ from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_r
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.state.boundaries import DaysBoundary
-from backfill_assets.state.status import DayStatus
+from backfill_assets.state.diagnosis import OTHER_CODE, Cause
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PlanInputs:
     days: Mapping[str, set[date]] = field(default_factory=dict)
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[Lookback, ...] = ()
-    unsound: Mapping[str, Mapping[DayStatus, list[date]]] = field(default_factory=dict)
+    unsound: Mapping[str, Mapping[Cause, list[date]]] = field(default_factory=dict)
     """Input days that are stale or have a foreign write, by table and status."""
 
 
@@ -104,15 +104,15 @@ def _is_published(situation: PlanContext, table: str, day: date) -> bool:
 
 def _unsound(
     days: Mapping[str, set[date]], chosen: RebuildScope, situation: PlanContext
-) -> dict[str, dict[DayStatus, list[date]]]:
+) -> dict[str, dict[Cause, list[date]]]:
     """Other code is accepted where the plan rebuilds the table on other days: the finding on periods reports it."""
-    unsound: dict[str, dict[DayStatus, list[date]]] = {}
+    unsound: dict[str, dict[Cause, list[date]]] = {}
     for table, found in days.items():
-        expected = {DayStatus.FRESH, DayStatus.MISSING}
-        expected |= {DayStatus.CODE_CHANGED} if chosen.rebuilt_days(situation.step_of(table)) else set()
+        expected = {Cause.MISSING}
+        expected |= OTHER_CODE if chosen.rebuilt_days(situation.step_of(table)) else set()
         for day in sorted(found):
-            status = chosen.statuses[table].get(day, DayStatus.MISSING)
-            if status not in expected:
+            status = chosen.statuses[table].get(day, Cause.MISSING)
+            if status is not None and status not in expected:
                 unsound.setdefault(table, {}).setdefault(status, []).append(day)
     return unsound
 

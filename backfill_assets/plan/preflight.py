@@ -14,10 +14,11 @@ from backfill_assets.model.current_versions import gone_text, gone_version
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import missing_inputs, reading, tables_as_of
 from backfill_assets.plan.inputs import PlanInputs
-from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, Why, as_ranges
+from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.text import format_ranges
 
@@ -95,7 +96,7 @@ def edited_in_place(steps: Iterable[PlannedStep], edited: Sequence[EditedLogic])
     for step in steps:
         for each in (each for each in edited if each.step == step.name):
             if step.kind == "rebuild" and step.version in ("", AS_PUBLISHED, each.version):
-                yield finding("stops", "logic edited", f"{each}.", each.next_step, each.step, each.days)
+                yield finding("stops", Cause.EDITED_LOGIC.value, f"{each}.", each.next_step, each.step, each.days)
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
@@ -106,7 +107,7 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
         landed = seen.situation.landed.get(step.name, {})
         planned = seen.chosen.reasons.get(step.name, {})
         # A source that has taken back all files of a day leaves its folder: they are compared, and nothing is missing.
-        asked = {day for day, why in planned.items() if why not in (None, Why.SOURCE_CHANGED)}
+        asked = {day for day, why in planned.items() if why not in (None, Cause.SOURCE_CHANGED)}
         absent = [day for day in planned if day in asked and not getattr(landed.get(day), "files", ())]
         absent = [] if step.source.replaced_whole else absent
         waiting = [day for day in seen.chosen.demanded.get(step.name, ()) if day in landed and landed[day].waiting]
@@ -139,18 +140,18 @@ def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
     """Stale or foreign inputs that the plan reads as they are."""
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
-            message = f"{table} is read as it is on {_days_text(days)}, which is {status.value}."
+            message = f"{table} is read as it is on {_days_text(days)}, which is {in_a_word(status)}."
             hint = "Plan with --scope whole to rebuild it as well, or look at it with backfill status."
             yield finding("warns", "input days not fresh", message, hint, table, days)
 
 
 def _foreign_writes(seen: Preflight) -> Iterator[PlanFinding]:
     for step in seen.steps:
-        if ranges := step.rebuild.get(Why.FOREIGN_WRITE, ()):
-            days = [day for day, why in step.why.items() if why is Why.FOREIGN_WRITE]
+        if ranges := step.rebuild.get(Cause.FOREIGN_WRITE, ()):
+            days = [day for day, why in step.why.items() if why is Cause.FOREIGN_WRITE]
             message = f"A writer that bypassed the publication log changed {step.name} on {', '.join(ranges)}."
             hint = "Find out first who it was. The rebuild replaces these rows; a rollback brings them back."
-            yield finding("warns", "foreign write", message, hint, step.name, days)
+            yield finding("warns", Cause.FOREIGN_WRITE.value, message, hint, step.name, days)
 
 
 def _schemas(seen: Preflight) -> Iterator[PlanFinding]:

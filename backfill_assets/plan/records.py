@@ -24,6 +24,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import PartitionPosition, Record
 from backfill_assets.plan.code_change import CodeChange
 from backfill_assets.plan.expectations import Expectation
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import UNKNOWN, format_duration, format_range, format_scope
 
 Ranges = tuple[str, ...]
@@ -42,21 +43,6 @@ class Scope(enum.StrEnum):
     ONWARDS = "onwards"
     DOWNSTREAM = "downstream"
     """What is computed from the table: the table itself is right already."""
-
-
-class Why(enum.StrEnum):
-    """Why a day is rebuilt."""
-
-    SOURCE_CHANGED = "changed at the source"
-    LANDED = "landed and not taken in"
-    MISSING = "missing"
-    INPUT_CHANGED = "input changed"
-    CODE_CHANGED = "code changed"
-    FOREIGN_WRITE = "foreign write"
-    INPUT_REBUILT = "an input is rebuilt"
-    ADOPTED = "adopted"
-    """It was taken over with its table, and a person asks for this very day."""
-    ASKED_FOR = "asked for"
 
 
 class PlanTerms(Record):
@@ -163,7 +149,7 @@ class PlannedStep(Record):
     version: str
     cadence: Cadence = Cadence.DAILY
     kind: Literal["rebuild", "take in"] = "rebuild"
-    rebuild: Mapping[Why, Ranges] = Field(default_factory=dict)
+    rebuild: Mapping[Cause, Ranges] = Field(default_factory=dict)
     skipped: Ranges = ()
     """Fresh, and nothing they are computed from is rebuilt."""
     estimate: Estimate = Estimate()
@@ -181,7 +167,7 @@ class PlannedStep(Record):
         return self.tables[0]
 
     @property
-    def why(self) -> Mapping[date, Why]:
+    def why(self) -> Mapping[date, Cause]:
         """The days to rebuild, ascending, with the reason of each."""
         found = {day: why for why, ranges in self.rebuild.items() for day in days_of(ranges)}
         return dict(sorted(found.items()))

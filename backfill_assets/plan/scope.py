@@ -27,23 +27,16 @@ from backfill_assets.plan.records import (
     Recommended,
     Scope,
     SourceFiles,
-    Why,
     as_ranges,
     days_of,
 )
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.state.status import DayStatus, Statuses, day_statuses
+from backfill_assets.state.diagnosis import Cause, gravest, in_a_word
+from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.text import format_ranges
 
-Reasons = Mapping[date, Why | None]
+Reasons = Mapping[date, Cause | None]
 """Why each day is rebuilt; None for one that is skipped."""
-_WHY = {
-    DayStatus.MISSING: Why.MISSING,
-    DayStatus.INPUT_CHANGED: Why.INPUT_CHANGED,
-    DayStatus.CODE_CHANGED: Why.CODE_CHANGED,
-    DayStatus.FOREIGN_WRITE: Why.FOREIGN_WRITE,
-}
-_ORDER = list(DayStatus)
 _NOT_ESTIMATED = Estimate()
 
 
@@ -179,40 +172,34 @@ class _Reasoning:
         if step.external:
             return dict.fromkeys(days)
         worst = {day: worst_status(step, day, self.statuses) for day in days}
-        again = self.reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
-        otherwise = Why.ASKED_FOR if self.asked.force else None
+        again = self.reading(step, self.rebuilt) if None in worst.values() else set()
+        otherwise = Cause.ASKED_FOR if self.asked.force else None
 
-        def fresh(day: date) -> Why | None:
+        def fresh(day: date) -> Cause | None:
             if self.situation.is_adopted(step, day):
                 asked = day in self.given.get(step.name, ()) and (step is self.target or self.asked.force)
-                return Why.ADOPTED if asked else None
-            return Why.INPUT_REBUILT if day in again else otherwise
+                return Cause.ADOPTED if asked else None
+            return Cause.INPUT_REBUILT if day in again else otherwise
 
-        return {day: why_of(status, fresh(day)) for day, status in worst.items()}
+        return {day: status or fresh(day) for day, status in worst.items()}
 
-    def waiting(self, step: Step, day: date) -> Why | None:
+    def waiting(self, step: Step, day: date) -> Cause | None:
         """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
-        absent = Why.MISSING if self.situation.content(step.name, day) is None else None
+        absent = Cause.MISSING if self.situation.content(step.name, day) is None else None
         return _why_landed(self.situation.landed.get(step.name, {}).get(day)) or absent
 
 
-def _why_landed(landed: LandedDay | None) -> Why | None:
+def _why_landed(landed: LandedDay | None) -> Cause | None:
     if landed is None:
         return None
     if landed.changed or landed.gone:
-        return Why.SOURCE_CHANGED
-    return Why.LANDED if landed.waiting else None
+        return Cause.SOURCE_CHANGED
+    return Cause.LANDED if landed.waiting else None
 
 
-def worst_status(step: Step, day: date, statuses: Statuses) -> DayStatus:
+def worst_status(step: Step, day: date, statuses: Statuses) -> Cause | None:
     """Tables that are built together are as stale as the worst of them."""
-    found = [statuses[name].get(day, DayStatus.MISSING) for name in step.table_names]
-    return found[0] if len(found) == 1 else max(found, key=_ORDER.index)
-
-
-def why_of(status: DayStatus, fresh: Why | None = None) -> Why | None:
-    """Why a day of that status is rebuilt; ``fresh`` is the reason to rebuild one that is right already."""
-    return fresh if status is DayStatus.FRESH else _WHY[status]
+    return gravest(statuses[name].get(day, Cause.MISSING) for name in step.table_names)
 
 
 def planned_step(
@@ -222,7 +209,7 @@ def planned_step(
     landed: Mapping[date, LandedDay] = MappingProxyType({}),
 ) -> PlannedStep:
     """The days of ``step`` by why they are rebuilt; of raw with what its source has changed in the ``landed`` files."""
-    by_reason: dict[Why | None, list[date]] = {}
+    by_reason: dict[Cause | None, list[date]] = {}
     for day, why in reasons.items():
         by_reason.setdefault(why, []).append(day)
     return PlannedStep(
@@ -230,7 +217,7 @@ def planned_step(
         version=step.current,
         cadence=step.cadence,
         kind="take in" if step.source else "rebuild",
-        rebuild={why: as_ranges(by_reason[why]) for why in Why if why in by_reason},
+        rebuild={why: as_ranges(by_reason[why]) for why in Cause if why in by_reason},
         skipped=as_ranges(by_reason.get(None, ())),
         estimate=estimate,
         source_files={
@@ -239,9 +226,6 @@ def planned_step(
             if (found := landed.get(day)) is not None and (found.changed or found.gone)
         },
     )
-
-
-_FINE = (DayStatus.FRESH, DayStatus.MISSING)
 
 
 def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
@@ -255,24 +239,25 @@ def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | Non
     ]
     for scope, step, days, demanded in places:
         if changed := _changed_days(step, days.get(step.name, ()), demanded.get(step.name, ()), chosen, situation):
-            again = scope is Scope.WHOLE and Why.SOURCE_CHANGED in changed.values()
+            again = scope is Scope.WHOLE and Cause.SOURCE_CHANGED in changed.values()
             return Recommended(scope=Scope.SOURCE if again else scope, because=_because(step, changed))
     return None
 
 
 def _changed_days(
     step: Step, days: Collection[date], demanded: Collection[date], chosen: RebuildScope, situation: PlanContext
-) -> dict[date, str]:
-    found: dict[date, str] = {}
+) -> dict[date, Cause]:
+    found: dict[date, Cause] = {}
     for day in sorted(days):
-        status = max((chosen.statuses[table.name].get(day, DayStatus.FRESH) for table in step.tables), key=_ORDER.index)
+        status = gravest(chosen.statuses[name].get(day) for name in step.table_names)
         if why := _why_landed(situation.landed.get(step.name, {}).get(day)):
             found[day] = why
-        elif status not in _FINE or (status is DayStatus.MISSING and day in demanded):
+        elif status is not None and (status is not Cause.MISSING or day in demanded):
             found[day] = status
     return found
 
 
-def _because(step: Step, changed: dict[date, str]) -> str:
-    what = min(changed.values(), key=lambda status: status != Why.SOURCE_CHANGED)
-    return f"{step.name} is {what} on {format_ranges((day for day, status in changed.items() if status == what), 1)}"
+def _because(step: Step, changed: dict[date, Cause]) -> str:
+    what = min(changed.values(), key=lambda status: status is not Cause.SOURCE_CHANGED)
+    days = (day for day, status in changed.items() if status is what)
+    return f"{step.name} is {in_a_word(what)} on {format_ranges(days, 1)}"

@@ -14,13 +14,14 @@ from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, earlier_days, expand_tables, reading, steps_of, walk_downstream
 from backfill_assets.plan.preflight import edited_in_place, finding
-from backfill_assets.plan.records import PlanFinding, PlannedStep, Why, as_ranges
-from backfill_assets.plan.scope import planned_step, why_of, worst_status
+from backfill_assets.plan.records import PlanFinding, PlannedStep, as_ranges
+from backfill_assets.plan.scope import planned_step, worst_status
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, rolled_back
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks
-from backfill_assets.state.status import DayStatus, day_statuses, reading_as_published
+from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import days_options, format_count, format_range, format_ranges
 
 LATEST_DAYS = 35
@@ -104,7 +105,7 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
         update = {"later": as_ranges(after), "earlier": as_ranges(before)}
         planned.append(_plan_step(step, asked, seen, own, along, again).model_copy(update=update))
         # What is forced comes out as it was: nothing that reads it is built again for that.
-        changing = {day for day, why in planned[-1].why.items() if why is not Why.ASKED_FOR}
+        changing = {day for day, why in planned[-1].why.items() if why is not Cause.ASKED_FOR}
         rebuilt |= dict.fromkeys(step.table_names, changing)
     findings = [
         *edited_in_place(planned, seen.edited),
@@ -118,8 +119,8 @@ def _plan_step(
     step: Step,
     asked: RunRequest,
     seen: RunContext,
-    own: Mapping[date, DayStatus],
-    along: Mapping[date, DayStatus],
+    own: Mapping[date, Cause | None],
+    along: Mapping[date, Cause | None],
     again: Collection[date],
 ) -> PlannedStep:
     """The step's ``own`` days and those that come ``along``, by the state that they are in.
@@ -131,19 +132,19 @@ def _plan_step(
     if step.external:
         return planned_step(step, dict.fromkeys((*own, *along)))
     files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
-    otherwise: dict[date, Why | None] = {
-        **dict.fromkeys(again, Why.INPUT_REBUILT),
-        **dict.fromkeys(own if asked.force and not step.source else (), Why.ASKED_FOR),
-        **dict.fromkeys(files, Why.LANDED),
+    otherwise: dict[date, Cause | None] = {
+        **dict.fromkeys(again, Cause.INPUT_REBUILT),
+        **dict.fromkeys(own if asked.force and not step.source else (), Cause.ASKED_FOR),
+        **dict.fromkeys(files, Cause.LANDED),
     }
     for day in {**own, **along}:
         if is_adopted(seen.observed.states, step.table_names, day):
-            otherwise[day] = Why.ADOPTED if asked.force and day in own else None
+            otherwise[day] = Cause.ADOPTED if asked.force and day in own else None
     reasons = {}
     for day, status in {**own, **along}.items():
         # Raw rows that belong to other days by what is declared now stay where they are until they are refreshed.
-        waits = step.source is not None and status is DayStatus.CODE_CHANGED
-        reasons[day] = otherwise.get(day) if waits else why_of(status, otherwise.get(day))
+        waits = step.source is not None and status is Cause.CODE_CHANGED
+        reasons[day] = otherwise.get(day) if waits else status or otherwise.get(day)
     return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
 
 
@@ -208,7 +209,7 @@ def rolled_back_before(
             days = {key.day for key, publication in back.items() if publication == by}
             when = f"rolled back on {rollbacks.at(by):%Y-%m-%d %H:%M:%SZ} by {by}"
             message = f"{each.name}: {when}, would be built again: {format_ranges(days, _MOST_NAMED)}"
-            yield finding("warns", "rolled back", message, "", each.name, days)
+            yield finding("warns", Cause.ROLLED_BACK.value, message, "", each.name, days)
 
 
 def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[PlanFinding]:
@@ -229,7 +230,7 @@ def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[da
             options = days_options(files, _MOST_RANGES)
             add = f"add {options}" if in_run else f"first backfill run {step.name} {options}"
             hint = f"If they may have rows of these days, {add}"
-            yield finding("warns", "landed and not ingested", message, hint, step.name, files)
+            yield finding("warns", Cause.LANDED.value, message, hint, step.name, files)
 
 
 def _require_ended(days: Collection[date], today: date) -> None:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Literal
 
 from backfill_assets.days import DayRange, TableDay, all_days, by_table
 from backfill_assets.errors import InvalidRequest
@@ -72,6 +73,8 @@ class Decision(enum.StrEnum):
     COMPUTE = "compute"
 
 
+Stays = Literal["held back", "left out", "unchanged", "not staged"]
+"""Why a day of a campaign stays as it is."""
 Contents = Sequence[DayContent | None]
 """What a day holds in each table of a step; None where that is not known, or never was published."""
 

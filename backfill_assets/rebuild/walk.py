@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -27,7 +26,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import RuleOutcome, Step
 from backfill_assets.model.graph import NOT_KNOWN, Filled, tables_as_of
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Decision
+from backfill_assets.rebuild.decide import Decision, Stays
 from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo, refuse_failed
@@ -37,8 +36,6 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 
 _LONGEST_ERROR = 300
-Stays = Literal["held back", "left out", "unchanged", "not staged"]
-"""Why a day of a campaign stays as it is."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ Days and statuses:
 
 - ``view``: what every day holds at one moment: main, a log entry, a timeline.
 - ``observed``: main now, and the files that days really have. (``external/observe`` looks at tables of others.)
+- ``diagnosis``: the one word for what is wrong with a day, and what helps.
+- ``input_changes``: what came to its inputs.
 - ``status``: missing, fresh, stale, foreign write; what a publication leaves stale.
 - ``readers``: names these days to PREPARE.
 - ``rolled_back``: how long a rollback holds.

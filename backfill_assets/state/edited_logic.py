@@ -20,8 +20,6 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.logic import DECLARED, logic_of
 from backfill_assets.text import days_options, format_count, format_first, format_ranges
 
-STATUS = "logic edited"
-"""In place of ``fresh``: made from these inputs by this version, which computes something else now."""
 _MOST_RANGES, _MOST_NAMES = 3, 4
 _WORDS = {DECLARED: "its declaration (reads, columns, cadence)"}
 

@@ -8,7 +8,7 @@ stands on a day is in its :class:`Origin`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -21,8 +21,9 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import made_of, upstream
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
+from backfill_assets.state.diagnosis import INPUT_CHANGED, Cause
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.status import published_version
+from backfill_assets.state.status import Statuses, published_version
 
 
 def find_nothing(_rollback: str) -> tuple[Prepared, datetime] | None:
@@ -94,6 +95,15 @@ class Undo:
     rollback: str
     state: UndoIs
 
+    @property
+    def cause(self) -> Cause | None:
+        """What it says about a day that is not made of what there is now; None where it holds the day no more."""
+        return _HOLDS.get(self.state)
+
+
+_HOLDS = {UndoIs.HELD: Cause.ROLLED_BACK, UndoIs.ASKED: Cause.UNDONE_WITH_RAW}
+NOTHING_UNDONE: Mapping[TableDay, Undo] = {}
+
 
 def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, observed: LogView) -> Undo | None:
     """The rollback that stands on a day of one of the tables of ``step``; ``steps`` are all, in build order."""
@@ -114,6 +124,20 @@ def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, 
     }
     asked = next((name for name in changed if rollbacks.withdrew(name, above)), "")
     return Undo(asked or changed[0], UndoIs.ASKED if asked else UndoIs.OVER)
+
+
+def undone_days(
+    known: Rollbacks, steps: Sequence[Step], observed: LogView, statuses: Statuses
+) -> Iterator[tuple[TableDay, Undo]]:
+    """Those of ``statuses`` that a person put back and that are not made of what there is now.
+
+    ``steps`` are all, in build order. The log is only read for days that were put back.
+    """
+    for step in (each for each in steps if each.versions):
+        for key in (TableDay(table, day) for table in step.table_names for day in statuses.get(table, ())):
+            is_behind = statuses[key.table][key.day] in INPUT_CHANGED | {Cause.MISSING}
+            if is_behind and key in observed.states and (undo := undo_of(known, steps, step, key.day, observed)):
+                yield key, undo
 
 
 def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:

@@ -5,7 +5,6 @@ Decided from the logs alone. Pure: what was observed goes in, the status of ever
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
@@ -14,25 +13,17 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, TableChange, content_in, day_record, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
 from backfill_assets.model.graph import NO_DAYS, Days, Filled, made_of, reading
+from backfill_assets.state.diagnosis import STALE, Cause, cause_of
+from backfill_assets.state.input_changes import InputChanges
 from backfill_assets.state.observed import LogView, filled_in
 
 NO_PARAMETERS = ""
 
 
-class DayStatus(enum.StrEnum):
-    """What can be said of one day of one table."""
-
-    FRESH = "fresh"
-    MISSING = "missing"
-    INPUT_CHANGED = "stale: input changed"
-    CODE_CHANGED = "stale: code changed"
-    FOREIGN_WRITE = "foreign write"
-
-
 Entries = Mapping[str, Mapping[int, str]]
 """Logical fingerprints as :func:`fingerprints.inputs_of` takes them, by table and the ordinal of the day."""
-Statuses = Mapping[str, Mapping[date, DayStatus]]
-"""By table, in build order, and by day, ascending."""
+Statuses = Mapping[str, Mapping[date, Cause | None]]
+"""By table, in build order, and by day, ascending: what is wrong with it, None for a fresh one."""
 
 
 def day_statuses(
@@ -55,16 +46,24 @@ def day_statuses(
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
     entries = _entries(steps, observed, published)
-    found: dict[str, Mapping[date, DayStatus]] = {}
-    undecided = observed.undecided(steps)
+    found: dict[str, Mapping[date, Cause | None]] = {}
+    undecided, changes = observed.undecided(steps), InputChanges(steps, observed)
     for step in steps:
         if step.name in undecided:
             found |= {name: {} for name in step.table_names}
             continue
         asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
-        found |= _of_step(
-            step, asked, observed, entries, _versions(step, (versions or {}).get(step.name), as_published)
-        )
+        wanted = _versions(step, (versions or {}).get(step.name), as_published)
+        found |= _of_step(step, asked, changes, entries, wanted)
+    return found
+
+
+def diagnosed(statuses: Statuses, beside: Mapping[TableDay, Iterable[Cause]]) -> Statuses:
+    """``statuses`` with what else speaks ``beside`` the logs: of each day the cause that counts of all of these."""
+    found = {table: {**days} for table, days in statuses.items()}
+    for (table, day), signs in beside.items():
+        if day in (days := found.get(table, {})):
+            days[day] = cause_of(filter(None, (days[day], *signs)))
     return found
 
 
@@ -76,34 +75,37 @@ def _versions(step: Step, wanted: str | None, as_published: bool) -> Mapping[str
 
 
 def _of_step(
-    step: Step, days: Iterable[date], observed: LogView, entries: Entries, versions: Mapping[str, Version]
-) -> dict[str, Mapping[date, DayStatus]]:
+    step: Step, days: Iterable[date], changes: InputChanges, entries: Entries, versions: Mapping[str, Version]
+) -> dict[str, Mapping[date, Cause | None]]:
     """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
-    found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
-    filled = observed.filled([step])
+    found: dict[str, dict[date, Cause | None]] = {table.name: {} for table in step.tables}
+    observed, filled = changes.observed, changes.observed.filled([step])
     for day in days:
-        inputs: dict[str, str] = {}
+        judged: dict[tuple[str, str], Cause | None] = {}
         for name, statuses in found.items():
-            content = _known_content(name, day, observed)
+            content = _known_content(step, name, day, observed)
             if not isinstance(content, DayContent):
                 statuses[day] = content
                 continue
-            if content.is_adopted:
-                statuses[day] = DayStatus.FRESH
-                continue
-            if step.source is not None:
-                statuses[day] = (
-                    DayStatus.CODE_CHANGED if _lies_elsewhere(step.source, day, content) else DayStatus.FRESH
-                )
-                continue
             version = versions.get(content.code_version)
-            if version is None or content.parameters != NO_PARAMETERS:
-                statuses[day] = DayStatus.CODE_CHANGED
+            if step.source or content.is_adopted or version is None or content.parameters != NO_PARAMETERS:
+                statuses[day] = _whatever_its_inputs(step, day, content)
                 continue
-            if version.name not in inputs:
-                inputs[version.name] = fingerprints.inputs_of(_inputs_of(step, version, day, entries, filled))
-            statuses[day] = DayStatus.FRESH if content.inputs == inputs[version.name] else DayStatus.INPUT_CHANGED
+            made = (version.name, content.inputs)
+            if made not in judged:
+                now = fingerprints.inputs_of(_inputs_of(step, version, day, entries, filled))
+                judged[made] = None if content.inputs == now else changes.cause(step, version, day)
+            statuses[day] = judged[made]
     return dict(found)
+
+
+def _whatever_its_inputs(step: Step, day: date, content: DayContent) -> Cause | None:
+    """Of raw, of a day that came with its table, and of one that another version has made."""
+    if content.is_adopted:
+        return None
+    if step.source is not None:
+        return Cause.CODE_CHANGED if _lies_elsewhere(step.source, day, content) else None
+    return Cause.CODE_CHANGED if declared_version(step, content) else Cause.GONE_VERSION
 
 
 def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
@@ -111,13 +113,13 @@ def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
     return source.placement.concerns(day, content.code_version, content.metrics)
 
 
-def _known_content(table: str, day: date, observed: LogView) -> DayContent | DayStatus:
+def _known_content(step: Step, table: str, day: date, observed: LogView) -> DayContent | Cause:
     """What the day holds, or the status of a day that is missing or has a foreign write."""
     state = observed.states.get(TableDay(table, day))
-    physical = observed.now(TableDay(table, day))
+    physical, foreign = observed.now(TableDay(table, day)), Cause.FOREIGN_RAW if step.source else Cause.FOREIGN_WRITE
     if state is not None and state.content is not None:
-        return state.content if state.physical == physical else DayStatus.FOREIGN_WRITE
-    return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE
+        return state.content if state.physical == physical else foreign
+    return Cause.MISSING if physical == fingerprints.EMPTY_DAY else foreign
 
 
 def _inputs_of(step: Step, version: Version, day: date, entries: Entries, filled: Filled) -> dict[str, list[str]]:
@@ -176,8 +178,6 @@ def _known_days(
 
 # ------------------------------------------------------------------ readers of days that change
 
-_STALE = (DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED)
-
 
 def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
     """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
@@ -214,12 +214,13 @@ def stale_readers(
 
     Days that are ``brought`` themselves are left out, and tables that cannot be read.
     """
-    entries, found = _entries(steps, view, _by_table(view)), dict[str, tuple[date, ...]]()
+    entries, changes = _entries(steps, view, _by_table(view)), InputChanges(steps, view)
+    found = dict[str, tuple[date, ...]]()
     for step in view.readable(steps):
         days = reading_as_published(step, changed, view.states) if step.versions else set()
-        for table, statuses in _of_step(step, sorted(days), view, entries, _versions(step, None, True)).items():
+        for table, statuses in _of_step(step, sorted(days), changes, entries, _versions(step, None, True)).items():
             own = brought.get(table, ())
-            stale = tuple(day for day, status in statuses.items() if status in _STALE and day not in own)
+            stale = tuple(day for day, status in statuses.items() if status in STALE and day not in own)
             found |= {table: stale} if stale else {}
     return found
 

@@ -2,12 +2,12 @@
 
 A decision is written before it is carried out, so that a process may die at any line.
 
-What is wrong?
+What is wrong? (The cause, and what helps: ``state/diagnosis``.)
 
 - ``watch``: the watchdogs read days again. ``read_days``: what they hold.
 - ``trouble``: stale days, from logs and watchdogs. ``findings``: each wrong day.
-- ``diagnosis``: its cause, and how sure. ``roots``: which findings are one incident.
-- ``stream_holds``: days that a stream's gate holds.
+- ``failed_checks``: what a check said. ``roots``: which findings are one incident.
+- ``stream_holds``: days that a stream's gate holds. ``beside_streams``: those that a stream follows.
 
 What is done?
 

@@ -12,8 +12,8 @@ from datetime import date, datetime, timedelta
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.state.diagnosis import Cause, diagnose
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.diagnosis import Cause, Symptoms, diagnose
 from backfill_assets.upkeep.heal import tell
 from backfill_assets.upkeep.incidents import Happened, Incident, IncidentBook, incident_id
 
@@ -133,7 +133,7 @@ class SensorBook:
     def _opened(self, ticks: SensorTicks, now: datetime) -> Incident:
         """Written before it is told: a process that dies in between is followed by one that finds it."""
         book, today, words = IncidentBook(self.storage), now.date(), ticks.trouble(now)
-        found = diagnose(Symptoms(failing=words))
+        found = diagnose({Cause.AUTOMATION: words})
         new = Incident(
             id=_id(book, ticks.sensor, today),
             table=ticks.sensor,

@@ -16,11 +16,11 @@ from backfill_assets.lakehouse.foreign_commits import ForeignCommit
 from backfill_assets.lakehouse.records import TOTAL, DayContent, Detail, Notice
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, step_by_table, walk_downstream
+from backfill_assets.state.diagnosis import FOREIGN, Cause
 from backfill_assets.text import currency_of, format_count, measure_name, money
 from backfill_assets.ui_addresses import asset_page, backfill_page, run_page, runs_page
-from backfill_assets.upkeep.diagnosis import Cause, Disagreement
+from backfill_assets.upkeep.failed_checks import Disagreement, HeldByStream
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
-from backfill_assets.upkeep.trouble import HeldByStream
 
 SINCE, AFFECTED, REPORTS, OWNER = "since", "affected", "reports", "owner"
 DISAGREES, WRITTEN_BY, RUN = "disagrees", "written by", "run"
@@ -28,7 +28,6 @@ DONE, LOOKED_AFTER, PAGE, REPAIR, PLAN = "what is done", "looked after", "page",
 _STANDING = (DONE, LOOKED_AFTER, PAGE, REPAIR, PLAN)
 _MOST_REPORTS, _MOST_SUMS, _MOST_COMMITS = 5, 3, 3
 _EXACT = Context(prec=100)
-_FOREIGN = (Cause.FOREIGN_WRITE, Cause.FOREIGN_RAW)
 _BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 
@@ -99,7 +98,7 @@ NO_ADDRESSES = Addresses()
 
 def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[Detail, ...]:
     """What was seen of it: it stays as it is until other days or another cause are seen."""
-    commits = around.commits(incident.table, incident.days) if incident.cause in _FOREIGN else ()
+    commits = around.commits(incident.table, incident.days) if incident.cause in FOREIGN else ()
     below = _days_below(incident, around)
     sums = list(dict.fromkeys(map(str, _disagreements(incident, around))))
     runs = dict.fromkeys(filter(None, (around.run_of(TableDay(incident.table, day)) for day in incident.days)))
@@ -112,7 +111,7 @@ def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[D
         Detail(label=REPORTS, words=_reports(below, around)),
         Detail(label=OWNER, words=", ".join(at.owners(incident.table))),
         Detail(label=DISAGREES, words=_some(sums, _MOST_SUMS)),
-        Detail(label=WRITTEN_BY, words=_written_by(commits) if incident.cause in _FOREIGN else ""),
+        Detail(label=WRITTEN_BY, words=_written_by(commits) if incident.cause in FOREIGN else ""),
         Detail(label=RUN, words=run, link=run_page(run) if run else ""),
     )
     return tuple(each for each in found if each.words)

@@ -16,11 +16,12 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import logical_of
 from backfill_assets.model.declaration import Step
 from backfill_assets.quality.watchdogs import metrics_needed
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
+from backfill_assets.state.diagnosis import Cause, Diagnosis, diagnose
+from backfill_assets.upkeep.failed_checks import HeldByGates, HeldByStream
 from backfill_assets.upkeep.incidents import Closing
-from backfill_assets.upkeep.trouble import HeldByGates, HeldByStream, RepairContext, StaleDay, digest
+from backfill_assets.upkeep.trouble import RepairContext, StaleDay, digest
 
-PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.NEVER_BUILT, Cause.FAILED_RUN})
+PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.MISSING, Cause.FAILED_RUN})
 """What is rebuilt as soon as it can be: a day that waits for what it is made of."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
 """What a wrong day leads to further down."""
@@ -43,12 +44,12 @@ _FAMILIES: tuple[frozenset[Cause], ...] = (
     frozenset({Cause.LOST_RAW, Cause.FOREIGN_RAW}),
 )
 """Causes that are one fault, seen better: an incident of one may be diagnosed anew with another."""
-_CHECKS: Mapping[str, str] = {
-    "delivered": "incomplete",
-    "delivered_as_usual": "overdue",
-    "as_sent": "incomplete",
-    "as_declared": "drifted",
-    "as_usual": "unusual",
+_CHECKS: Mapping[str, Cause] = {
+    "delivered": Cause.INCOMPLETE,
+    "delivered_as_usual": Cause.OVERDUE,
+    "as_sent": Cause.INCOMPLETE,
+    "as_declared": Cause.DRIFT,
+    "as_usual": Cause.UNUSUAL,
 }
 
 
@@ -164,7 +165,7 @@ class Lineage:
         step = self.seen.step_of[key.table]
         version = self.seen.version(key.table, key.day) or (step.version() if step.versions else None)
         period = step.cadence.period(key.day)
-        for read in self.seen.days_read(step, version, key.day):
+        for read in self.seen.inputs.days_read(step, version, key.day):
             yield from self._places(step, read.table, [read.day])
         for table in {name for each in step.tables for name in metrics_needed(each)}:
             yield from self._places(step, table, period)
@@ -197,28 +198,27 @@ class Lineage:
 # ------------------------------------------------------------------ what is found
 
 
-def findings_of(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> tuple[WrongDay, ...]:
+def findings_of(seen: RepairContext, wrong: Iterable[StaleDay]) -> tuple[WrongDay, ...]:
     """Of all that is wrong, in the order in which tables are built: of one day, files and builds before figures."""
     lineage = Lineage(seen)
-    found = [*_of_stale_days(seen, lineage, diagnoses), *_of_suspicions(seen, lineage)]
+    found = [*_of_stale_days(seen, lineage, wrong), *_of_suspicions(seen, lineage)]
     order = list(Cause)
     return tuple(
         sorted(found, key=lambda f: (lineage.order(f.table), f.cause in SUSPECTED, order.index(f.cause), f.day))
     )
 
 
-def _of_stale_days(
-    seen: RepairContext, lineage: Lineage, diagnoses: Mapping[StaleDay, Diagnosis]
-) -> Iterator[WrongDay]:
-    for stale, found in diagnoses.items():
-        gate = seen.gate_of(stale) if found.cause is Cause.HELD_BACK else None
+def _of_stale_days(seen: RepairContext, lineage: Lineage, wrong: Iterable[StaleDay]) -> Iterator[WrongDay]:
+    for stale in wrong:
+        found = stale.diagnosis
+        gate = seen.gate_of(stale.key) if found.cause is Cause.HELD_BACK else None
         step = seen.step_of[stale.table]
         keys = [TableDay(name, stale.day) for name in step.table_names]
         broken = sorted({rule for key in keys if key in seen.watches for rule in seen.watches[key].broken})
         said = saying(found.words)
         if found.cause is Cause.DISAGREES:
             said = ", ".join(broken)
-        if found.cause is Cause.GONE_VERSION:
+        if found.no_version:
             said = seen.version_name(stale.table, stale.day)
         more = [*broken, gate.made_of if isinstance(gate, HeldByGates) else ""]
         evidence = evidence_of(lineage, stale.key, found.cause, more)
@@ -232,7 +232,7 @@ def _of_stale_days(
             said,
             content_of(lineage, stale.key),
             accepted=is_accepted(seen.closings.values(), stale.key, found, said, evidence),
-            growing=found.cause is Cause.NEVER_BUILT and is_first_build(seen, stale),
+            growing=found.cause is Cause.MISSING and is_first_build(seen, stale),
             run=gate.run if gate else run,
         )
 
@@ -254,12 +254,12 @@ def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[
     """Of each day of which checks fail that need no rows: the gravest cause, and what the other checks say."""
     found: dict[TableDay, tuple[Diagnosis, tuple[str, ...]]] = {}
     for key, said in sorted(seen.suspicions.items()):
-        symptoms: dict[str, str] = {}
-        for check in _CHECKS:
+        signs: dict[Cause, str] = {}
+        for check, cause in _CHECKS.items():
             if check in said:
-                symptoms.setdefault(_CHECKS[check], said[check])
-        if symptoms and key.table in seen.step_of:
-            diagnosis = diagnose(Symptoms(**symptoms))  # type: ignore[arg-type]  # only its texts
+                signs.setdefault(cause, said[check])
+        if signs and key.table in seen.step_of:
+            diagnosis = diagnose(signs)
             found[key] = (diagnosis, tuple(words for words in said.values() if words != diagnosis.words))
     return found
 

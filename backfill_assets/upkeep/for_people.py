@@ -9,11 +9,12 @@ from datetime import date
 from backfill_assets.days import DayRange, TableDay, by_table
 from backfill_assets.model.declaration import ADOPTED, Step
 from backfill_assets.publish.unreadable import GivenBack
-from backfill_assets.state.status import DayStatus, Statuses
+from backfill_assets.state.diagnosis import INPUT_CHANGED, OTHER_CODE, Cause, Diagnosis, diagnose
+from backfill_assets.state.status import Statuses
 from backfill_assets.text import days_options, format_range, format_ranges
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Symptoms, diagnose
+from backfill_assets.upkeep.failed_checks import HeldByStream
 from backfill_assets.upkeep.findings import SUSPECTED, WrongDay, saying
-from backfill_assets.upkeep.trouble import HeldByStream, RepairContext, StaleDay, StaleReason
+from backfill_assets.upkeep.trouble import RepairContext, StaleDay
 
 _MOST_RANGES = 4
 
@@ -93,25 +94,25 @@ def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
             continue
         days = tuple(sorted(key.day for key, state in seen.observed.states.items() if key.table == table))
         yield ManualAction(
-            table, days or (seen.today,), each.why, each.next_step, diagnose(Symptoms(unreadable=each.why))
+            table, days or (seen.today,), each.why, each.next_step, diagnose({Cause.UNREADABLE: each.why})
         )
 
 
-def by_diagnosis(diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
+def by_diagnosis(wrong: Iterable[StaleDay]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
     """Days of one table with one cause, and of which the same is said, with the diagnosis of the first."""
     groups: dict[tuple[str, Cause, str], list[StaleDay]] = {}
-    for trouble, found in sorted(diagnoses.items(), key=lambda each: each[0].day):
-        groups.setdefault((trouble.table, found.cause, saying(found.words)), []).append(trouble)
+    for each in sorted(wrong, key=lambda each: each.day):
+        groups.setdefault((each.table, each.cause, saying(each.diagnosis.words)), []).append(each)
     order = list(Cause)
-    for days in sorted(groups.values(), key=lambda each: order.index(diagnoses[each[0]].cause)):
-        yield diagnoses[days[0]], days
+    for days in sorted(groups.values(), key=lambda each: order.index(each[0].cause)):
+        yield days[0].diagnosis, days
 
 
-def by_diagnoses(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
+def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
     """In the words of what was seen, with what to do next."""
-    for found, troubles in by_diagnosis(diagnoses):
+    for found, troubles in by_diagnosis(wrong):
         table, days = troubles[0].table, tuple(sorted(each.day for each in troubles))
-        if found.cause is Cause.GONE_VERSION:
+        if found.no_version:
             yield from _of_gone_versions(seen, troubles, found)
             continue
         why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")
@@ -143,10 +144,10 @@ def _release(held: HeldByStream) -> str:
     return f"{look}to publish the day without them: {held.release}" if held.release else ""
 
 
-def after_most_attempts(seen: RepairContext, diagnoses: Mapping[StaleDay, Diagnosis]) -> Iterator[ManualAction]:
+def after_most_attempts(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
     next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
     why = f"{seen.bounds.attempts} repairs did not put it right"
-    for found, days in by_diagnosis(diagnoses):
+    for found, days in by_diagnosis(wrong):
         yield ManualAction(days[0].table, tuple(sorted(each.day for each in days)), why, next_step, found)
 
 
@@ -156,7 +157,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
     groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
     for each in found:
         step = seen.step_of[each.table]
-        above = set(seen.days_read(step, step.version() if step.versions else None, each.day))
+        above = set(seen.inputs.days_read(step, step.version() if step.versions else None, each.day))
         if each.cause not in SUSPECTED:
             stale.add(each.key)
         elif wrong.isdisjoint(above) and each.key not in stale and not each.silent:
@@ -191,10 +192,10 @@ def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iter
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
     """The logic that built these days is not there any more; the current one would change what they say."""
-    by_version: dict[tuple[str, StaleReason, str, str], list[date]] = {}
+    by_version: dict[tuple[str, Cause, str, str], list[date]] = {}
     for trouble in troubles:
         plan = seen.rebuilt_by.get(trouble.key, "")
-        key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day), plan)
+        key = (trouble.table, trouble.shows, seen.version_name(trouble.table, trouble.day), plan)
         by_version.setdefault(key, []).append(trouble.day)
     return [
         _to_plan(
@@ -202,12 +203,12 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnos
             ManualAction(
                 table,
                 tuple(sorted(days)),
-                f"{reason.value}, and it was {_gone(version)}",
+                f"{cause}, and it was {_gone(version)}",
                 f"see what {seen.step_of[table].current} makes of it:",
                 diagnosis,
             ),
         )
-        for (table, reason, version, _), days in by_version.items()
+        for (table, cause, version, _), days in by_version.items()
     ]
 
 
@@ -242,9 +243,9 @@ def run_downstream(step: Step, days: Iterable[date]) -> str:
     return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
 
 
-def of_edited_logic(seen: RepairContext, diagnoses: Iterable[StaleDay]) -> Iterator[ManualAction]:
+def of_edited_logic(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
     """Which of both logics is the right one, only a person knows. Days that need a repair by it say so themselves."""
-    stale = {each.key for each in diagnoses}
+    stale = {each.key for each in wrong}
     for each in seen.edited:
         if days := tuple(day for day in each.days if all(TableDay(name, day) not in stale for name in each.tables)):
             yield ManualAction(each.step, days, each.why, each.next_step)
@@ -255,7 +256,7 @@ def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     actions = []
     for table, days in statuses.items():
         step = seen.step_of[table]
-        gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
+        gone = tuple(day for day, status in days.items() if status in OTHER_CODE)
         compare = f"compare {step.current} with it:"
         older = _by_plan(seen, table, _of_older_version(seen, table, days))
         for own in older.values():
@@ -271,10 +272,10 @@ def other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     return actions
 
 
-def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:
+def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, Cause | None]) -> Iterable[date]:
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
-        if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
+        if status is None or status in INPUT_CHANGED:
             version = _made_by(seen, table, day)
             if version and version != step.current:
                 yield day

@@ -17,8 +17,8 @@ from backfill_assets.lakehouse.foreign_commits import ForeignCommit, find_foreig
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.outbox import announce
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, Surroundings, with_facts
 from backfill_assets.upkeep.incident_course import (
     PROVEN_BY_WATCHDOG,

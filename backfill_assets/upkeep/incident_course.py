@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.days import TableDay
+from backfill_assets.state.diagnosis import Action, Cause, diagnose
 from backfill_assets.text import format_count, format_ranges
-from backfill_assets.upkeep.diagnosis import Action, Cause, Symptoms, diagnose
 from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, WrongDay, fault_evidence
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import (
@@ -125,7 +125,7 @@ def _of_unreadable(known: Sequence[Incident], decision: RepairDecision, seen: Pr
 
 
 def _of_table(action: ManualAction, seen: Progress) -> Incident:
-    found = diagnose(Symptoms(unreadable=action.why))
+    found = diagnose({Cause.UNREADABLE: action.why})
     first = action.days[0]
     return Incident(
         id=incident_id(action.table, found.cause, first, seen.free_number(action.table, found.cause, first)),
@@ -264,7 +264,7 @@ def _explained(incident: Incident, found: Iterable[WrongDay]) -> Iterator[str]:
 def _for_person(incident: Incident, action: ManualAction | None, seen: Progress) -> Incident:
     if action is None or incident.under_way:
         return incident
-    state = "waiting" if action.diagnosis and action.diagnosis.action is Action.WAIT else "person"
+    state = "waiting" if action.diagnosis and action.diagnosis.helps is Action.WAIT else "person"
     next_step = incident.next_step if incident.plan else action.next_step
     if (incident.state, incident.words, incident.next_step) == (state, action.why, next_step):
         return incident
@@ -343,7 +343,7 @@ def _proven(incident: Incident, decision: RepairDecision, seen: Progress) -> Inc
     """Of what the log proves: its last attempt failed if its days are in the state that they were in."""
     if incident.closed or incident.state != "proving" or incident.under_way:
         return incident
-    wrong = {each.day: each.evidence for each in decision.diagnoses if each.table == incident.table}
+    wrong = {each.day: each.evidence for each in decision.stale if each.table == incident.table}
     unchanged = sum(wrong.get(day) == evidence for day, evidence in incident.attempts[-1].evidence.items())
     if incident.cause in PROVEN_BY_WATCHDOG and not unchanged:
         return incident

@@ -20,8 +20,8 @@ from backfill_assets.lakehouse.records import Detail, Notice, Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.notice_routes import Severity
 from backfill_assets.publish.log import Entry, Head, PublicationLog
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import format_count, format_ranges, suggest_or_list
-from backfill_assets.upkeep.diagnosis import Cause
 
 _MEND = "Remove the file: what is still wrong is found again."
 _MOST_RANGES, _MOST_COMPARED, _EVENT = 4, 5, "incident"

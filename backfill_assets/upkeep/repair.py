@@ -10,10 +10,11 @@ from decimal import Decimal
 from backfill_assets.days import TableDay, by_table
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
+from backfill_assets.state.diagnosis import Action, Cause
 from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import format_count
+from backfill_assets.upkeep.beside_streams import in_words, left_to_streams
 from backfill_assets.upkeep.bounds import why_beyond
-from backfill_assets.upkeep.diagnosis import Action, Diagnosis
 from backfill_assets.upkeep.findings import SUSPECTED, Lineage, WrongDay, findings_of
 from backfill_assets.upkeep.for_people import (
     ManualAction,
@@ -34,22 +35,20 @@ from backfill_assets.upkeep.for_people import (
 from backfill_assets.upkeep.trouble import (
     RepairContext,
     StaleDay,
-    StaleReason,
     WriteUnderWay,
     digest,
     find_stale_days,
-    in_words,
-    left_to_streams,
 )
 
 _LONGEST_ID = 32
-_SHORT: Mapping[StaleReason, str] = {
-    StaleReason.FOREIGN_WRITE: "foreign_write",
-    StaleReason.WATCHDOG: "watchdog",
-    StaleReason.LATE_ROWS: "late_rows",
-    StaleReason.INPUT_CHANGED: "new_input",
-    StaleReason.MISSING: "never_built",
+_ONE_BACKFILL: Mapping[str, frozenset[Cause]] = {
+    "foreign_write": frozenset({Cause.FOREIGN_WRITE}),
+    "damaged": frozenset({Cause.LOST_RAW, Cause.LOST_FILES, Cause.CONTENT}),
+    "late_rows": frozenset({Cause.LATE, Cause.CORRECTED}),
+    "new_input": frozenset({Cause.REFERENCE, Cause.INPUT}),
+    "missing": frozenset({Cause.MISSING, Cause.FAILED_RUN}),
 }
+"""What one backfill builds again, in this order; the names begin its id."""
 _LONGEST_TITLE = 100
 Busy = Mapping[str, Sequence[WriteUnderWay]]
 """What is under way, by table."""
@@ -100,8 +99,8 @@ class RepairDecision:
     """Days that are repaired by themselves, after a pause or when nothing comes in any more."""
     left_to: Mapping[StaleDay, str] = field(default_factory=dict)
     """Days that a plan is rebuilding, with the plan."""
-    diagnoses: Mapping[StaleDay, Diagnosis] = field(default_factory=dict)
-    """Of all that is wrong, by day."""
+    stale: tuple[StaleDay, ...] = ()
+    """All that is wrong with days that can be built or put back."""
     findings: tuple[WrongDay, ...] = ()
     """All that is wrong, with what the checks say that need no rows, in the order in which tables are built."""
     under_way: frozenset[TableDay] = frozenset()
@@ -131,15 +130,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     stale = [trouble for trouble in found if trouble not in left]
     code = other_code(seen, statuses)
     nowhere = [trouble for trouble in stale if not _has_place(seen, trouble)]
-    diagnoses = {trouble: seen.diagnose(trouble) for trouble in (*raw, *stale) if trouble not in nowhere}
-    restored = [each for each in raw if diagnoses[each].action is Action.RESTORE and _may_try(seen, each)]
+    wrong = [each for each in (*raw, *stale) if each not in nowhere]
+    restored = [each for each in raw if each.diagnosis.helps is Action.RESTORE and _may_try(seen, each)]
     held = _downstream(seen, raw) if raw else {}
-    with_raw = [each for each in diagnoses if each not in raw and each.day in held.get(each.table, ())]
-    findings = findings_of(seen, diagnoses)
+    with_raw = [each for each in wrong if each not in raw and each.day in held.get(each.table, ())]
+    findings = findings_of(seen, wrong)
     accepted = {each.key for each in findings if each.accepted and each.cause not in SUSPECTED}
-    apart = {*with_raw, *restored, *(each for each in diagnoses if each.key in accepted)}
-    open_ = {each: found for each, found in diagnoses.items() if each not in apart}
-    rebuilt = [each for each, found in open_.items() if found.action is Action.REBUILD and each not in raw]
+    apart = {*with_raw, *restored, *(each for each in wrong if each.key in accepted)}
+    open_ = [each for each in wrong if each not in apart]
+    rebuilt = [each for each in open_ if each.diagnosis.helps is Action.REBUILD and each not in raw]
     by_plan = {each: plan for each in rebuilt if (plan := seen.rebuilt_by.get(each.key))}
     tried = [each for each in rebuilt if each not in by_plan and not _may_try(seen, each)]
     roots = _roots(seen, [each for each in rebuilt if each not in by_plan and each not in tried])
@@ -147,12 +146,12 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     launch, met, beyond = _launches(seen, [each for each in roots if each not in later])
     after = [each for each in nowhere if is_after_partitions(seen, each)]
     actions = (
-        *by_diagnoses(seen, {each: found for each, found in open_.items() if found.action is not Action.REBUILD}),
-        *after_most_attempts(seen, {each: diagnoses[each] for each in tried}),
+        *by_diagnoses(seen, (each for each in open_ if each.diagnosis.helps is not Action.REBUILD)),
+        *after_most_attempts(seen, tried),
         *beyond,
         *before_partitions(seen, (trouble for trouble in nowhere if trouble not in after)),
         *code,
-        *of_edited_logic(seen, diagnoses),
+        *of_edited_logic(seen, wrong),
         *of_suspicions(seen, findings),
     )
     people, of_plans = left_to_plans(seen, actions)
@@ -173,7 +172,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         (*unreadable, *people),
         (*later, *restored),
         by_plan,
-        diagnoses,
+        tuple(wrong),
         findings,
         frozenset({*(each.key for troubles in met for each in troubles), *seen.rebuilt_by}),
         frozenset({*(each.key for each in (*left, *nowhere) if not seen.was_held_back(each.key)), *_written_now(seen)}),
@@ -276,8 +275,7 @@ def _restores(seen: RepairContext, troubles: Sequence[StaleDay]) -> Iterator[Rep
 
 
 def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterator[ManualAction]:
-    diagnoses = {trouble: seen.diagnose(trouble) for trouble in group}
-    for found, days in by_diagnosis(diagnoses):
+    for found, days in by_diagnosis(group):
         table = days[0].table
         own = tuple(sorted(each.day for each in days))
         words = f"{found.words}. Its repair waits for a person: {why}"
@@ -302,13 +300,17 @@ def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
 
 
 def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDay]]:
-    """By reason; on a second attempt, the days that failed their gates go by themselves, after the others."""
-    groups: dict[tuple[StaleReason, bool], list[StaleDay]] = {}
+    """By cause; on a second attempt, the days that failed their gates go by themselves, after the others."""
+    groups: dict[tuple[str, bool], list[StaleDay]] = {}
     for root in roots:
         again = seen.tries(root) > 0
-        groups.setdefault((root.reason, again and (root.table, root.day) in seen.failed_gates), []).append(root)
-    order = list(StaleReason)
+        groups.setdefault((_kind(root), again and (root.table, root.day) in seen.failed_gates), []).append(root)
+    order = list(_ONE_BACKFILL)
     return [groups[key] for key in sorted(groups, key=lambda key: (order.index(key[0]), key[1]))]
+
+
+def _kind(stale: StaleDay) -> str:
+    return next(name for name, causes in _ONE_BACKFILL.items() if stale.cause in causes)
 
 
 def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
@@ -321,7 +323,7 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
         troubles=tuple(group),
         days={table: tuple(sorted(dates)) for table, dates in days.items()},
         undone=_undone(seen, days),
-        force=group[0].reason is StaleReason.WATCHDOG,
+        force=_kind(group[0]) == "damaged",
         versions=_older_versions(seen, days),
         core_seconds=_core_seconds(seen, days),
     )
@@ -335,8 +337,8 @@ def _core_seconds(seen: RepairContext, days: Days) -> Decimal:
 
 
 def _id(group: Sequence[StaleDay], attempts: object) -> str:
-    """``late_rows_20170304_<hash>``: the reason and the first day. The UI shows an id up to its first hyphen."""
-    named = f"{_SHORT[group[0].reason]}_{min(each.day for each in group):%Y%m%d}_"
+    """``late_rows_20170304_<hash>``: the cause and the first day. The UI shows an id up to its first hyphen."""
+    named = f"{_kind(group[0])}_{min(each.day for each in group):%Y%m%d}_"
     return named + digest(attempts, _LONGEST_ID - len(named))
 
 
@@ -364,27 +366,28 @@ def _title(group: Sequence[StaleDay], attempt: int, *, is_undone: bool = False) 
     first, *others = days
     spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"
     counted = f"{first}{f' and {len(others)} more' if others else ''}, {len(group)} days of {spanned}"
-    reason = group[0].reason.value + " since an undo" * is_undone + (f" (attempt {attempt})" if attempt > 1 else "")
-    title = f"Repair: {listed}: {reason}"
-    return title if len(title) <= _LONGEST_TITLE else f"Repair: {counted}: {reason}"
+    causes = ", ".join(each for each in Cause if each in {stale.cause for stale in group})
+    why = causes + " since an undo" * is_undone + (f" (attempt {attempt})" if attempt > 1 else "")
+    title = f"Repair: {listed}: {why}"
+    return title if len(title) <= _LONGEST_TITLE else f"Repair: {counted}: {why}"
 
 
 def _later(seen: RepairContext, roots: Iterable[StaleDay]) -> dict[StaleDay, str]:
     """Why some are repaired, but not now. While rows come in to one day of a table, its others wait with it."""
-    coming = {(each.table, each.reason) for each in roots if seen.comes_in(each)}
+    coming = {(each.table, _kind(each)) for each in roots if seen.comes_in(each)}
     later: dict[StaleDay, str] = {}
     for each in roots:
         if until := seen.pause(each):
             later[each] = f"attempt {seen.tries(each) + 1} not before {until:%H:%M:%S} UTC"
-        elif (each.table, each.reason) in coming:
+        elif (each.table, _kind(each)) in coming:
             later[each] = f"until nothing came for {seen.bounds.settle:.0f} s"
     return later
 
 
 def _with_why(whys: Mapping[StaleDay, str]) -> Iterator[str]:
     """What is repaired by itself and not now, by the reason why."""
-    groups: dict[tuple[str, StaleReason, str], list[date]] = {}
+    groups: dict[tuple[str, Cause, str], list[date]] = {}
     for each, why in sorted(whys.items()):
-        groups.setdefault((each.table, each.reason, why), []).append(each.day)
-    for (table, reason, why), days in groups.items():
-        yield f"{table} {first_ranges(days)}: {reason}; {why}"
+        groups.setdefault((each.table, each.cause, why), []).append(each.day)
+    for (table, cause, why), days in groups.items():
+        yield f"{table} {first_ranges(days)}: {cause}; {why}"

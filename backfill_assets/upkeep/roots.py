@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Lineage, WrongDay, is_one_fault
 from backfill_assets.upkeep.incidents import Incident
 

@@ -17,7 +17,8 @@ from backfill_assets.model.graph import step_by_table
 from backfill_assets.state.status import published_version
 from backfill_assets.stream.lease import HeldEvents, StreamStatus, read_streams, still_held
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.trouble import HeldByStream, digest
+from backfill_assets.upkeep.failed_checks import HeldByStream
+from backfill_assets.upkeep.trouble import digest
 
 
 def held_by_streams(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,100 +10,53 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, cached_property
 
-from backfill_assets.days import TableDay, by_table
-from backfill_assets.lakehouse.records import is_adopted, is_of_stream, logical_of
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.records import is_adopted, logical_of
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.deletion import DELETED
-from backfill_assets.model.graph import Filled, made_of, missing_inputs, step_by_table
-from backfill_assets.quality.watchdogs import CONTENT, FILES, metrics_needed
+from backfill_assets.model.graph import missing_inputs, step_by_table
+from backfill_assets.quality.watchdogs import metrics_needed
 from backfill_assets.rebuild import decide
+from backfill_assets.state.diagnosis import (
+    FOREIGN,
+    INPUT_CHANGED,
+    Cause,
+    Diagnosis,
+    Signs,
+    diagnose,
+    first_case,
+    gravest,
+)
 from backfill_assets.state.edited_logic import EditedLogic
+from backfill_assets.state.input_changes import InputChanges
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
-from backfill_assets.state.status import DayStatus, Statuses, published_version
-from backfill_assets.text import format_ranges
+from backfill_assets.state.status import Statuses, published_version
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.diagnosis import Cause, Diagnosis, Disagreement, Symptoms, diagnose
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream
 from backfill_assets.upkeep.incidents import Closing, Incident
-
-
-class StaleReason(enum.StrEnum):
-    """Why a day is stale, gravest first."""
-
-    FOREIGN_WRITE = "foreign write"
-    WATCHDOG = "watchdog failed"
-    LATE_ROWS = "late rows arrived"
-    INPUT_CHANGED = "input changed"
-    MISSING = "never built"
-
-
-@dataclass(frozen=True)
-class FailedWatch:
-    """A watchdog that failed, and what it looked at: it says nothing about what was published since."""
-
-    table: str
-    day: date
-    publication: str
-    physical: str
-    broken: tuple[str, ...] = (CONTENT,)
-    """The rules that failed."""
-    lost: bool = False
-    """Files of it are gone or damaged."""
-    disagreements: tuple[Disagreement, ...] = ()
-    """What these rules expected and observed."""
-    beside: str = ""
-    """A digest of what its sums were compared with; empty where that is not known."""
-
-    @property
-    def differs(self) -> bool:
-        """Its files or rows are not those of its publication: more than a sum that disagrees."""
-        return self.lost or not {FILES, CONTENT}.isdisjoint(self.broken)
-
-
-@dataclass(frozen=True)
-class HeldByGates:
-    """What the gates said of a day when it was built last and was not published."""
-
-    words: str
-    made_of: str = ""
-    """The input fingerprint of what was built; empty where that is not known."""
-    run: str = ""
-    """The run that built it."""
-
-
-@dataclass(frozen=True)
-class HeldByStream:
-    """What a gate keeps of a day that a stream has read into raw."""
-
-    words: str
-    events: int
-    """In raw, and in no table that follows."""
-    since: datetime
-    release: str = ""
-    """The command that publishes the day all the same; empty if its gate has none."""
-    shown_by: str = ""
-    """The command that shows what was rejected; empty if no row was."""
-    run: str = ""
-    """The run of the stream."""
-    evidence: str = ""
-    """The same however many events come."""
 
 
 @dataclass(frozen=True, order=True)
 class StaleDay:
-    """One stale day of one step. ``evidence`` is the state that it is in, as 12 hex digits."""
+    """One day of one step that is not as it should be. ``evidence`` is the state that it is in, as 12 hex digits."""
 
     table: str
     day: date
-    reason: StaleReason
     evidence: str
+    shows: Cause = field(compare=False)
+    """What the log or a watchdog shows of it; its diagnosis knows of rollbacks, gates, versions and runs as well."""
+    diagnosis: Diagnosis = field(compare=False)
 
     @property
     def key(self) -> TableDay:
         return TableDay(self.table, self.day)
 
+    @property
+    def cause(self) -> Cause:
+        return self.diagnosis.cause
+
     def __str__(self) -> str:
-        return f"{self.table} {self.day}: {self.reason.value} [{self.evidence}]"
+        return f"{self.table} {self.day}: {self.cause} [{self.evidence}]"
 
 
 @dataclass(frozen=True)
@@ -118,6 +70,8 @@ class WriteUnderWay:
         return self.days is None or any(day in self.days for day in days)
 
 
+_ADOPTED = "it was adopted with its table, and nothing here can make it again as it was"
+_LONGEST_SETTLING = 10
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
@@ -223,16 +177,16 @@ class RepairContext:
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
-    def gate_of(self, stale: StaleDay) -> HeldByGates | HeldByStream | None:
+    def gate_of(self, key: TableDay) -> HeldByGates | HeldByStream | None:
         """What holds the day back: a gate that a repair would fail, or that a stream has failed."""
-        return self.held_by_stream(stale.key) or self.fails_again(stale)
+        return self.held_by_stream(key) or self.fails_again(key)
 
-    def fails_again(self, stale: StaleDay) -> HeldByGates | None:
+    def fails_again(self, key: TableDay) -> HeldByGates | None:
         """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
-        step = self.step_of[stale.table]
-        keys = (TableDay(table.name, stale.day) for table in step.tables)
-        failed = [self.failed_gates[key] for key in keys if key in self.failed_gates]
-        wanted = self._wanted(step, stale.day) if failed else ""
+        step = self.step_of[key.table]
+        keys = (TableDay(name, key.day) for name in step.table_names)
+        failed = [self.failed_gates[each] for each in keys if each in self.failed_gates]
+        wanted = self._wanted(step, key.day) if failed else ""
         return next((gate for gate in failed if wanted and gate.made_of == wanted), None)
 
     def held_by_stream(self, key: TableDay) -> HeldByStream | None:
@@ -277,7 +231,7 @@ class RepairContext:
 
     def comes_in(self, stale: StaleDay) -> bool:
         """Did rows or inputs of it come just now? Of one that is open for long, that counts no more."""
-        if stale.reason not in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED):
+        if stale.shows not in INPUT_CHANGED:
             return False
         settle = timedelta(seconds=self.bounds.settle)
         known = [each for each in self.incidents.get(stale.key, ()) if stale.table == each.table]
@@ -292,22 +246,11 @@ class RepairContext:
 
     def moved(self, stale: StaleDay) -> list[TableDay]:
         """The days that the stale day is made of and that were published after it."""
-        step, version = self.step_of[stale.table], self.version(stale.table, stale.day)
-        own = max((self._sequence(TableDay(table, stale.day)) for table in step.table_names), default=-1)
-        return [key for key in self.days_read(step, version, stale.day) if self._sequence(key) > own]
-
-    def days_read(self, step: Step, version: Version | None, day: date) -> list[TableDay]:
-        """What a day of ``step`` is made of by ``version``; nothing by one that is not declared."""
-        made = made_of(step, version, day, self.filled) if version else {}
-        return [TableDay(table, each) for table, days in made.items() for each in days]
+        return self.inputs.moved(self.step_of[stale.table], self.version(stale.table, stale.day), stale.day)
 
     @cached_property
-    def filled(self) -> Filled:
-        return self.observed.filled(self.steps)
-
-    def _sequence(self, key: TableDay) -> int:
-        state = self.observed.states.get(key)
-        return state.sequence if state else -1
+    def inputs(self) -> InputChanges:
+        return InputChanges(self.steps, self.observed)
 
     @cached_property
     def watches(self) -> Mapping[TableDay, FailedWatch]:
@@ -326,39 +269,25 @@ class RepairContext:
         tables = next(metrics_needed(each) for each in step.tables if each.name == watch.table)
         return watch.beside == digest_beside(self.observed, tables, step.cadence.period(watch.day))
 
-    def diagnose(self, stale: StaleDay) -> Diagnosis:
-        return diagnose(self._symptoms(stale), self.bounds.confidence)
+    def beside(self, step: Step, day: date) -> Signs:
+        """What speaks about a repair of a wrong day: rollbacks, its version, its gates."""
+        table, keys = step.name, [TableDay(name, day) for name in step.table_names]
+        gate, undo, edited = self.gate_of(keys[0]), self.undo(table, day), self.edited_version(table, day)
+        found: dict[Cause, str] = {}
+        if undo is not None and undo.cause is not None:
+            found[undo.cause] = ""
+        if step.source is None and self.version(table, day) is None:
+            found[Cause.GONE_VERSION] = _ADOPTED if is_adopted(self.observed.states, step.table_names, day) else ""
+        if edited:
+            found[Cause.EDITED_LOGIC] = edited.why
+        if gate:
+            found[Cause.HELD_BACK] = gate.words
+        return found
 
-    def _symptoms(self, stale: StaleDay) -> Symptoms:
-        step, gone = self.step_of[stale.table], self.version(stale.table, stale.day) is None
-        keys = [TableDay(table, stale.day) for table in step.table_names]
-        watches = [self.watches[key] for key in keys if key in self.watches]
-        moved = self.moved(stale) if stale.reason in (StaleReason.LATE_ROWS, StaleReason.INPUT_CHANGED) else []
-        from_raw = [key for key in moved if self.step_of[key.table].source]
-        looks_back = {read.table for read in step.version().reads if read.first < 0} if moved else set()
-        gate, undo = self.gate_of(stale), self.undo(stale.table, stale.day)
-        edited = self.edited_version(stale.table, stale.day)
-        late = stale.reason is StaleReason.LATE_ROWS
-        return Symptoms(
-            is_raw=step.source is not None,
-            foreign=stale.reason is StaleReason.FOREIGN_WRITE,
-            broken={rule for watch in watches for rule in watch.broken},
-            disagreements="; ".join(str(each) for watch in watches for each in watch.disagreements),
-            lost=any(watch.lost for watch in watches),
-            late=late,
-            corrected=any(self._took_back(key) for key in from_raw),
-            reference=bool(moved) and looks_back.issuperset(key.table for key in moved),
-            changed=stale.reason is StaleReason.INPUT_CHANGED,
-            missing=stale.reason is StaleReason.MISSING,
-            run_failed=any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run),
-            gates=gate.words if gate else "",
-            asks=next(filter(None, map(self._asks, from_raw)), ""),
-            rolled_back=undo is not None and undo.state is UndoIs.HELD,
-            undone_with_raw=undo is not None and undo.state is UndoIs.ASKED,
-            version_gone=gone and step.source is None,
-            adopted=is_adopted(self.observed.states, step.table_names, stale.day),
-            edited=edited.why if edited else "",
-        )
+    def has_failed(self, step: Step, day: date) -> bool:
+        """Did a run end before the gates of the day were judged?"""
+        keys = (TableDay(name, day) for name in step.table_names)
+        return any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run)
 
     def _run_failed(self, run: str) -> bool:
         """A run that a gate ended did what it ought to; while the gate holds its day back, the others follow that."""
@@ -367,17 +296,8 @@ class RepairContext:
     @cached_property
     def _runs_held_back(self) -> set[str]:
         """The runs of gates that a repair would fail again."""
-        held = (self.fails_again(StaleDay(*key, StaleReason.MISSING, "")) for key in self.failed_gates)
+        held = map(self.fails_again, self.failed_gates)
         return {gate.run for gate in held if gate}
-
-    def _asks(self, key: TableDay) -> str:
-        """Why the source leaves the late rows of a day of raw to a person; empty if it does not."""
-        lateness, content = self.step_of[key.table].lateness, self.observed.content(key)
-        return lateness.asks(content.metrics) if lateness and content else ""
-
-    def _took_back(self, key: TableDay) -> bool:
-        content = self.observed.content(key)
-        return bool(content and content.figure(DELETED))
 
     def may_build(self, table: str, day: date) -> bool:
         """Also a day that an undo holds, if it is made of what there is: unless an input changes, it is kept."""
@@ -419,34 +339,48 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
     others: list[StaleDay] = []
     for step in seen.steps:
         for day in sorted({day for table in step.tables for day in statuses.get(table.name, {})}):
-            reasons = [
-                (reason, table.name)
-                for table in step.tables
-                if (reason := _reason(seen, step, table.name, day, statuses))
-            ]
-            if reasons and (day < seen.today or seen.held_by_stream(TableDay(step.name, day))):
-                reason, table = min(reasons, key=lambda each: list(StaleReason).index(each[0]))
-                trouble = StaleDay(table, day, reason, _evidence(seen, step, day, reason))
-                (raw if step.source else others).append(trouble)
+            if day < seen.today or seen.held_by_stream(TableDay(step.name, day)):
+                found = _diagnosed(seen, step, day, statuses)
+                (raw if step.source else others).extend([found] if found else [])
     return raw, others
 
 
-def _reason(seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses) -> StaleReason | None:
-    """A sum that disagrees on a day whose inputs are newer says no more than that."""
-    status, watch = statuses[table].get(day, DayStatus.FRESH), seen.watches.get(TableDay(table, day))
-    if status is DayStatus.FOREIGN_WRITE:
-        return StaleReason.FOREIGN_WRITE
-    if watch and (watch.differs or status is not DayStatus.INPUT_CHANGED):
-        return StaleReason.WATCHDOG
-    if status is DayStatus.INPUT_CHANGED:
-        sources = {each.name for other in seen.steps if other.source for each in other.tables}
-        version = seen.version(table, day) or step.version()
-        from_raw = {read.table for read in version.reads} & sources
-        return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
-    if status is DayStatus.MISSING and not step.is_origin and not seen.is_not_begun(step, day):
-        there = {**seen.published, **seen.filled}
-        return None if missing_inputs(step, step.version(), [day], there) else StaleReason.MISSING
-    return None
+def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -> StaleDay | None:
+    """Tables that are built together are diagnosed together, as the one of which the gravest is shown."""
+    signs = {name: _signs(seen, step, name, day, statuses[name].get(day)) for name in step.table_names}
+    shown = {name: case.cause for name, each in signs.items() if (case := first_case(each))}
+    cause = gravest(shown.values())
+    if cause is None:
+        return None
+    table = next(name for name, each in shown.items() if each is cause)
+    everything: dict[Cause, str] = {**seen.beside(step, day)}
+    for sign, words in (each for of_table in signs.values() for each in of_table.items()):
+        everything[sign] = "; ".join(dict.fromkeys(filter(None, (everything.get(sign), words))))
+    if cause is Cause.MISSING and seen.has_failed(step, day):
+        everything[Cause.FAILED_RUN] = ""
+    return StaleDay(table, day, _evidence(seen, step, day, cause), cause, diagnose(everything, seen.bounds.confidence))
+
+
+def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause | None) -> Signs:
+    """What the log and the watchdog of one table show.
+
+    A sum that disagrees on a day whose inputs are newer says no more than that.
+    """
+    watch, is_raw, found = seen.watches.get(TableDay(table, day)), step.source is not None, dict[Cause, str]()
+    if watch and watch.lost:
+        found[Cause.LOST_RAW if is_raw else Cause.LOST_FILES] = ""
+    if watch and watch.holds_others:
+        found[Cause.FOREIGN_RAW if is_raw else Cause.CONTENT] = ""
+    if watch and not watch.differs and status not in INPUT_CHANGED:
+        found[Cause.DISAGREES] = "; ".join(map(str, watch.disagreements))
+    if status in FOREIGN:
+        found[status] = ""
+    if status in INPUT_CHANGED and (version := seen.version(table, day)):
+        found |= seen.inputs.signs(step, version, day)
+    if status is Cause.MISSING and not step.is_origin and not seen.is_not_begun(step, day):
+        there = {**seen.published, **seen.inputs.filled}
+        found |= {} if missing_inputs(step, step.version(), [day], there) else {status: ""}
+    return found
 
 
 def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]) -> str:
@@ -455,12 +389,16 @@ def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]
     return digest([logical_of(observed.states.get(key), observed.now(key)) for key in keys], 12)
 
 
-def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -> str:
-    """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was."""
+def _evidence(seen: RepairContext, step: Step, day: date, shows: Cause) -> str:
+    """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was.
+
+    How an input has changed is in what it holds: a compaction beside it is no other evidence.
+    """
+    kind = "" if shows in INPUT_CHANGED else shows.name
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]
-    version = seen.version(step.name, day)
-    inputs = [(key.table, str(key.day), seen.observed.logical(key)) for key in seen.days_read(step, version, day)]
-    return digest([step.name, str(day), reason.name, own, inputs], 12)
+    read = seen.inputs.days_read(step, seen.version(step.name, day), day)
+    inputs = [(key.table, str(key.day), seen.observed.logical(key)) for key in read]
+    return digest([step.name, str(day), kind, own, inputs], 12)
 
 
 def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
@@ -471,58 +409,3 @@ def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
 def digest(value: object, length: int) -> str:
     """The first hex digits of a hash of ``value``."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:length]
-
-
-LEFT_FOR = timedelta(minutes=10)
-"""A stream follows its own rows within seconds; what is stale for longer is repaired although it runs."""
-_MOST_RANGES, _LONGEST_SETTLING = 4, 10
-
-
-def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[StaleDay]:
-    """Days that are stale only because a running stream has just brought rows.
-
-    Of a table that a stream does not follow, such as a weekly report, each day is repaired again only after
-    :data:`LEFT_FOR`: it changes with every batch. A day that a gate holds back from the stream waits for a person.
-    """
-    behind = tables_behind_streams(seen) if seen.streams.tables else frozenset()
-    free = (each for each in stale if each.table in behind and not seen.held_by_stream(each.key))
-    return [each for each in free if _is_left(seen, each)]
-
-
-def tables_behind_streams(seen: RepairContext) -> frozenset[str]:
-    """Every table that is made, directly or not, of a raw table with a running stream."""
-    behind = set(seen.streams.tables)
-    for step in seen.steps:
-        if any(read.table in behind for version in step.versions for read in version.reads):
-            behind.update(step.table_names)
-    return frozenset(behind)
-
-
-def in_words(left: Iterable[StaleDay]) -> list[str]:
-    """One line for each table, for the sensor's tick."""
-    minutes = int(LEFT_FOR.total_seconds() // 60)
-    return [
-        f"{table} {format_ranges(days, _MOST_RANGES)}: left to the running stream for {minutes} minutes"
-        for table, days in by_table(each.key for each in sorted(left)).items()
-    ]
-
-
-def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
-    """Late rows that a stream has brought just now, or a changed input of a day that was repaired just now."""
-    if stale.reason is StaleReason.LATE_ROWS:
-        return any(_is_new(seen, name) for name in _raw_publications(seen, stale) if is_of_stream(name))
-    if stale.reason is StaleReason.INPUT_CHANGED:
-        own = seen.publication(stale.key)
-        return not is_of_stream(own) and _is_new(seen, own)
-    return False
-
-
-def _raw_publications(seen: RepairContext, stale: StaleDay) -> list[str]:
-    """The newest publications of the raw days with a stream that the day is made of."""
-    read = seen.days_read(seen.step_of[stale.table], seen.version(stale.table, stale.day), stale.day)
-    return [seen.publication(key) for key in read if key.table in seen.streams.tables]
-
-
-def _is_new(seen: RepairContext, publication: str) -> bool:
-    published: datetime | None = seen.streams.published_at(publication) if publication else None
-    return published is not None and seen.streams.now - published < LEFT_FOR

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Action, Cause
+from backfill_assets.state.diagnosis import Action, Cause
 from backfill_assets.upkeep.findings import WrongDay
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
@@ -33,7 +33,7 @@ class Wanted:
         """``under_way`` are the repairs that were launched before and go on."""
 
         def what(trouble: StaleDay) -> What:
-            return trouble.key, decision.diagnoses[trouble].cause
+            return trouble.key, trouble.cause
 
         launched: dict[What, list[tuple[Repair, StaleDay]]] = {}
         for repair in decision.launch:
@@ -67,7 +67,7 @@ class Wanted:
         """The plan, or the repair of other days, that builds one of these too; empty if they have their own."""
         if plan := next((self.left_to[each.what] for each in found if each.what in self.left_to), ""):
             return plan
-        if any(each.what in self.acted_on or each.diagnosis.action is not Action.REBUILD for each in found):
+        if any(each.what in self.acted_on or each.diagnosis.helps is not Action.REBUILD for each in found):
             return ""
         return next((self.with_others[each.key] for each in found if each.key in self.with_others), "")
 

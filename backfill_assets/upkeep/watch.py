@@ -26,8 +26,9 @@ from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Ta
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
+from backfill_assets.state.diagnosis import FOREIGN, INPUT_CHANGED
 from backfill_assets.state.observed import LogView, observe_each
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets.upkeep.trouble import digest_beside
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: Log
     def is_behind(each: WatchedDay) -> bool:
         period = cadences[each.table].period(each.day)
         seen = {statuses[name].get(day) for name in judged_by[each.table] for day in period}
-        return DayStatus.INPUT_CHANGED in seen and DayStatus.FOREIGN_WRITE not in seen
+        return not INPUT_CHANGED.isdisjoint(seen) and FOREIGN.isdisjoint(seen)
 
     return [each if each.passed else replace(each, is_behind=is_behind(each)) for each in found]
 

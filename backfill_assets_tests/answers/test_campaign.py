@@ -12,8 +12,9 @@ from backfill_assets.answers.plan import headline
 from backfill_assets.campaign.notice import begins
 from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, STEPS, CampaignStep, JournalEntry
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.report.markdown import markdown
+from backfill_assets.state.diagnosis import Cause
 
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
 TWELVE, TWO_WEEKS, MONTH = ["2017-03-01..2017-03-12"], ["2017-02-27", "2017-03-06"], ["2017-03-01"]
@@ -23,7 +24,7 @@ IN_ONE_COUNT = "12 days, 2 weeks and 1 month in 5 tables"
 
 
 def a_step(*tables: str, cadence: Cadence = Cadence.DAILY) -> PlannedStep:
-    why = {Why.INPUT_REBUILT: tuple(REBUILT[tables[0]])}
+    why = {Cause.INPUT_REBUILT: tuple(REBUILT[tables[0]])}
     return PlannedStep(tables=tables, version="v2", cadence=cadence, rebuild=why)
 
 

@@ -32,10 +32,10 @@ from backfill_assets.plan.records import (
     Scope,
     SourceFiles,
     Span,
-    Why,
 )
 from backfill_assets.report.answer import Line, Tone, shown
 from backfill_assets.report.markdown import markdown
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.plan.world import D
 
 NOW = datetime(2017, 4, 10, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ ABOUT = Span(median=125.0, low=100.0, high=130.0, samples=3)
 FACT = PlannedStep(
     tables=("fact",),
     version="v2",
-    rebuild={Why.CODE_CHANGED: ("2017-03-08",)},
+    rebuild={Cause.CODE_CHANGED: ("2017-03-08",)},
     skipped=("2017-03-09..2017-03-10",),
     estimate=Estimate(rows_read=1_200, bytes_read=2_048, rows_written=1_000, bytes_written=512, time=ABOUT),
 )
@@ -51,7 +51,7 @@ WEEKLY = PlannedStep(
     tables=("weekly",),
     version="v2",
     cadence=Cadence.WEEKLY,
-    rebuild={Why.INPUT_REBUILT: ("2017-03-06",)},
+    rebuild={Cause.INPUT_REBUILT: ("2017-03-06",)},
     estimate=Estimate(rows_read=None, bytes_read=None),
 )
 FRESH = PlannedStep(tables=("daily",), version="v2", skipped=("2017-03-08",))
@@ -83,11 +83,11 @@ def test_a_headline_counts_days_periods_and_steps_that_are_rebuilt() -> None:
         "Rebuild fact 2017-03-08 by v1, all that it is computed from, and all that is computed from it: 1 day and 1"
         " week in 3 tables."
     )
-    years = FACT.model_copy(update={"rebuild": {Why.MISSING: ("2014-01-01..2016-12-31",)}})
+    years = FACT.model_copy(update={"rebuild": {Cause.MISSING: ("2014-01-01..2016-12-31",)}})
     assert headline(_plan(years, scope=Scope.DOWNSTREAM)).endswith(
         "only what is computed from it: 1,096 days in 1 table."
     )
-    monthly = WEEKLY.model_copy(update={"cadence": Cadence.MONTHLY, "rebuild": {Why.MISSING: ("2017-03-01",)}})
+    monthly = WEEKLY.model_copy(update={"cadence": Cadence.MONTHLY, "rebuild": {Cause.MISSING: ("2017-03-01",)}})
     assert headline(_plan(FACT, WEEKLY, monthly)).endswith(": 1 day, 1 week and 1 month in 3 tables.")
 
 

@@ -48,7 +48,7 @@ def test_files_that_raw_has_not_taken_in_are_counted_beside_its_fresh_days(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"")
     rows = grids(look_at_main(lakehouse.storage, STEPS, (), None, LandingZone(tmp_path / "landing")))["tables"]
-    assert [row[0] for row in rows if "landed, not taken in: 2 files" in row[1]] == ["raw_sales"]
+    assert [row[0] for row in rows if "landed and not taken in: 2 files" in row[1]] == ["raw_sales"]
     rows = grids(look_at_main(lakehouse.storage, STEPS, ("bronze_sales",), None, LandingZone(tmp_path / "none")))[
         "tables"
     ]

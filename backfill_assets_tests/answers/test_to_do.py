@@ -19,15 +19,15 @@ from backfill_assets.answers.to_do import (
     of_action,
 )
 from backfill_assets.days import DayRange
+from backfill_assets.state.diagnosis import Cause, Diagnosis, diagnose
 from backfill_assets.text import escape_markdown
-from backfill_assets.upkeep.diagnosis import Diagnosis, Symptoms, diagnose
 from backfill_assets.upkeep.for_people import ManualAction
 from backfill_assets.upkeep.incidents import Acknowledgement, Incident
 
 AT = datetime(2017, 4, 1, 3, tzinfo=UTC)
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
-FOREIGN_RAW = diagnose(Symptoms(is_raw=True, foreign=True))
-DISAGREES = diagnose(Symptoms(broken=["sums"], disagreements="EUR 1 apart"))
+FOREIGN_RAW = diagnose({Cause.FOREIGN_RAW: ""})
+DISAGREES = diagnose({Cause.DISAGREES: "EUR 1 apart"})
 
 
 def _item(action: ManualAction, *incidents: Incident) -> ToDo:

@@ -14,10 +14,11 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, Jour
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.lakehouse.records import DayContent, Provenance, Publication
 from backfill_assets.lakehouse.timelines import GateVerdict
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.publish import publisher as publisher_module
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.foreign import demand_feature
@@ -25,7 +26,7 @@ from backfill_assets_tests.protocol.foreign import demand_feature
 TABLE, DAY, NEXT = "fact_daily_revenue", date(2017, 3, 1), date(2017, 3, 2)
 PLAN = Plan(
     asked=PlanRequest(target=TABLE, days=f"{DAY}..{NEXT}"),
-    steps=(PlannedStep(tables=(TABLE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{DAY}..{NEXT}",)}),),
+    steps=(PlannedStep(tables=(TABLE,), version="v1", rebuild={Cause.CODE_CHANGED: (f"{DAY}..{NEXT}",)}),),
     made_at=datetime(2017, 6, 1, tzinfo=UTC),
 )
 CAMPAIGN, OTHER = campaign_of(PLAN.id), "campaign-00000000000000ff"

@@ -50,7 +50,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.publish.publisher import Conflict, Pin, Published, Readers
 from backfill_assets.publish.senders import LogSender
 from backfill_assets.quality.measures import compared_metrics
@@ -63,6 +63,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, staged_by
 from backfill_assets.state import readers
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import percent
 from backfill_assets_tests.death import Died
@@ -81,7 +82,7 @@ PLAN = Plan(
         days=f"{DAYS[0]}..{DAYS[-1]}",
         expectations=(Expectation.parse(f"{MEASURE} < 20% a day"),),
     ),
-    steps=(PlannedStep(tables=(TABLE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{DAYS[0]}..{DAYS[-1]}",)}),),
+    steps=(PlannedStep(tables=(TABLE,), version="v1", rebuild={Cause.CODE_CHANGED: (f"{DAYS[0]}..{DAYS[-1]}",)}),),
     made_at=MADE,
 )
 OPTIONS = Options(limits=Limits.parse("deviation=10%,gates=none"))

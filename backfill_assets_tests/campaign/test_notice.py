@@ -10,14 +10,15 @@ from backfill_assets.days import Cadence
 from backfill_assets.difference.difference import table_difference
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.limits import over_budget
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms
+from backfill_assets.state.diagnosis import Cause
 
 DAY = date(2017, 3, 1)
 REPORT = "report_store_ranking"
 PLAN = Plan(
     asked=PlanRequest(target="fact", days=str(DAY)),
     steps=(
-        PlannedStep(tables=("fact",), version="v2", rebuild={Why.CODE_CHANGED: (str(DAY),)}),
+        PlannedStep(tables=("fact",), version="v2", rebuild={Cause.CODE_CHANGED: (str(DAY),)}),
         PlannedStep(tables=("rates",), version="v1"),
     ),
     made_at=datetime(2017, 6, 1, tzinfo=UTC),
@@ -47,7 +48,7 @@ def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_un
 def test_weeks_are_called_weeks() -> None:
     """What is announced is one count; of what was published each table has its own."""
     weekly = PlannedStep(
-        tables=("weekly",), version="v1", cadence=Cadence.WEEKLY, rebuild={Why.INPUT_REBUILT: ("2017-02-27",)}
+        tables=("weekly",), version="v1", cadence=Cadence.WEEKLY, rebuild={Cause.INPUT_REBUILT: ("2017-02-27",)}
     )
     plan = PLAN.model_copy(update={"steps": (*PLAN.steps, weekly)})
     assert begins(plan, []).lines[0] == "1 day and 1 week in 2 tables: fact, weekly."

@@ -29,7 +29,7 @@ from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.rebuild.builder import Builder
@@ -39,13 +39,14 @@ from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt
 from backfill_assets.report.answer import plain
 from backfill_assets.settings import ApprovalRule, Settings
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.played_lake import no_spark
 
 pytestmark = pytest.mark.protocol
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
 FIRST, BAD, LAST = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 FACT = PlannedStep(
-    tables=("fact_daily_revenue",), version="v1", rebuild={Why.CODE_CHANGED: ("2017-03-01..2017-03-03",)}
+    tables=("fact_daily_revenue",), version="v1", rebuild={Cause.CODE_CHANGED: ("2017-03-01..2017-03-03",)}
 )
 ANA, BELA = (Person(name, "OS user, uid 1000") for name in ("ana", "bela"))
 PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=f"{FIRST}..{LAST}"), steps=(FACT,), made_at=MADE)
@@ -111,7 +112,7 @@ def _judged(monkeypatch: pytest.MonkeyPatch, passed: Mapping[str, Mapping[date, 
 def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate of `bronze_sales` keeps the day of `quarantine_sales` too, before and after the cut-over."""
     tables = ("bronze_sales", "quarantine_sales")
-    step = PlannedStep(tables=tables, version="v1", rebuild={Why.INPUT_CHANGED: (f"{FIRST}..{BAD}",)})
+    step = PlannedStep(tables=tables, version="v1", rebuild={Cause.INPUT: (f"{FIRST}..{BAD}",)})
     plan = Plan(asked=PlanRequest(target="bronze_sales", days=f"{FIRST}..{BAD}"), steps=(step,), made_at=MADE)
     at = run_of(tmp_path, plan)
     _judged(monkeypatch, {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}})
@@ -150,7 +151,7 @@ def test_a_wave_is_stopped_within_it_as_soon_as_the_rest_of_it_cannot_help(
 ) -> None:
     """After its first chunk: of 12 days at most a tenth may be held back, however few are tried by then."""
     days = f"{FIRST}..2017-03-12"
-    step = FACT.model_copy(update={"rebuild": {Why.CODE_CHANGED: (days,)}})
+    step = FACT.model_copy(update={"rebuild": {Cause.CODE_CHANGED: (days,)}})
     at = run_of(tmp_path, PLAN.model_copy(update={"steps": (step,)}))
     gate = RuleOutcome("few_rejected", "validity", passed=False, observed="9 of 10 rows", expected="at most 2")
     held = tuple(HeldBack("fact_daily_revenue", date(2017, 3, n + 1), rules=(gate,)) for n in range(held_back))

@@ -16,13 +16,14 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
-from backfill_assets.plan.records import Pinned, Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.records import Pinned, Plan, PlannedStep, PlanRequest
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.streamed_lakehouse import BRONZE, QUARANTINE, RAW, StreamedLakehouse
@@ -35,7 +36,7 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 DAYS = f"{FIRST}..{SECOND}"
 PLAN = Plan(
     asked=PlanRequest(target=BRONZE, days=DAYS),
-    steps=(PlannedStep(tables=(BRONZE, QUARANTINE), version="v1", rebuild={Why.CODE_CHANGED: (DAYS,)}),),
+    steps=(PlannedStep(tables=(BRONZE, QUARANTINE), version="v1", rebuild={Cause.CODE_CHANGED: (DAYS,)}),),
     pinned=(Pinned(table=RAW, version=1, days=(DAYS,)),),
     made_at=datetime(2017, 6, 1, tzinfo=UTC),
 )

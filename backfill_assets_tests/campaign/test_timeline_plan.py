@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.records import DayRecord
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.state.status import DayStatus
+from backfill_assets.state.diagnosis import Cause
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE, RANKING, RATES = (
@@ -51,14 +51,14 @@ def test_days_that_do_not_differ_are_left_as_they_are() -> None:
 def test_days_that_stay_of_other_code_are_named_with_what_to_do() -> None:
     """Both versions make the same of them: nothing is published over them, and their status stays what it was."""
     asked = timeline_request(CATALOG.steps, timeline(**WENT), {FACT: {FIRST, THIRD}})
-    before = dict.fromkeys((date(2017, 3, 5), FIRST, SECOND, THIRD), DayStatus.CODE_CHANGED)
+    before = dict.fromkeys((date(2017, 3, 5), FIRST, SECOND, THIRD), Cause.CODE_CHANGED)
     assert left_sentence(asked, "x", before) == (
         f"2 days of {FACT} stay as they are, stale: code changed: x holds nothing else for 2017-03-05, 2017-03-07. "
         f"To have the current version there too, afterwards: "
         f"backfill run {FACT}+ --days 2017-03-05..2017-03-07"
     )
-    assert left_sentence(asked, "x", before | dict.fromkeys((date(2017, 3, 5), SECOND), DayStatus.FRESH)) == ""
-    one = left_sentence(asked, "x", {SECOND: DayStatus.CODE_CHANGED})
+    assert left_sentence(asked, "x", before | dict.fromkeys((date(2017, 3, 5), SECOND), None)) == ""
+    one = left_sentence(asked, "x", {SECOND: Cause.CODE_CHANGED})
     assert one.startswith(f"1 day of {FACT} stays as it is, ") and one.endswith("--days 2017-03-07")
 
 

@@ -59,15 +59,15 @@ from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.landing.zone import LandedFile
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms
 from backfill_assets.publish.outbox import announce
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.rebuild.changed_files import ArrivalFiles
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.refresh import RefreshResult
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.view import View
 from backfill_assets.text import pluralize
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Acknowledgement, Happened, Incident, IncidentBook
 from backfill_assets_tests.cli.terminal import terminal
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
@@ -149,7 +149,7 @@ PLAN = Plan(
         expectations=tuple(map(Expectation.parse, ("revenue_eur < 1%", "revenue_eur < 2% a day"))),
         terms=PlanTerms(title="Rates of the right day", reason="v1 took those of the day before"),
     ),
-    steps=(PlannedStep(tables=(REVENUE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{FIRST}..{LAST}",)}),),
+    steps=(PlannedStep(tables=(REVENUE,), version="v1", rebuild={Cause.CODE_CHANGED: (f"{FIRST}..{LAST}",)}),),
     made_at=MADE,
 )
 

@@ -21,7 +21,7 @@ def placed(backfill: Backfill) -> None:
 
 
 def test_statuses_are_those_of_the_timeline_and_days_of_its_own_are_named(placed: Backfill) -> None:
-    assert placed.statuses()[BRONZE] == {"missing": [str(SECOND)], "stale: input changed": [str(FIRST)]}
+    assert placed.statuses()[BRONZE] == {"missing": [str(SECOND)], "stale: late rows": [str(FIRST)]}
     one = placed.json("status", BRONZE, "--on", "then")
     assert (one["timeline"], one["as_of_entry"]) == ("then", 4)
     bronze = {row["status"]: (row["which_days"], row["of_its_own"]) for row in one["tables"] if row["table"] == BRONZE}
@@ -29,7 +29,7 @@ def test_statuses_are_those_of_the_timeline_and_days_of_its_own_are_named(placed
     assert [row["publication"] for row in one[BRONZE]["days"] if row["day"] == str(FIRST)] == ["bronze"]
     placed("timeline", "rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--as", "back")
     (row,) = [row for row in placed.json("status", BRONZE, "--on", "back")["tables"] if row["of_its_own"]]
-    assert (row["status"], row["of_its_own"]) == ("stale: input changed", [str(FIRST)]), "raw is read as of its base"
+    assert (row["status"], row["of_its_own"]) == ("stale: late rows", [str(FIRST)]), "raw is read as of its base"
     assert "of its own" in placed("status", BRONZE, "--on", "back").output
 
 

@@ -24,6 +24,7 @@ from backfill_assets.model.declaration import Reads
 from backfill_assets.model.derived_dataset import DerivedDataset
 from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.settings import Settings
+from backfill_assets.state.diagnosis import in_a_word
 from backfill_assets.state.observed import observe
 from backfill_assets.state.reading import read_published
 from backfill_assets.state.status import day_statuses
@@ -142,7 +143,7 @@ class Orders:
         """By the number of the day in its month."""
         observed = observe(self.storage, self.catalog.table_names)
         found = day_statuses(self.catalog.steps, observed)[table]
-        return {day.day: status for day, status in found.items() if day in DAYS.widened(after=1)}
+        return {day.day: in_a_word(status) for day, status in found.items() if day in DAYS.widened(after=1)}
 
     def published(self, table: str = FACT) -> dict[date, tuple[int, Decimal]]:
         rows = read_published(self.storage, table).dataset().to_table().to_pylist()

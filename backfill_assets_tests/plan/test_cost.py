@@ -21,9 +21,10 @@ from backfill_assets.plan.cost import (
     times_table,
     together,
 )
-from backfill_assets.plan.records import Estimate, Plan, PlannedStep, PlanRequest, Span, Why
+from backfill_assets.plan.records import Estimate, Plan, PlannedStep, PlanRequest, Span
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.report.answer import plain, shown
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
 
 BEGINS = date(2017, 3, 1)
@@ -52,14 +53,14 @@ DAYS = DayRange.parse("2017-03-01..2017-05-29")
 FACT = PlannedStep(
     tables=("fact",),
     version="v2",
-    rebuild={Why.CODE_CHANGED: (str(DAYS),)},
+    rebuild={Cause.CODE_CHANGED: (str(DAYS),)},
     estimate=Estimate(rows_read=1_000, rows_written=1_000),
 )
 MONTHLY = PlannedStep(
     tables=("monthly",),
     version="v1",
     cadence=Cadence.MONTHLY,
-    rebuild={Why.INPUT_REBUILT: ("2017-03-01", "2017-04-01", "2017-05-01")},
+    rebuild={Cause.INPUT_REBUILT: ("2017-03-01", "2017-04-01", "2017-05-01")},
     estimate=Estimate(rows_read=1_000, rows_written=1_000),
 )
 STEPS = (FACT, MONTHLY)

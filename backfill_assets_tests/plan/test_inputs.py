@@ -13,7 +13,7 @@ from backfill_assets.plan.records import Lookback, Pinned, Plan, PlanRequest, Sc
 from backfill_assets.plan.scope import choose
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.state.boundaries import DaysBoundary, RawBoundary
-from backfill_assets.state.status import DayStatus
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.plan.world import WINDOW, D, World, asked, situation_of, world_of
 
 
@@ -108,9 +108,9 @@ def test_stale_and_foreign_inputs_are_unsound_by_status(world: World) -> None:
     world.forget("rates", *_march(6))
     found = _inputs(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
     assert found.unsound == {
-        "bronze": {DayStatus.INPUT_CHANGED: [D, date(2017, 3, 9)]},
-        "fact": {DayStatus.INPUT_CHANGED: sorted(_march(6, 7))},
-        "rates": {DayStatus.FOREIGN_WRITE: [date(2017, 3, 7)]},
+        "bronze": {Cause.LATE: [D, date(2017, 3, 9)]},
+        "fact": {Cause.INPUT: sorted(_march(6, 7))},
+        "rates": {Cause.FOREIGN_WRITE: [date(2017, 3, 7)]},
     }
 
 
@@ -120,7 +120,7 @@ def test_other_code_is_sound_where_the_plan_rebuilds_the_table_on_other_days(wor
     world.publish("fact", tuesday, code="v1")
     assert _inputs(asked("fact", force=True), situation_of(world)).unsound == {}
     assert _inputs(asked("weekly", force=True), situation_of(world)).unsound == {
-        "fact": {DayStatus.CODE_CHANGED: [tuesday]}
+        "fact": {Cause.CODE_CHANGED: [tuesday]}
     }
 
 

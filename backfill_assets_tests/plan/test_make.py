@@ -18,8 +18,9 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Reads, Step
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Plan, PlanTerms, Span, Why, days_of
+from backfill_assets.plan.records import Plan, PlanTerms, Span, days_of
 from backfill_assets.plan.situation import Machine
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.plan.world import (
     WINDOW,
     D,
@@ -39,10 +40,10 @@ def test_another_version_reaches_each_day_week_and_month(world: World) -> None:
     plan = make_plan(asked("fact", "2017-03-04..2017-03-07", version="v1"), situation_of(world))
     days = [f"2017-03-0{n}" for n in (4, 5, 6, 7)]
     assert whys(plan) == {
-        "fact": dict.fromkeys(days, Why.CODE_CHANGED),
-        "daily": dict.fromkeys(days, Why.INPUT_REBUILT),
-        "weekly": dict.fromkeys(["2017-02-27", "2017-03-06"], Why.INPUT_REBUILT),
-        "monthly": {"2017-03-01": Why.INPUT_REBUILT},
+        "fact": dict.fromkeys(days, Cause.CODE_CHANGED),
+        "daily": dict.fromkeys(days, Cause.INPUT_REBUILT),
+        "weekly": dict.fromkeys(["2017-02-27", "2017-03-06"], Cause.INPUT_REBUILT),
+        "monthly": {"2017-03-01": Cause.INPUT_REBUILT},
     }
     assert plan.steps[0].version == "v1" and plan.basis.code["fact"] == "v1"
     assert [(each.first, each.last, each.days) for each in plan.as_of] == [(-3, -1, ("2017-03-01..2017-03-06",))]

@@ -14,9 +14,10 @@ from backfill_assets.model.declaration import Version
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.preflight import Preflight
-from backfill_assets.plan.records import Estimate, Pinned, Plan, PlanFinding, PlanRequest, Scope, Why
+from backfill_assets.plan.records import Estimate, Pinned, Plan, PlanFinding, PlanRequest, Scope
 from backfill_assets.plan.scope import choose, planned_step
 from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.plan.world import PIPELINE, D, World, asked, situation_of
 
 SCHEMA = '{"fields":[{"name":"day","type":"string","nullable":true}]}'
@@ -144,7 +145,7 @@ def test_each_unsound_status_of_an_input_is_a_warning_of_its_own(world: World) -
     found = _findings(world, asked("fact", "2017-03-08..2017-03-09", force=True), "input days not fresh")
     assert [(each.severity, each.table, each.message) for each in found] == [
         ("warns", "bronze", "bronze is read as it is on 2017-03-08, which is foreign write."),
-        ("warns", "bronze", "bronze is read as it is on 2017-03-09, which is stale: code changed."),
+        ("warns", "bronze", "bronze is read as it is on 2017-03-09, which is stale: version not declared."),
     ]
     hint = "Plan with --scope whole to rebuild it as well, or look at it with backfill status."
     assert {each.next_step for each in found} == {hint}
@@ -212,7 +213,7 @@ def test_a_publication_under_way_is_reported_if_it_writes_what_is_built_or_read(
 
 def _open_plan(days: str, table: str = "fact") -> Plan:
     step = planned_step(
-        next(each for each in PIPELINE if each.name == table), dict.fromkeys(DayRange.parse(days), Why.ASKED_FOR)
+        next(each for each in PIPELINE if each.name == table), dict.fromkeys(DayRange.parse(days), Cause.ASKED_FOR)
     )
     return Plan(asked=asked(table, days), steps=(step,), made_at=datetime(2017, 4, 1, tzinfo=UTC))
 

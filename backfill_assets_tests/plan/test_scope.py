@@ -12,7 +12,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import ADOPTED, Reads
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why
+from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope
 from backfill_assets.plan.scope import (
     RebuildScope,
     choose,
@@ -20,7 +20,8 @@ from backfill_assets.plan.scope import (
     recommend,
     worst_status,
 )
-from backfill_assets.state.status import DayStatus, Statuses
+from backfill_assets.state.diagnosis import Cause
+from backfill_assets.state.status import Statuses
 from backfill_assets_tests.plan.world import (
     WINDOW,
     D,
@@ -38,8 +39,8 @@ def test_a_changed_rate_reaches_every_day_that_looks_back_at_it(world: World) ->
     world.publish("rates", D, checksum="9")
     plan = make_plan(asked("rates", scope=Scope.DOWNSTREAM), situation_of(world))
     days = ["2017-03-08", "2017-03-09", "2017-03-10"]
-    assert whys(plan)["fact"] == dict.fromkeys(days, Why.INPUT_CHANGED)
-    assert whys(plan)["daily"] == dict.fromkeys(days, Why.INPUT_REBUILT)
+    assert whys(plan)["fact"] == dict.fromkeys(days, Cause.INPUT)
+    assert whys(plan)["daily"] == dict.fromkeys(days, Cause.INPUT_REBUILT)
     assert "rates" not in {step.name for step in plan.steps}
 
 
@@ -47,9 +48,9 @@ def test_a_plan_for_rates_has_the_later_days_that_use_them(world: World) -> None
     """They are not in the range that was asked for; nothing else after it is."""
     world.publish("raw_rates", D, checksum="9")
     found = whys(make_plan(asked("rates"), situation_of(world)))
-    assert found["rates"] == {str(D): Why.INPUT_CHANGED}
-    assert found["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09", "2017-03-10"], Why.INPUT_REBUILT)
-    assert found["weekly"] == {"2017-03-06": Why.INPUT_REBUILT}
+    assert found["rates"] == {str(D): Cause.LATE}
+    assert found["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09", "2017-03-10"], Cause.INPUT_REBUILT)
+    assert found["weekly"] == {"2017-03-06": Cause.INPUT_REBUILT}
 
 
 def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: World) -> None:
@@ -57,9 +58,9 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
     landed = {"raw": {D: LandedDay(("a", "b"), waiting=("b",), bytes=120)}, "raw_rates": {}}
     plan = make_plan(asked("fact", scope=Scope.WHOLE), situation_of(world, landed=landed))
     found = whys(plan)
-    assert found["raw"] == {str(D): Why.LANDED} and found["bronze"] == {str(D): Why.INPUT_REBUILT}
+    assert found["raw"] == {str(D): Cause.LANDED} and found["bronze"] == {str(D): Cause.INPUT_REBUILT}
     assert "rates" not in found and plan.steps[0].kind == "take in"
-    assert found["fact"] == {str(D): Why.INPUT_REBUILT}
+    assert found["fact"] == {str(D): Cause.INPUT_REBUILT}
     raw = next(step for step in plan.steps if step.name == "raw").estimate
     assert (raw.bytes_read, raw.rows_read) == (120, None), "the rows of landed files are unknown"
 
@@ -70,12 +71,12 @@ def test_adopted_days_are_rebuilt_where_a_person_asks_for_them_alone(world: Worl
         world.publish("fact", date(2017, 3, number), code=ADOPTED)
     world.publish("rates", D, checksum="9")
     asked_for = make_plan(asked("fact", "2017-03-08..2017-03-09"), situation_of(world))
-    assert whys(asked_for)["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09"], Why.ADOPTED)
-    assert whys(asked_for)["daily"]["2017-03-08"] == Why.INPUT_REBUILT
+    assert whys(asked_for)["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09"], Cause.ADOPTED)
+    assert whys(asked_for)["daily"]["2017-03-08"] == Cause.INPUT_REBUILT
     for question in (asked("rates", scope=Scope.DOWNSTREAM), asked("daily", "2017-03-08", scope=Scope.WHOLE)):
         assert "fact" not in whys(make_plan(question, situation_of(world)))
     forced = make_plan(asked("daily", "2017-03-08", scope=Scope.WHOLE, force=True), situation_of(world))
-    assert [day for day, why in whys(forced)["fact"].items() if why is Why.ADOPTED] == ["2017-03-08"]
+    assert [day for day, why in whys(forced)["fact"].items() if why is Cause.ADOPTED] == ["2017-03-08"]
     assert not {"2017-03-09", "2017-03-10"} & whys(forced)["fact"].keys(), "days that only read what is forced"
 
 
@@ -114,16 +115,16 @@ def test_a_look_back_is_needed_and_not_demanded(world: World) -> None:
 @pytest.mark.parametrize(
     ("landed", "published", "why"),
     [
-        (LandedDay(("a", "b"), waiting=("b",)), True, Why.LANDED),
-        (LandedDay(("a",), waiting=("a",)), False, Why.LANDED),
+        (LandedDay(("a", "b"), waiting=("b",)), True, Cause.LANDED),
+        (LandedDay(("a",), waiting=("a",)), False, Cause.LANDED),
         (LandedDay(("a",)), True, None),
         (None, True, None),
-        (None, False, Why.MISSING),
+        (None, False, Cause.MISSING),
     ],
     ids=["a second file", "the first file", "all ingested", "landed before", "never landed"],
 )
 def test_a_raw_day_has_what_waits_to_be_ingested(
-    world: World, landed: LandedDay | None, published: bool, why: Why | None
+    world: World, landed: LandedDay | None, published: bool, why: Cause | None
 ) -> None:
     """Not even force makes a raw day of files that were all ingested."""
     if not published:
@@ -138,19 +139,19 @@ def test_of_a_look_back_only_days_that_can_be_had_come_along() -> None:
     world = world_of(window=DayRange.of(D))
     landed = {"raw_rates": {D - timedelta(days=1): LandedDay(("a",), waiting=("a",))}}
     chosen = _chosen(world, asked("fact", scope=Scope.WHOLE), landed=landed)
-    assert chosen.reasons["raw_rates"] == {D - timedelta(days=1): Why.LANDED, D: None}
-    assert chosen.reasons["rates"] == {D - timedelta(days=1): Why.MISSING, D: None}
-    assert chosen.reasons["fact"] == {D: Why.INPUT_REBUILT}
+    assert chosen.reasons["raw_rates"] == {D - timedelta(days=1): Cause.LANDED, D: None}
+    assert chosen.reasons["rates"] == {D - timedelta(days=1): Cause.MISSING, D: None}
+    assert chosen.reasons["fact"] == {D: Cause.INPUT_REBUILT}
 
 
 def test_later_days_come_along_until_today_and_only_if_they_can_be_built() -> None:
     """The week that has begun does; a day that was never published and has no inputs does not."""
     world = world_of(window=DayRange(WINDOW.first, D))
     chosen = _chosen(world, asked("rates", force=True), today=D + timedelta(days=1))
-    assert chosen.reasons["fact"] == {D: Why.INPUT_REBUILT}
-    assert chosen.reasons["weekly"] == {date(2017, 3, 6): Why.INPUT_REBUILT}
+    assert chosen.reasons["fact"] == {D: Cause.INPUT_REBUILT}
+    assert chosen.reasons["weekly"] == {date(2017, 3, 6): Cause.INPUT_REBUILT}
     yesterday = _chosen(world, asked("rates", str(D - timedelta(days=1)), force=True), today=D)
-    assert yesterday.reasons["fact"] == {D - timedelta(days=1): Why.INPUT_REBUILT}, "today has not ended"
+    assert yesterday.reasons["fact"] == {D - timedelta(days=1): Cause.INPUT_REBUILT}, "today has not ended"
 
 
 # ------------------------------------------------------------------ one day, one step
@@ -159,15 +160,15 @@ def test_later_days_come_along_until_today_and_only_if_they_can_be_built() -> No
 def test_the_worst_status_counts_and_a_day_that_is_not_known_is_missing() -> None:
     """In the order of the statuses: a foreign write is worse than other code, which is worse than other inputs."""
     both = a_step("bronze", "quarantine")
-    statuses: Statuses = {"bronze": {D: DayStatus.INPUT_CHANGED}, "quarantine": {D: DayStatus.FRESH}}
-    assert worst_status(both, D, statuses) is DayStatus.INPUT_CHANGED
-    assert worst_status(both, D + timedelta(days=1), statuses) is DayStatus.MISSING
-    assert worst_status(a_step("quarantine"), D, statuses) is DayStatus.FRESH
+    statuses: Statuses = {"bronze": {D: Cause.INPUT}, "quarantine": {D: None}}
+    assert worst_status(both, D, statuses) is Cause.INPUT
+    assert worst_status(both, D + timedelta(days=1), statuses) is Cause.MISSING
+    assert worst_status(a_step("quarantine"), D, statuses) is None
     for worse, than in (
-        (DayStatus.MISSING, DayStatus.FRESH),
-        (DayStatus.INPUT_CHANGED, DayStatus.MISSING),
-        (DayStatus.CODE_CHANGED, DayStatus.INPUT_CHANGED),
-        (DayStatus.FOREIGN_WRITE, DayStatus.CODE_CHANGED),
+        (Cause.MISSING, None),
+        (Cause.INPUT, Cause.MISSING),
+        (Cause.CODE_CHANGED, Cause.INPUT),
+        (Cause.FOREIGN_WRITE, Cause.CODE_CHANGED),
     ):
         assert worst_status(both, D, {"bronze": {D: than}, "quarantine": {D: worse}}) is worse
 
@@ -176,22 +177,22 @@ def test_a_planned_step_has_ranges_by_reason_in_the_order_of_reasons() -> None:
     """Days come in any order; reasons without days and the skipped days have their own place."""
     two = a_step("bronze", "quarantine", reads=(Reads("raw"),))
     reasons = {
-        date(2017, 3, 12): Why.ASKED_FOR,
-        date(2017, 3, 9): Why.MISSING,
-        D: Why.MISSING,
+        date(2017, 3, 12): Cause.ASKED_FOR,
+        date(2017, 3, 9): Cause.MISSING,
+        D: Cause.MISSING,
         date(2017, 3, 10): None,
-        date(2017, 3, 14): Why.MISSING,
+        date(2017, 3, 14): Cause.MISSING,
     }
     estimate = Estimate(rows_read=4)
     found = planned_step(two, reasons, estimate)
     assert found == PlannedStep(
         tables=("bronze", "quarantine"),
         version="v2",
-        rebuild={Why.MISSING: ("2017-03-08..2017-03-09", "2017-03-14"), Why.ASKED_FOR: ("2017-03-12",)},
+        rebuild={Cause.MISSING: ("2017-03-08..2017-03-09", "2017-03-14"), Cause.ASKED_FOR: ("2017-03-12",)},
         skipped=("2017-03-10",),
         estimate=estimate,
     )
-    assert list(found.rebuild) == [Why.MISSING, Why.ASKED_FOR]
+    assert list(found.rebuild) == [Cause.MISSING, Cause.ASKED_FOR]
 
 
 # ------------------------------------------------------------------ the scope that fits
@@ -227,7 +228,7 @@ def test_what_only_a_look_back_reaches_is_recommended_for_all_that_is_computed_f
     """The rate of the day before the range is read by its first fact, and by no table after that."""
     world.publish("rates", date(2017, 2, 28), code="v1")
     assert _recommended(world, asked(target, "2017-03-01..2017-03-31")) == Recommended(
-        scope=Scope.WHOLE, because="rates is stale: code changed on 2017-02-28"
+        scope=Scope.WHOLE, because="rates is stale: version not declared on 2017-02-28"
     )
 
 
@@ -243,12 +244,12 @@ def test_a_table_that_is_not_there_cannot_be_chosen(world: World) -> None:
     ("scope", "force", "fact", "daily", "monthly"),
     [
         (Scope.ONWARDS, False, None, None, None),
-        (Scope.ONWARDS, True, Why.ASKED_FOR, Why.INPUT_REBUILT, Why.INPUT_REBUILT),
-        (Scope.DOWNSTREAM, True, "left out", Why.ASKED_FOR, Why.INPUT_REBUILT),
+        (Scope.ONWARDS, True, Cause.ASKED_FOR, Cause.INPUT_REBUILT, Cause.INPUT_REBUILT),
+        (Scope.DOWNSTREAM, True, "left out", Cause.ASKED_FOR, Cause.INPUT_REBUILT),
     ],
 )
 def test_force_rebuilds_what_is_fresh_because_it_was_asked_for(
-    world: World, scope: Scope, force: bool, fact: Why | str | None, daily: Why | None, monthly: Why | None
+    world: World, scope: Scope, force: bool, fact: Cause | str | None, daily: Cause | None, monthly: Cause | None
 ) -> None:
     """And never because of an input that is rebuilt where that is the reason; only downstream leaves the target out."""
     chosen = _chosen(world, asked("fact", scope=scope, force=force))
@@ -270,7 +271,7 @@ WAITS = LandedDay(("a",), waiting=("a",))
         ((("raw", 20, "v2"),), (("fact", 21),), {}, "", None, ""),
         ((), (), {"raw": {D: WAITS}}, "", Scope.WHOLE, "raw is landed and not taken in on 2017-03-08"),
         ((), (("raw", 8),), {"raw": {D: WAITS}}, "", Scope.WHOLE, "raw is landed and not taken in on 2017-03-08"),
-        ((), (("raw", 8),), {}, "", Scope.WHOLE, "raw is foreign write on 2017-03-08"),
+        ((), (("raw", 8),), {}, "", Scope.WHOLE, "raw is foreign write to raw on 2017-03-08"),
         ((), (), {}, "v1", Scope.ONWARDS, "fact is stale: code changed on 2017-03-08"),
         ((("fact", 8, "v2"),), (), {}, "", Scope.DOWNSTREAM, "daily is stale: input changed on 2017-03-08"),
         (
@@ -279,7 +280,7 @@ WAITS = LandedDay(("a",), waiting=("a",))
             {},
             "",
             Scope.WHOLE,
-            "bronze is stale: input changed on 2017-03-08",
+            "bronze is stale: late rows on 2017-03-08",
         ),
         (
             (("fact", 8, "v1"), ("fact", 9, "v1"), ("fact", 13, "v1")),

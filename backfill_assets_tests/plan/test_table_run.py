@@ -14,12 +14,13 @@ from backfill_assets.lakehouse.records import DayState, Origin, Prepared, Public
 from backfill_assets.landing.zone import LandedDay, LandedSource
 from backfill_assets.model.declaration import ADOPTED
 from backfill_assets.model.placement import Placement
-from backfill_assets.plan.records import PlannedStep, Why, days_of
+from backfill_assets.plan.records import PlannedStep, days_of
 from backfill_assets.plan.scope import planned_step
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, rolled_back_before
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
@@ -67,9 +68,9 @@ def test_adopted_days_are_kept_unless_they_are_forced() -> None:
     world = _published(fact, days=[day])
     world.publish(fact, day, code=ADOPTED)
     bronze, kept = _planned(["bronze_sales", fact], [day], world.observed())
-    assert bronze.why == {day: Why.MISSING} and days_of(kept.skipped) == [day]
+    assert bronze.why == {day: Cause.MISSING} and days_of(kept.skipped) == [day]
     _, forced, revenue = _planned(["bronze_sales", fact, "fact_daily_revenue"], [day], world.observed(), force=True)
-    assert forced.why == {day: Why.ADOPTED} and revenue.why == {day: Why.MISSING}
+    assert forced.why == {day: Cause.ADOPTED} and revenue.why == {day: Cause.MISSING}
 
 
 def test_a_step_is_as_stale_as_its_worst_table() -> None:
@@ -78,10 +79,10 @@ def test_a_step_is_as_stale_as_its_worst_table() -> None:
     world = _published("raw_sales", *tables, days=[day])
     assert days_of(_planned(tables, [day], world.observed())[0].skipped) == [day]
     (forced,) = _planned(tables, [day], world.observed(), force=True)
-    assert (forced.why, forced.skipped) == ({day: Why.ASKED_FOR}, ())
+    assert (forced.why, forced.skipped) == ({day: Cause.ASKED_FOR}, ())
     world.write_past_the_protocol("quarantine_sales", day)
     (worst,) = _planned(tables, [day], world.observed())
-    assert (worst.why, worst.skipped) == ({day: Why.FOREIGN_WRITE}, ())
+    assert (worst.why, worst.skipped) == ({day: Cause.FOREIGN_WRITE}, ())
 
 
 def test_raw_rows_that_belong_to_other_days_now_wait_for_a_refresh() -> None:
@@ -89,14 +90,14 @@ def test_raw_rows_that_belong_to_other_days_now_wait_for_a_refresh() -> None:
     world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
     world.publish("raw_sales", DAYS.first, code=Placement(date(2999, 1, 1), 1).code_version)
     raw, bronze = _planned(["raw_sales", "bronze_sales"], [DAYS.first], world.observed())
-    assert day_statuses(STEPS, world.observed(), DAYS)["raw_sales"][DAYS.first] is DayStatus.CODE_CHANGED
+    assert day_statuses(STEPS, world.observed(), DAYS)["raw_sales"][DAYS.first] is Cause.CODE_CHANGED
     assert (raw.why, days_of(raw.skipped)) == ({}, [DAYS.first])
-    assert Why.INPUT_REBUILT not in bronze.rebuild
+    assert Cause.INPUT_REBUILT not in bronze.rebuild
 
 
-@pytest.mark.parametrize(("asked", "published", "why"), [("v1", "v2", Why.CODE_CHANGED), ("v1", "v1", None)])
+@pytest.mark.parametrize(("asked", "published", "why"), [("v1", "v2", Cause.CODE_CHANGED), ("v1", "v1", None)])
 def test_a_day_is_unchanged_if_it_is_of_the_version_that_is_asked_for(
-    asked: str, published: str, why: Why | None
+    asked: str, published: str, why: Cause | None
 ) -> None:
     """Not by the current version: days of version 2 are built when version 1 is asked for, and others are not."""
     world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
@@ -125,7 +126,7 @@ def test_a_later_day_is_unchanged_by_the_version_that_it_was_published_with() ->
     later = [WEEK.first + timedelta(days=1), WEEK.first + timedelta(days=2)]
     assert fact.all_days == [WEEK.first, *later] and days_of(fact.later) == later
     assert days_of(fact.skipped) == later
-    assert fact.why == {WEEK.first: Why.CODE_CHANGED}
+    assert fact.why == {WEEK.first: Cause.CODE_CHANGED}
 
 
 def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
@@ -134,7 +135,7 @@ def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
     observed = _published("raw_sales", days=[first, second]).observed()
     landed = LandedSource({first: LandedDay(("1",)), second: LandedDay(("2", "3"), waiting=("2", "3"))})
     (step,) = _planned(["raw_sales"], [first, second], observed, landed=lambda _: landed)
-    assert (days_of(step.skipped), step.why, step.to_ingest) == ([first], {second: Why.LANDED}, {second: 2})
+    assert (days_of(step.skipped), step.why, step.to_ingest) == ([first], {second: Cause.LANDED}, {second: 2})
     (step,) = _planned(["raw_sales"], [first], observed, force=True)
     assert step.days == ()
 
@@ -142,7 +143,7 @@ def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
     """By the publication that they are of: one that was built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
-    reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
+    reasons = {back: Cause.MISSING, kept: None, again: Cause.INPUT}
     plan = [planned_step(CATALOG.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
     states = {

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.plan.records import PlannedStep, Why
+from backfill_assets.plan.records import PlannedStep
 from backfill_assets.plan.waves import Shares, days_of_wave, waves
+from backfill_assets.state.diagnosis import Cause
 
 NINETY = list(DayRange.parse("2017-03-01..2017-05-29"))
 
@@ -66,12 +67,12 @@ def test_shares_that_do_not_ascend_to_all_days_are_refused(text: str) -> None:
 def test_a_week_is_taken_when_all_of_its_planned_days_are() -> None:
     days = DayRange.parse("2017-03-01..2017-03-14")
     steps = [
-        PlannedStep(tables=("fact",), version="v2", rebuild={Why.ASKED_FOR: (str(days),)}),
+        PlannedStep(tables=("fact",), version="v2", rebuild={Cause.ASKED_FOR: (str(days),)}),
         PlannedStep(
             tables=("week",),
             version="v1",
             cadence=Cadence.WEEKLY,
-            rebuild={Why.ASKED_FOR: tuple(str(day) for day in Cadence.WEEKLY.starts(days))},
+            rebuild={Cause.ASKED_FOR: tuple(str(day) for day in Cadence.WEEKLY.starts(days))},
         ),
     ]
     canary, pilot, half, everything = waves(days)
@@ -83,6 +84,8 @@ def test_a_week_is_taken_when_all_of_its_planned_days_are() -> None:
 
 def test_months_of_a_plan_without_daily_tables_are_in_waves_themselves() -> None:
     months = tuple(str(date(2015 + number // 12, number % 12 + 1, 1)) for number in range(24))
-    steps = [PlannedStep(tables=("report",), version="v2", cadence=Cadence.MONTHLY, rebuild={Why.CODE_CHANGED: months})]
+    steps = [
+        PlannedStep(tables=("report",), version="v2", cadence=Cadence.MONTHLY, rebuild={Cause.CODE_CHANGED: months})
+    ]
     found = [days_of_wave(steps, wave) for wave in waves(day for step in steps for day in step.days)]
     assert [len(days["report"]) for days in found] == [1, 3, 12, 24]

@@ -14,11 +14,12 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
-from backfill_assets.plan.records import Plan, PlanRequest, Why
+from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.rebuild import decide
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 
 D = date(2017, 3, 8)
 """A Wednesday."""
@@ -102,7 +103,7 @@ class World:
         }
         return decide.wanted(step, version, [day], logicals)[day].inputs
 
-    def statuses(self, day: date) -> dict[str, DayStatus]:
+    def statuses(self, day: date) -> dict[str, Cause | None]:
         found = day_statuses(STEPS, self.observed(), DayRange.of(day))
         return {table: by_day[day] for table, by_day in found.items()}
 
@@ -161,6 +162,6 @@ def asked(target: str, days: str = str(D), **more: object) -> PlanRequest:
     return PlanRequest(target=target, days=days, **more)  # type: ignore[arg-type]
 
 
-def whys(plan: Plan) -> dict[str, dict[str, Why]]:
+def whys(plan: Plan) -> dict[str, dict[str, Cause]]:
     """Why each day is rebuilt, by step, of the steps that have any."""
     return {step.name: {str(day): why for day, why in step.why.items()} for step in plan.steps if step.rebuild}

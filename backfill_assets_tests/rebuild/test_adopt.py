@@ -33,8 +33,9 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.give_back import GivingBack
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import observe_each
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets.state.view import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets.upkeep.maintenance import Maintenance
@@ -105,7 +106,7 @@ def states(small: SmallLakehouse) -> dict[date, DayState]:
     return {key.day: state for key, state in log.day_states(log.head(), {FACT}).items()}
 
 
-def statuses(small: SmallLakehouse) -> Mapping[date, DayStatus]:
+def statuses(small: SmallLakehouse) -> Mapping[date, Cause | None]:
     view = observe_each(small.storage, CATALOG.table_names)
     return day_statuses(CATALOG.steps, view)[FACT]
 
@@ -123,7 +124,7 @@ def test_its_days_are_published_by_name_and_fresh(small: SmallLakehouse, theirs:
     assert {str(path): path.read_bytes() for path in map(Path, table.file_uris())} == moved
     assert {state.content.code_version for state in states(small).values() if state.content} == {ADOPTED}
     assert states(small)[DAYS[2]].content.breaks == "contract_holds"  # type: ignore[union-attr]
-    assert statuses(small) == dict.fromkeys(DAYS, DayStatus.FRESH)
+    assert statuses(small) == dict.fromkeys(DAYS, None)
     kept = table.metadata().configuration["delta.deletedFileRetentionDuration"]
     assert kept == "interval 30 days", "their VACUUM must leave what a rollback needs"
 
@@ -180,7 +181,7 @@ def test_killed_anywhere_it_is_done_again(
         small.crash_at = None
     with suppress(InvalidRequest):  # it is published here already
         taken_over(small, theirs)
-    assert statuses(small) == dict.fromkeys(DAYS, DayStatus.FRESH)
+    assert statuses(small) == dict.fromkeys(DAYS, None)
     assert {path.name for path in theirs.parent.iterdir()} == set()
 
 
@@ -275,7 +276,7 @@ def test_what_is_given_back_is_no_table_here_until_it_is_adopted_again(small: Sm
     assert Maintenance(small.publisher, [FACT], 7).plan() == ()
     taken_over(small)
     assert small.publisher.log.head().state.released == {}
-    assert statuses(small) == dict.fromkeys(DAYS, DayStatus.FRESH)
+    assert statuses(small) == dict.fromkeys(DAYS, None)
 
 
 def test_a_table_that_was_never_adopted_has_nobody_to_go_back_to(small: SmallLakehouse) -> None:

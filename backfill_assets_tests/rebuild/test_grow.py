@@ -34,6 +34,7 @@ from backfill_assets.rebuild.growing import InputMemory, following
 from backfill_assets.rebuild.grown_content import without_extensions
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.spark.computed import computed
+from backfill_assets.state.diagnosis import in_a_word
 from backfill_assets.state.observed import observe
 from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.strategies.how_many import drawn
@@ -115,7 +116,7 @@ class StreamedSales:
     def statuses(self) -> set[str]:
         observed = observe(self.workshop.builder.lake.storage, CATALOG.table_names)
         found = day_statuses(CATALOG.steps, observed, DayRange(*DAYS))
-        return {found[name][day].value for name in TABLES for day in DAYS}
+        return {in_a_word(found[name][day]) for name in TABLES for day in DAYS}
 
 
 ONE, TWO = DAYS

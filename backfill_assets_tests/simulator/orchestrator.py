@@ -17,8 +17,9 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.failed_checks import FailedWatch
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
-from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, RunningStreams, WriteUnderWay
+from backfill_assets.upkeep.trouble import RepairContext, RunningStreams, WriteUnderWay
 from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets_tests.simulator.chain import STEPS
 

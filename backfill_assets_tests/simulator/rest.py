@@ -14,7 +14,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.publish.crash_points import nowhere
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident, IncidentBook
 from backfill_assets_tests.simulator.actors.healing import look, run_backfill, watch
 from backfill_assets_tests.simulator.chain import COMPUTED, RUN, lake_of

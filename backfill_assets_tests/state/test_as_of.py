@@ -13,7 +13,8 @@ from backfill_assets.model.declaration import AsOf, Reads
 from backfill_assets.plan.basis import drift_since
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Scope
-from backfill_assets.state.status import DayStatus, day_statuses, stale_readers
+from backfill_assets.state.diagnosis import Cause
+from backfill_assets.state.status import day_statuses, stale_readers
 from backfill_assets.upkeep.trouble import RepairContext, find_stale_days
 from backfill_assets_tests.plan.world import World, a_step, asked, situation_of, whys
 
@@ -62,7 +63,7 @@ def differing(then: Seats, now: Seats) -> set[date]:
 
 def stale(world: World, table: str) -> set[date]:
     found = day_statuses(STEPS, world.observed(), DAYS)[table]
-    return {day for day, status in found.items() if status is DayStatus.INPUT_CHANGED}
+    return {day for day, status in found.items() if status is Cause.INPUT}
 
 
 @settings(max_examples=20)

@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.records import PartitionPosition
 from backfill_assets.publish.publisher import Published
 from backfill_assets.state.boundaries import RawBoundary
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import observe
 from backfill_assets.state.positions import (
     RawVersions,
@@ -24,7 +25,7 @@ from backfill_assets.state.positions import (
     read_boundaries,
     table_boundaries,
 )
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets.state.view import View, find_moment
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, QUARANTINE, RAW, TOPIC, StreamedLakehouse
 
@@ -111,7 +112,7 @@ def test_a_backfill_beside_a_stream_has_the_boundary_that_it_has_read(lakehouse:
     assert sorted(before.column("id").to_pylist()) == [0, 1, 2, 3, 10, 11, 12]
     steps = [CATALOG.step(RAW), CATALOG.step(BRONZE)]
     statuses = day_statuses(steps, observe(lakehouse.storage, [RAW, BRONZE, QUARANTINE]), DayRange(FIRST, SECOND))
-    assert statuses[BRONZE] == {FIRST: DayStatus.FRESH, SECOND: DayStatus.INPUT_CHANGED}
+    assert statuses[BRONZE] == {FIRST: None, SECOND: Cause.LATE}
     lakehouse.build_bronze("follow", {SECOND: [3, 10, 11, 12]})
     found = table_boundaries(View.newest(lakehouse.storage), BRONZE)
     assert [(each.days, each.boundary.positions) for each in found] == [((FIRST,), upto(10)), ((SECOND,), upto(13))]

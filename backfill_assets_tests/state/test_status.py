@@ -14,12 +14,13 @@ from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
 
-FRESH, MISSING, FOREIGN = DayStatus.FRESH, DayStatus.MISSING, DayStatus.FOREIGN_WRITE
-INPUT, CODE = DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED
+FRESH, MISSING, FOREIGN = None, Cause.MISSING, Cause.FOREIGN_WRITE
+INPUT, CODE = Cause.INPUT, Cause.CODE_CHANGED
 BEFORE = D - timedelta(days=1)
 
 
@@ -34,7 +35,7 @@ def world() -> World:
     return world
 
 
-def _but(**different: DayStatus) -> Mapping[str, DayStatus]:
+def _but(**different: Cause | None) -> Mapping[str, Cause | None]:
     return {table: different.get(table, FRESH) for table in TABLES}
 
 
@@ -52,7 +53,7 @@ def test_a_day_without_rows_is_fresh(world: World) -> None:
 def test_new_rows_upstream_make_only_the_next_table_stale(world: World) -> None:
     """Tables of one step share its inputs; what is further down is stale only once its own input changes."""
     world.publish("raw", D, checksum="8")
-    assert world.statuses(D) == _but(bronze=INPUT, quarantine=INPUT)
+    assert world.statuses(D) == _but(bronze=Cause.LATE, quarantine=Cause.LATE)
     world.publish("bronze", D, checksum="8")
     world.publish("quarantine", D)
     assert world.statuses(D) == _but(fact=INPUT)
@@ -104,20 +105,20 @@ def test_a_rate_that_arrives_for_a_day_that_had_none_counts(world: World) -> Non
 
 
 @pytest.mark.parametrize("code", ["v1", "v3", ""])
-def test_other_code_than_the_current_is_code_changed(world: World, code: str) -> None:
-    """Newer or older: it is not the declared current version. Code is named before inputs when both changed."""
+def test_a_version_that_is_not_declared_is_named_as_that(world: World, code: str) -> None:
+    """Newer or older: no repair can build it. The version is named before inputs when both changed."""
     world.publish("fact", D, code=code)
-    assert world.statuses(D) == _but(fact=CODE)
+    assert world.statuses(D) == _but(fact=Cause.GONE_VERSION)
     world.publish("bronze", D, checksum="8")
-    assert world.statuses(D) == _but(fact=CODE)
+    assert world.statuses(D) == _but(fact=Cause.GONE_VERSION)
 
 
-def test_other_parameters_count_as_code(world: World) -> None:
+def test_other_parameters_are_a_version_of_their_own(world: World) -> None:
     """A day that was computed with parameters that are not used any more is not what the current code gives."""
     state = world.states[TableDay("fact", D)]
     assert state.content is not None
     world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
-    assert world.statuses(D) == _but(fact=CODE)
+    assert world.statuses(D) == _but(fact=Cause.GONE_VERSION)
 
 
 def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_its_own_inputs_change() -> None:
@@ -129,7 +130,7 @@ def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_i
         for table in TABLES:
             world.publish(table, day, code="v1" if table == "fact" else "v2")
 
-    def of_fact() -> list[DayStatus]:
+    def of_fact() -> list[Cause | None]:
         found = day_statuses(steps, world.observed(), DayRange(BEFORE, D), as_published=True)
         return list(found["fact"].values())
 
@@ -140,9 +141,9 @@ def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_i
     world.publish("rates", BEFORE, checksum="8")
     assert of_fact() == [FRESH, INPUT]
     world.publish("fact", D, code="v0")
-    assert of_fact() == [FRESH, CODE]
+    assert of_fact() == [FRESH, Cause.GONE_VERSION]
     world.write_past_the_protocol("fact", BEFORE)
-    assert of_fact() == [FOREIGN, CODE]
+    assert of_fact() == [FOREIGN, Cause.GONE_VERSION]
 
 
 def test_files_that_were_not_published_are_a_foreign_write(world: World) -> None:
@@ -154,7 +155,7 @@ def test_files_that_were_not_published_are_a_foreign_write(world: World) -> None
 def test_deleted_files_are_a_foreign_write(world: World) -> None:
     """A DELETE past the protocol leaves a day without files, which the log knows with rows."""
     del world.newest["raw"][D]
-    assert world.statuses(D) == _but(raw=FOREIGN)
+    assert world.statuses(D) == _but(raw=Cause.FOREIGN_RAW)
 
 
 def test_a_foreign_write_that_is_pinned_makes_the_next_table_stale(world: World) -> None:

@@ -23,8 +23,8 @@ import pytest
 
 from backfill_assets.defs.specs import VERIFY_TAG, VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.automation import SensorBook
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident, IncidentBook
 from backfill_assets_tests.cli.command import Backfill, work_with
 from backfill_assets_tests.stories import landed_truth

@@ -18,6 +18,7 @@ from backfill_assets.model import catalog
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.outcome import DaysFailed
+from backfill_assets.state.diagnosis import in_a_word
 from backfill_assets.state.observed import observe
 from backfill_assets.state.status import day_statuses
 from backfill_assets.upkeep.repair import repairs_needed
@@ -58,7 +59,8 @@ class Billing:
     def statuses(self) -> Mapping[date, str]:
         """Of the fact's days, each by the version that it was published with."""
         observed = observe(self.storage, declared().table_names)
-        return day_statuses(declared().steps, observed, as_published=True)[FACT]
+        found = day_statuses(declared().steps, observed, as_published=True)[FACT]
+        return {day: in_a_word(cause) for day, cause in found.items()}
 
     def refused(self, *words: object) -> str:
         return self.backfill(*words, exit_code=1).stderr

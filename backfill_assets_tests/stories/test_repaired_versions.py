@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.sensors.repairs import SENSOR
 from backfill_assets.examples.catalog import CATALOG
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import observe
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES, checksums
@@ -31,7 +32,7 @@ def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
         yield DagsterDaemon(code_location(CATALOG, workshop_resources(wrong)), instance, SENSOR)
 
 
-def statuses(workshop: Workshop) -> dict[date, DayStatus]:
+def statuses(workshop: Workshop) -> dict[date, Cause | None]:
     observed = observe(workshop.builder.lake.storage, CATALOG.table_names)
     return dict(day_statuses(CATALOG.steps, observed, DAYS)[FACT])
 
@@ -43,10 +44,10 @@ def test_each_damaged_day_comes_back_as_it_was_published(wrong: Workshop, daemon
     wrong.build("report_department_revenue", [NEW])
     wrong.build_reports(DAYS)
     before, stale = checksums(wrong), statuses(wrong)
-    assert {day for day, status in stale.items() if status is DayStatus.CODE_CHANGED} == set(DAYS) - {NEW}
+    assert {day for day, status in stale.items() if status is Cause.CODE_CHANGED} == set(DAYS) - {NEW}
     fact = DeltaTable(str(wrong.settings.lakehouse / FACT))
     fact.delete(f"day in ('{OLD}', '{NEW}') and quantity >= 0 and transaction_id > '5'")
-    assert {statuses(wrong)[day] for day in (OLD, NEW)} == {DayStatus.FOREIGN_WRITE}
+    assert {statuses(wrong)[day] for day in (OLD, NEW)} == {Cause.FOREIGN_WRITE}
 
     daemon.until_it_waits(most=10)
 

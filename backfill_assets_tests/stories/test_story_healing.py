@@ -21,8 +21,8 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import ConnectServer, connect_server, start_connect_server
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.automation import SensorBook
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.stories import faults_of_files as disk

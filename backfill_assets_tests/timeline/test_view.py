@@ -16,8 +16,9 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords, DayState
 from backfill_assets.rebuild import decide
+from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.observed import LogView, observe
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.status import day_statuses
 from backfill_assets.state.view import View
 from backfill_assets.timeline.view import (
     inputs_shown,
@@ -67,7 +68,7 @@ def timeline(**days: tuple[DayRecord, ...]) -> NamedTimeline:
 
 
 def statuses(view: LogView) -> dict[tuple[str, date], str]:
-    return {(REVENUE, day): status.value for day, status in day_statuses(STEPS, view)[REVENUE].items()}
+    return {(REVENUE, day): in_a_word(status) for day, status in day_statuses(STEPS, view)[REVENUE].items()}
 
 
 def laid_over(timeline: NamedTimeline) -> LogView:
@@ -96,7 +97,7 @@ def test_an_empty_day_is_there_and_a_foreign_write_is_one() -> None:
     empty = DayRecord(day=FIRST, content=replace(revenue_of(FIRST, content(2)), rows=0, checksum="0"))
     foreign = DayRecord(day=SECOND, files=(file("foreign"),), foreign=fingerprints.physical(["foreign"]))
     view = laid_over(timeline(**{REVENUE: (empty, foreign)}))
-    assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): DayStatus.FOREIGN_WRITE}
+    assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): Cause.FOREIGN_WRITE}
 
 
 def fact_of(day: date, rows: int) -> DayRecord:

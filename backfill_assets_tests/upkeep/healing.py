@@ -18,17 +18,10 @@ from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream
 from backfill_assets.upkeep.heal import Healed, heal
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
-from backfill_assets.upkeep.trouble import (
-    FailedWatch,
-    HeldByGates,
-    HeldByStream,
-    RepairContext,
-    RunningStreams,
-    WriteUnderWay,
-    digest_beside,
-)
+from backfill_assets.upkeep.trouble import RepairContext, RunningStreams, WriteUnderWay, digest_beside
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.weeks import ALL, STEPS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident
 
 DAY, OPENED_AT = date(2017, 3, 4), datetime(2017, 4, 1, tzinfo=UTC)

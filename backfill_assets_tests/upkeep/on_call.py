@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from backfill_assets.days import TableDay
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
+from backfill_assets.upkeep.failed_checks import HeldByStream
 from backfill_assets.upkeep.incidents import Incident
-from backfill_assets.upkeep.trouble import HeldByStream
 from backfill_assets_tests.upkeep.healing import WITH_RAW, Life
 from backfill_assets_tests.upkeep.weeks import put_back_by
 
@@ -186,8 +186,8 @@ FAULTS: Mapping[str, Fault] = {
     "late rows": Fault(_rows, listed=("late-rows-bronze",)),
     "rows corrected": Fault(lambda life, day: _rows(life, day, **{DELETED: 1}), listed=("rows-corrected-bronze",)),
     "reference data": Fault(_publish("rates"), listed=("reference-data-changed-fact",), days=3),
-    "input rebuilt": Fault(_publish("fact"), listed=("input-rebuilt-revenue", "input-rebuilt-weekly")),
-    "never built": Fault(_forget("revenue"), listed=("never-built-revenue",)),
+    "input rebuilt": Fault(_publish("fact"), listed=("input-changed-revenue", "input-changed-weekly")),
+    "never built": Fault(_forget("revenue"), listed=("missing-revenue",)),
     "foreign write": Fault(_foreign("fact"), ("foreign-write-fact",)),
     "foreign write, and watchdogs read": Fault(_both(_foreign("fact"), _four_o_clock), ("foreign-write-fact",)),
     "files lost": Fault(_damaged("bronze", lost=True), ("files-lost-bronze",)),
@@ -196,11 +196,11 @@ FAULTS: Mapping[str, Fault] = {
     "raw overwritten": Fault(_foreign("raw"), ("foreign-write-to-raw-raw",), ends=_put_back("raw")),
     "run died": Fault(_dies, ("run-failed-revenue",)),
     "held back": Fault(_both(_bad, _rows), ("late-rows-bronze",), ends=_good),
-    "held back from a stream": Fault(_held_by_stream, ("held-back-by-gates-bronze",), ends=_released),
+    "held back from a stream": Fault(_held_by_stream, ("held-back-bronze",), ends=_released),
     "neighbours failed": Fault(
         _both(_bad, _forget("bronze", "quarantine", days=2)),
-        ("never-built-bronze",),
-        ("input-rebuilt-fact",),
+        ("missing-bronze",),
+        ("input-changed-fact",),
         ends=_good,
         days=2,
     ),
@@ -208,8 +208,8 @@ FAULTS: Mapping[str, Fault] = {
     "disagrees": Fault(_disagrees, ("tables-disagree-revenue",), ends=_agrees),
     "version gone": Fault(
         _gone_version,
-        ("version-not-declared-fact",),
-        ("input-rebuilt-revenue", "input-rebuilt-weekly"),
+        ("foreign-write-fact",),
+        ("input-changed-revenue", "input-changed-weekly"),
         ends=_built_by_hand,
     ),
     "half a day": Fault(_says("as_usual", HALF), ("unusual-figures-raw",), ends=_fine()),

@@ -12,8 +12,8 @@ import pytest
 
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.automation import SensorBook, all_is_well
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.heartbeat import beat
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets_tests.simulator.store import SimulatedStorage

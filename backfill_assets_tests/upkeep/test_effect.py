@@ -20,12 +20,13 @@ from backfill_assets.lakehouse.foreign_commits import ForeignCommit, find_foreig
 from backfill_assets.lakehouse.records import TOTAL
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import observe
-from backfill_assets.upkeep.diagnosis import Cause, Disagreement
 from backfill_assets.upkeep.effect import NO_ADDRESSES, Addresses, standing_facts
+from backfill_assets.upkeep.failed_checks import Disagreement, FailedWatch
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, notice_of
-from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, WriteUnderWay
+from backfill_assets.upkeep.trouble import RepairContext, WriteUnderWay
 from backfill_assets_tests.defs.small_chain import inputs_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 from backfill_assets_tests.upkeep.incident import incident

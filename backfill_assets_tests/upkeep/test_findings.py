@@ -9,11 +9,12 @@ import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates
 from backfill_assets.upkeep.findings import WrongDay, fault_evidence, saying
 from backfill_assets.upkeep.incidents import Closing, Incident
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, digest_beside
+from backfill_assets.upkeep.trouble import RepairContext, digest_beside
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.healing import AGREES, COMPARED
 from backfill_assets_tests.upkeep.weeks import DAYS, MONDAY, D, E, late, one_version_world, overwritten
@@ -84,8 +85,8 @@ def test_checks_that_fail_on_one_day_are_one_finding_with_the_graver_cause(world
     ("ended_by_a_gate", "made_of", "cause"),
     [
         (False, None, Cause.FAILED_RUN),
-        (True, None, Cause.NEVER_BUILT),
-        (True, "what is no more", Cause.NEVER_BUILT),
+        (True, None, Cause.MISSING),
+        (True, "what is no more", Cause.MISSING),
         (True, "what there is", Cause.FAILED_RUN),
     ],
 )
@@ -198,7 +199,7 @@ def test_fields_that_a_person_has_closed_stay_quiet_on_later_days(world: World) 
 def test_what_grows_at_its_ends_is_built_for_the_first_time(world: World, table: str, day: date, growing: bool) -> None:
     world.forget(table, day)
     (found,) = [each for each in _decide(world).findings if each.table == table]
-    assert (found.cause, found.growing, found.silent) == (Cause.NEVER_BUILT, growing, growing)
+    assert (found.cause, found.growing, found.silent) == (Cause.MISSING, growing, growing)
 
 
 def test_a_sum_that_was_read_beside_another_fault_says_nothing_when_that_is_over(world: World) -> None:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
+from backfill_assets.upkeep.failed_checks import HeldByGates
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, RunningStreams
+from backfill_assets.upkeep.trouble import RepairContext, RunningStreams
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.test_held_back import failed_on
 from backfill_assets_tests.upkeep.weeks import D, E, happened, late, one_version_world, overwritten, published_by

@@ -13,8 +13,8 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.bounds import RepairBounds
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.simulator.delta import lake_in_memory
@@ -110,7 +110,7 @@ REPAIRED: dict[str, tuple[Fault, str, Cause, tuple[str, ...]]] = {
     "foreign": (_foreign("fact"), "fact", Cause.FOREIGN_WRITE, ("fact", "revenue", "weekly")),
     "lost": (_damaged("bronze", lost=True), "bronze", Cause.LOST_FILES, SALES),
     "content": (_damaged("fact"), "fact", Cause.CONTENT, ("fact", "revenue", "weekly")),
-    "never built": (_never_built, "revenue", Cause.NEVER_BUILT, ("revenue",)),
+    "never built": (_never_built, "revenue", Cause.MISSING, ("revenue",)),
     "run died": (_run_died, "revenue", Cause.FAILED_RUN, ("revenue",)),
 }
 ESCALATED: dict[str, tuple[Fault, str, Cause]] = {
@@ -212,7 +212,7 @@ def test_twenty_faults_at_once_over_a_year(year: Life) -> None:
     found = {(each.table, each.cause): each for each in (*year.closed(), *year.book.open())}
     for _, table, cause, _ in REPAIRED.values():
         # A run builds all days or none: one that died did not build the days beside it, and they are one incident.
-        joined = cause is Cause.NEVER_BUILT and "it goes on within run-failed-" in found[table, cause].outcome
+        joined = cause is Cause.MISSING and "it goes on within run-failed-" in found[table, cause].outcome
         assert joined or found[table, cause].outcome.startswith("repaired by"), (table, cause)
     for _, table, cause in ESCALATED.values():
         assert found[table, cause].state == "person", (table, cause)

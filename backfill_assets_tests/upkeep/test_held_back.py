@@ -9,8 +9,9 @@ import pytest
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.upkeep.failed_checks import HeldByGates, HeldByStream
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import HeldByGates, HeldByStream, RepairContext
+from backfill_assets.upkeep.trouble import RepairContext
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import STEPS, D, E, happened, late, one_version_world
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Acknowledgement, RepairAttempt, stages_to_tell
 from backfill_assets_tests.simulator.store import SimulatedStorage
 from backfill_assets_tests.upkeep.healing import WEEKS, Life, sound
@@ -32,7 +32,7 @@ def test_a_day_that_its_gates_hold_back_becomes_an_incident_of_its_own(life: Lif
     (held,), (late,) = life.book.open(), life.closed()
     assert (held.cause, held.days, held.state, len(held.attempts)) == (Cause.HELD_BACK, (BAD,), "person", 1)
     assert (late.cause, late.days) == (Cause.LATE, (GOOD,)) and late.outcome.startswith("repaired by late_rows_")
-    assert any("held back by gates, an incident of its own" in each.words for each in late.history)
+    assert any("held back, an incident of its own" in each.words for each in late.history)
     assert len(life.launched) == 2
 
 

@@ -9,11 +9,12 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.upkeep.failed_checks import HeldByGates
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import HeldByGates, RepairContext, StaleReason, WriteUnderWay
+from backfill_assets.upkeep.trouble import RepairContext, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import (
     DAYS,
@@ -60,7 +61,7 @@ class Case:
     name: str
     events: tuple[Event, ...] = ()
     days: dict[str, set[date]] = field(default_factory=dict)
-    reason: StaleReason | None = None
+    reason: Cause | None = None
     people: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     watches: tuple[tuple[str, date], ...] = ()
@@ -88,19 +89,19 @@ CASES = (
         "late rows on days apart are one backfill, and touch exactly their weeks",
         (late(D, E, NEXT_WEEK),),
         _of({D, E, NEXT_WEEK}, *SALES, weeks={MONDAY, NEXT_WEEK}),
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
     ),
     Case(
         "a fact overwritten: what it was made of stays",
         (overwritten("fact", D),),
         FACT_AND_REPORTS,
-        StaleReason.FOREIGN_WRITE,
+        Cause.FOREIGN_WRITE,
     ),
     Case(
         "a companion overwritten: the whole step comes along",
         (overwritten("quarantine", D),),
         LATE_SALES,
-        StaleReason.FOREIGN_WRITE,
+        Cause.FOREIGN_WRITE,
     ),
     Case(
         "a rate changed: the days that look back to it",
@@ -111,20 +112,20 @@ CASES = (
             "revenue": {NEXT_WEEK, DAYS.last},
             "weekly": {NEXT_WEEK},
         },
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
     ),
     Case(
         "a fact was rebuilt by hand: its reports follow",
         (published("fact", D, checksum="8"),),
         {"revenue": {D}, "weekly": {MONDAY}},
-        StaleReason.INPUT_CHANGED,
+        Cause.INPUT,
     ),
-    Case("a week that was never built", (_forget_the_week,), {"weekly": {MONDAY}}, StaleReason.MISSING),
+    Case("a week that was never built", (_forget_the_week,), {"weekly": {MONDAY}}, Cause.MISSING),
     Case(
         "rows for a day that was never built, which lacks its rates: nothing more can be done",
         (published("raw", date(2017, 3, 20)),),
         _of({date(2017, 3, 20)}, "bronze", "quarantine", weeks=set()),
-        StaleReason.MISSING,
+        Cause.MISSING,
     ),
     Case("other code is a decision of people", (published("revenue", D, code="v1"),), people=("revenue",)),
     Case(
@@ -136,7 +137,7 @@ CASES = (
     Case(
         "a failed watchdog forces its day: its inputs are those it was published from",
         days=FACT_AND_REPORTS,
-        reason=StaleReason.WATCHDOG,
+        reason=Cause.CONTENT,
         watches=(("fact", D),),
         force=True,
     ),
@@ -144,7 +145,7 @@ CASES = (
         "watchdogs downstream of what is repaired anyway open nothing of their own",
         (late(D),),
         LATE_SALES,
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         watches=(("fact", D), ("revenue", D)),
     ),
     Case("a failed watchdog of raw is for people", people=("raw 2017-03-07: ",), watches=(("raw", D),)),
@@ -158,21 +159,21 @@ CASES = (
         "overwritten facts come before late rows on the same tables, which take their turn",
         (overwritten("fact", E), late(D)),
         _of({E}, "fact", "revenue", weeks={MONDAY}),
-        StaleReason.FOREIGN_WRITE,
+        Cause.FOREIGN_WRITE,
         waiting=("late rows",),
     ),
     Case(
         "what a person rolled back stays so, although its inputs are newer; repairs upstream pass it by",
         (*UNDONE_FACT, late(D)),
         {"bronze": {D}, "quarantine": {D}},
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         people=("fact 2017-03-07: a person has rolled it back",),
     ),
     Case(
         "days before the first partition are for people",
         (late(D, E),),
         _of({E}, *SALES, weeks=set()),
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         people=("bronze 2017-03-07: earlier than the first partition",),
         seen={"is_built": lambda _, day: day > D},
     ),
@@ -180,7 +181,7 @@ CASES = (
         "a day after the last partition waits for it and needs no person",
         (late(D, E),),
         LATE_SALES,
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         waiting=(f"bronze {E}: later than the last partition",),
         seen={"is_built": lambda _, day: day < E},
     ),
@@ -188,7 +189,7 @@ CASES = (
         "damaged days are built by the version that they were published with",
         (overwritten("fact", D, NEXT_WEEK),),
         _of({D, NEXT_WEEK}, "fact", "revenue", weeks={MONDAY, NEXT_WEEK}),
-        StaleReason.FOREIGN_WRITE,
+        Cause.FOREIGN_WRITE,
         people=("fact 2017-03-06",),
         versions={"fact": {"v1": (D,)}},
         world=OLD,
@@ -197,7 +198,7 @@ CASES = (
         "late rows reach days of an older version too",
         (late(D),),
         LATE_SALES,
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         people=("fact 2017-03-06",),
         versions={"fact": {"v1": (D,)}},
         world=OLD,
@@ -211,7 +212,7 @@ CASES = (
             "revenue": {NEXT_WEEK, DAYS.last},
             "weekly": {NEXT_WEEK},
         },
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         people=(
             "fact 2017-03-06..2017-03-12: made by v1, which repairs keep, and v2 is current -> compare v2 with it: ",
         ),
@@ -221,7 +222,7 @@ CASES = (
         "a damaged day of a version that is gone is for people, and a repair above leaves it as it is",
         (*DAMAGED_OF_GONE, late(D)),
         {"bronze": {D}, "quarantine": {D}},
-        StaleReason.LATE_ROWS,
+        Cause.LATE,
         people=(GONE_FACT, "fact 2017-03-06"),
         world=OLD,
     ),
@@ -237,7 +238,7 @@ def test_what_is_launched(case: Case) -> None:
     found = [{table: set(days) for table, days in repair.days.items()} for repair in decision.launch]
     assert found == ([wanted] if wanted else [])
     for repair in decision.launch:
-        assert {trouble.reason for trouble in repair.troubles} == {case.reason}
+        assert {trouble.cause for trouble in repair.troubles} == {case.reason}
         assert (repair.force, repair.versions) == (case.force, case.versions)
         first = min(trouble.day for trouble in repair.troubles)
         assert len(repair.id) == 32 and "-" not in repair.id and f"_{first:%Y%m%d}_" in repair.id
@@ -249,10 +250,10 @@ def test_what_is_launched(case: Case) -> None:
 @pytest.mark.parametrize(
     ("events", "title"),
     [
-        ((late(D, D + timedelta(days=1)),), "Repair: bronze 2017-03-07..2017-03-08: late rows arrived"),
+        ((late(D, D + timedelta(days=1)),), "Repair: bronze 2017-03-07..2017-03-08: late rows"),
         (
             (late(*list(DAYS)[::2]), published("raw_rates", NEXT_WEEK, D, checksum="9")),
-            "Repair: rates and 1 more, 7 days of 2017-03-06..2017-03-14: late rows arrived",
+            "Repair: rates and 1 more, 7 days of 2017-03-06..2017-03-14: late rows",
         ),
     ],
     ids=["every range", "at most a hundred characters: Dagster refuses longer ones"],

@@ -260,28 +260,28 @@ ROWS = (
             at_once(never_built("bronze", D, E), never_built("quarantine", D, E), bad()),
             hours(3),
         ],
-        {"bronze: held back by gates: 1: person": "given-up", "fact: input rebuilt: 1: closed": ""},
+        {"bronze: held back: 1: person": "given-up", "fact: input changed: 1: closed": ""},
         follows={"bronze": (E,), "fact": (D, E)},
     ),
     Row(
         "a day that a gate holds back from a stream, which goes on reading, and is started anew",
         [streamed(), hours(3), released(), hours(1)],
-        {"bronze: held back by gates: 1: closed": "opened closed"},
+        {"bronze: held back: 1: closed": "opened closed"},
     ),
     Row(
         "a producer that goes on over midnight is one incident, released day by day",
         [streamed(), hours(3), streamed(E), hours(1), released(), hours(1)],
-        {"bronze: held back by gates: 1: person": "opened"},
+        {"bronze: held back: 1: person": "opened"},
     ),
     Row(
         "what a person has closed stays so, however many events come, until it is held back anew",
         [streamed(), closed, hours(3), released(), hours(1), streamed(), hours(1)],
-        {"bronze: held back by gates: 1: closed": "opened closed", "bronze: held back by gates: 1: person": "opened"},
+        {"bronze: held back: 1: closed": "opened closed", "bronze: held back: 1: person": "opened"},
     ),
     Row(
         "days that are right again leave the incident",
         [at_once(bad(), bad(E), rows_land("8"), rows_land("8", E)), hours(1), good(E), rows_land("9", E), hours(1)],
-        {"bronze: held back by gates: 1: person": "given-up", "bronze: late rows: 1: closed": ""},
+        {"bronze: held back: 1: person": "given-up", "bronze: late rows: 1: closed": ""},
     ),
     Row("a first build is none", [never_built("revenue", *WEEKS), hours(2)], {}),
     Row("nor is a day that grows at the end", [never_built("revenue", WEEKS.last), hours(2)], {}),
@@ -297,7 +297,7 @@ ROWS = (
     Row(
         "a first build that ends without its days is one",
         [at_once(never_built("revenue", WEEKS.last), canceled), hours(2)],
-        {"revenue: never built: 1: closed": ""},
+        {"revenue: missing: 1: closed": ""},
     ),
     Row("a person's own rollback is none", [rolled_back, hours(2)], {}),
     Row(

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import pytest
 
 from backfill_assets.days import TableDay
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.state.status import day_statuses
-from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
+from backfill_assets.upkeep.failed_checks import FailedWatch
+from backfill_assets.upkeep.repair import repairs_needed
 from backfill_assets.upkeep.trouble import (
-    LEFT_FOR,
-    FailedWatch,
     RepairContext,
-    RunningStreams,
     StaleDay,
-    StaleReason,
     digest,
     find_stale_days,
-    tables_behind_streams,
 )
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import (
     DAYS,
     MONDAY,
     NEXT_WEEK,
-    STEPS,
     D,
     E,
     Event,
@@ -45,12 +41,12 @@ from backfill_assets_tests.upkeep.weeks import (
 )
 
 NEW, NEVER = DAYS.last + timedelta(days=1), date(2017, 3, 20)
-LATE, INPUT, FOREIGN, MISSING, WATCHDOG = (
-    StaleReason.LATE_ROWS,
-    StaleReason.INPUT_CHANGED,
-    StaleReason.FOREIGN_WRITE,
-    StaleReason.MISSING,
-    StaleReason.WATCHDOG,
+LATE, INPUT, FOREIGN, MISSING, CONTENT = (
+    Cause.LATE,
+    Cause.INPUT,
+    Cause.FOREIGN_WRITE,
+    Cause.MISSING,
+    Cause.CONTENT,
 )
 
 
@@ -68,8 +64,8 @@ def _stale(world: World, **more: object) -> tuple[list[StaleDay], list[StaleDay]
     return find_stale_days(seen, day_statuses(seen.steps, seen.observed, as_published=True))
 
 
-def _reasons(found: list[StaleDay]) -> list[tuple[str, date, StaleReason]]:
-    return [(each.table, each.day, each.reason) for each in found]
+def _reasons(found: list[StaleDay]) -> list[tuple[str, date, Cause]]:
+    return [(each.table, each.day, each.shows) for each in found]
 
 
 # ------------------------------------------------------------------ the context
@@ -133,8 +129,8 @@ class Case:
 
     name: str
     events: tuple[Event, ...] = ()
-    stale: tuple[tuple[str, date, StaleReason], ...] = ()
-    raw: tuple[tuple[str, date, StaleReason], ...] = ()
+    stale: tuple[tuple[str, date, Cause], ...] = ()
+    raw: tuple[tuple[str, date, Cause], ...] = ()
     watches: tuple[tuple[str, date], ...] = ()
     today: date = date.max
     world: Callable[[], World] = one_version_world
@@ -153,7 +149,7 @@ STALE = (
         "raw days are apart, and one without files has no rows yet",
         (overwritten("raw", D), withdrawn("raw_rates", E)),
         (("rates", E, LATE),),
-        (("raw", D, FOREIGN), ("raw", NEXT_WEEK, WATCHDOG)),
+        (("raw", D, Cause.FOREIGN_RAW), ("raw", NEXT_WEEK, Cause.FOREIGN_RAW)),
         watches=(("raw", NEXT_WEEK),),
     ),
     Case(
@@ -164,13 +160,13 @@ STALE = (
     Case(
         "the watchdog of a day without rows counts too",
         (published("revenue", D, rows=0),),
-        (("revenue", D, WATCHDOG),),
+        (("revenue", D, CONTENT),),
         watches=(("revenue", D),),
     ),
     Case(
         "the gravest reason is given: a foreign write, a watchdog, late rows",
         (late(D, E), overwritten("quarantine", NEXT_WEEK)),
-        (("quarantine", D, WATCHDOG), ("bronze", E, LATE), ("quarantine", NEXT_WEEK, FOREIGN)),
+        (("quarantine", D, CONTENT), ("bronze", E, LATE), ("quarantine", NEXT_WEEK, FOREIGN)),
         watches=(("quarantine", D), ("bronze", NEXT_WEEK)),
     ),
     Case(
@@ -291,89 +287,3 @@ def test_another_table_day_and_reason_are_other_evidence(world: World) -> None:
     _, watched = _stale(world, failed_watches=[failed_watch(world, "bronze", MONDAY)])
     assert len(others) == 4 and len({each.evidence for each in (*others, *watched)}) == 5
     assert digest(["fact", 1], 12) == "d77ed5691094"
-
-
-# ------------------------------------------------------------------ what is left to streams
-
-NOON = datetime(2017, 3, 15, 12, tzinfo=UTC)
-OF_STREAM, OF_BACKFILL = "20170315t115900-stream-raw-sales-1", "20170315t115900-bronze-1"
-LEFT = "left to the running stream for 10 minutes"
-BATCH = (
-    published("fact", D, checksum="8"),
-    published("revenue", D),
-    published_by(OF_STREAM, "fact", D),
-    published_by(OF_STREAM, "revenue", D),
-)
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """What happened ``ago`` while streams of ``tables`` run, what is repaired, and what is left to them."""
-
-    name: str
-    events: tuple[Event, ...]
-    repaired: dict[str, tuple[date, ...]]
-    waiting: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ("raw",)
-    ago: timedelta = timedelta(seconds=12)
-
-
-LATE_BY_STREAM = (late(D), published_by(OF_STREAM, "raw", D))
-STREAMED = (
-    Streamed(
-        "days that a stream has just extended are left to it",
-        (late(D, E), published_by(OF_STREAM, "raw", D, E)),
-        {},
-        (f"bronze {D}, {E}: {LEFT}",),
-    ),
-    Streamed("the lease has ended", LATE_BY_STREAM, {"bronze": (D,)}, tables=()),
-    Streamed("it appends to another table", LATE_BY_STREAM, {"bronze": (D,)}, tables=("raw_rates",)),
-    Streamed("within ten minutes", LATE_BY_STREAM, {}, (f"bronze {D}: {LEFT}",), ago=LEFT_FOR - timedelta(seconds=1)),
-    Streamed("a stream that does not follow hides no stale day", LATE_BY_STREAM, {"bronze": (D,)}, ago=LEFT_FOR),
-    Streamed(
-        "rows that a backfill has brought are repaired",
-        (late(D, E), published_by(OF_BACKFILL, "raw", D), published_by(OF_STREAM, "raw", E)),
-        {"bronze": (D,)},
-        (f"bronze {E}: {LEFT}",),
-    ),
-    Streamed(
-        "a foreign write is repaired at once",
-        (overwritten("bronze", D), published_by(OF_STREAM, "raw", D)),
-        {"bronze": (D,)},
-    ),
-    Streamed("a report that it does not follow is repaired", BATCH, {"weekly": (MONDAY,)}),
-    Streamed(
-        "at most every ten minutes: a week changes with every batch",
-        (*BATCH, published_by(OF_BACKFILL, "weekly", MONDAY)),
-        {},
-        (f"weekly {MONDAY}: {LEFT}",),
-    ),
-    Streamed(
-        "and again after them",
-        (*BATCH, published_by(OF_BACKFILL, "weekly", MONDAY)),
-        {"weekly": (MONDAY,)},
-        ago=LEFT_FOR,
-    ),
-    Streamed(
-        "a day whose rates change is repaired at once: it would never be its turn",
-        (published("rates", NEXT_WEEK, checksum="8"), published_by(OF_STREAM, "fact", *DAYS)),
-        {"fact": (NEXT_WEEK, DAYS.last)},
-    ),
-)
-
-
-@pytest.mark.parametrize("case", STREAMED, ids=lambda case: case.name)
-def test_what_is_left_to_a_running_stream(world: World, case: Streamed) -> None:
-    """The tick says so. All but the first publications were made so long ago."""
-    happened(world, *case.events)
-    moments = {OF_STREAM: NOON - case.ago, OF_BACKFILL: NOON - case.ago, "p": NOON - timedelta(days=1)}
-    streams = RunningStreams(case.tables, NOON, moments.get)
-    decision: RepairDecision = repairs_needed(_seen(world, streams=streams))
-    repaired = {table: days for repair in decision.launch for table, days in repair.days.items()}
-    assert case.repaired.items() <= repaired.items() and bool(repaired) is bool(case.repaired)
-    assert decision.waiting == case.waiting
-
-
-def test_what_a_stream_may_change_is_known_from_the_declarations(world: World) -> None:
-    seen = RepairContext(STEPS, world.observed(), streams=RunningStreams(("raw_rates",)))
-    assert tables_behind_streams(seen) == {"raw_rates", "rates", "fact", "revenue", "weekly"}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import Before, DayChange, Kind, Origin, Prepared, Publication, TableChange
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.rolled_back import Rollbacks, published_logical
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import RepairContext, StaleReason
+from backfill_assets.upkeep.trouble import RepairContext
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep.weeks import (
     MONDAY,
@@ -121,7 +121,7 @@ def test_a_day_that_was_put_back_is_built_again_when_an_input_of_it_has_changed_
     held = decide(undos)
     assert held.launch == ()
     assert [str(each.days[0]) for each in held.for_people] == [str(D)]
-    (found,) = held.diagnoses.values()
+    (found,) = held.stale
     assert found.cause is Cause.ROLLED_BACK
     over = decide(undos, CORRECTED_AGAIN)
     assert launched(over) == [FACT_AND_REPORTS] and over.for_people == ()
@@ -206,7 +206,7 @@ def test_a_person_is_asked_where_the_undo_withdrew_rows_of_raw(undos: Undos) -> 
     assert [each["bronze"] for each in launched(decide(undos))] == [{E}]
     asked = decide(undos, published("raw", D, checksum="11", rows=4), published("rates", D, checksum="8"))
     assert all(D not in each.days.get(table, ()) for each in asked.launch for table in ("bronze", "fact"))
-    causes = {(each.table, each.day): found.cause for each, found in asked.diagnoses.items() if each.day == D}
+    causes = {(each.table, each.day): each.cause for each in asked.stale if each.day == D}
     assert causes == {("bronze", D): Cause.UNDONE_WITH_RAW, ("fact", D): Cause.UNDONE_WITH_RAW}
     assert "it was undone with its rows of raw; to build it from what raw has now, launch its days" in {
         each.next_step for each in asked.for_people
@@ -231,5 +231,5 @@ def test_in_any_order_a_stale_day_is_held_just_while_its_inputs_are_those_of_the
     stale = checksum != 7
     held = len(undone) % 2 == 1 and undone[-1][1] == checksum
     assert bool(found.launch) is (stale and not held)
-    assert bool(found.diagnoses) is stale
-    assert {each.reason for each in found.diagnoses} <= {StaleReason.INPUT_CHANGED}
+    assert bool(found.stale) is stale
+    assert {each.shows for each in found.stale} <= {Cause.INPUT}

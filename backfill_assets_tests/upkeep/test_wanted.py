@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.days import TableDay
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
 from backfill_assets.upkeep.wanted import Wanted, first_builds, unrecorded, with_failed_builds

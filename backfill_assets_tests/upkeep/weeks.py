@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.upkeep.failed_checks import FailedWatch
 from backfill_assets.upkeep.incidents import Incident, RepairAttempt
-from backfill_assets.upkeep.trouble import FailedWatch, StaleDay
+from backfill_assets.upkeep.trouble import StaleDay
 from backfill_assets_tests.plan import world as plan_world
 from backfill_assets_tests.plan.world import Anything, World
 from backfill_assets_tests.upkeep.incident import incident

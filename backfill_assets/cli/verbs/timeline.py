@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan.records import Plan
     from backfill_assets.publish.publisher import Publisher
     from backfill_assets.rebuild.lake import Lake
-    from backfill_assets.state.status import DayStatus
+    from backfill_assets.state.diagnosis import Cause
 
 _MOST_MOMENTS = 20
 
@@ -329,7 +329,7 @@ def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run:
     return False
 
 
-def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
+def _statuses(storage: Storage, table: str) -> Mapping[date, Cause | None]:
     from backfill_assets.state.observed import observe_each
     from backfill_assets.state.status import day_statuses
 

@@ -21,11 +21,11 @@ from backfill_assets.landing.zone import LandingZone, file_positions, no_file_of
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
 from backfill_assets.text import days_options
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due, left_to_daily_job, waiting_files
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.for_people import first_ranges
 from backfill_assets.upkeep.heal import KEPT_CLOSED
 from backfill_assets.upkeep.incidents import IncidentBook

@@ -68,13 +68,13 @@ from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
-from backfill_assets.upkeep.diagnosis import Disagreement
 from backfill_assets.upkeep.effect import Addresses
+from backfill_assets.upkeep.failed_checks import Disagreement, FailedWatch, HeldByGates
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
 from backfill_assets.upkeep.stream_holds import held_by_streams
-from backfill_assets.upkeep.trouble import FailedWatch, HeldByGates, RepairContext, RunningStreams
+from backfill_assets.upkeep.trouble import RepairContext, RunningStreams
 
 SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
 EVERY_SECONDS = 60

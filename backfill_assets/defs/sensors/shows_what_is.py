@@ -18,6 +18,7 @@ from uuid import NAMESPACE_URL, uuid5
 import dagster as dg
 
 from backfill_assets import clock
+from backfill_assets.answers.signs import beside_the_logs
 from backfill_assets.days import TableDay, by_table, parse_day
 from backfill_assets.defs.checks import (
     FRESH,
@@ -65,9 +66,11 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
-from backfill_assets.state.status import DayStatus, day_statuses
+from backfill_assets.state.rolled_back import rollbacks, undone_days
+from backfill_assets.state.status import day_statuses, diagnosed
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
@@ -270,21 +273,22 @@ def put_freshness_right(shown: ShownDays) -> int:
     steps = observed.with_current(shown.tables.catalog.steps)
     statuses, undecided = day_statuses(steps, observed, as_published=True), observed.undecided(steps)
     edited = edited_logic(shown.log.storage, shown.tables.catalog.steps, contents_of(observed.states))
+    undone = undone_days(rollbacks(shown.log.storage), observed.readable(steps), observed, statuses)
+    statuses = diagnosed(statuses, beside_the_logs(steps, edited=edited, undone=dict(undone)))
     reported = 0
     for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in tables]):
         day = parse_day(each.day)
         state = observed.states.get(TableDay(each.table, day))
         if each.table in undecided or state is None or state.content is None or each.status not in _EVALUATED:
             continue
-        status = statuses[each.table].get(day, DayStatus.MISSING)
-        said = [f"{one.why} -> {one.next_step}" for one in edited if one.concerns(each.table, day)]
-        why = said[0] if said and status is DayStatus.FRESH else ""
-        is_good = status is DayStatus.FRESH and not why
-        if is_good is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
-            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {status} {why}"))
+        cause = statuses[each.table].get(day, Cause.MISSING)
+        said = (f"{one.why} -> {one.next_step}" for one in edited if one.concerns(each.table, day))
+        why = next(said, "") if cause is Cause.EDITED_LOGIC else ""
+        if (cause is None) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
+            run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {cause} {why}"))
             target = targets(shown.instance, each.table, [each.day]).get(each.day)
             reported += report_checks(
-                shown.instance, run, [freshness(each.table, day, status, state.publication, target, edited=why)]
+                shown.instance, run, [freshness(each.table, day, cause, state.publication, target, why)]
             )
     return reported
 

@@ -128,12 +128,12 @@ def _land(days: DayRange, settings: Settings) -> int:
 
 def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
     from backfill_assets.state.observed import observe
-    from backfill_assets.state.status import DayStatus, day_statuses
+    from backfill_assets.state.status import day_statuses
 
     observed = observe(open_storage(), [table.name for step in _steps() for table in step.tables])
     steps = [step for step in _steps() if not version or step.name != FACT]
     statuses = day_statuses(steps, observed, days)
-    if any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values()):
+    if any(status is not None for by_day in statuses.values() for status in by_day.values()):
         return True
     contents = observed.contents(FACT)
     built_by = {content.code_version if (content := contents.get(day)) else "" for day in days}

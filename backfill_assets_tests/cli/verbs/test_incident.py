@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.lakehouse.records import Detail
 from backfill_assets.rebuild.outcome import os_person
-from backfill_assets.upkeep.diagnosis import Cause
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Happened, IncidentBook, RepairAttempt
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal

@@ -27,7 +27,7 @@ def test_a_plan_is_reported_and_kept_and_says_what_has_moved(published: Backfill
     assert told["stopped"] and any(each["text"].startswith("stops: ") for each in told["notes"])
     bronze = told["steps"][0]
     assert bronze["table"] == ["bronze_sales", "quarantine_sales"]
-    assert (bronze["why"], bronze["skipped"]) == ({"code changed": [str(SECOND)]}, [str(FIRST)])
+    assert (bronze["why"], bronze["skipped"]) == ({"version not declared": [str(SECOND)]}, [str(FIRST)])
     steps = [each["step"] for each in told["times"]]
     assert steps[0] == "spark started" and steps[-1] == "together"
     page = published(*asked, "--markdown", exit_code=1).output

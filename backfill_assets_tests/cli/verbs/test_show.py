@@ -24,7 +24,7 @@ def test_rows_and_what_the_log_knows(backfill: Backfill) -> None:
     """For scripts, everything; other days' rows are not in it."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1, 2, 3], NEXT: [9]}}, code="v0")
     told = backfill.json("show", TABLE, DAY)
-    assert (told["status"], told["publication"], told["table_version"]) == ("stale: code changed", "first", 1)
+    assert (told["status"], told["publication"], told["table_version"]) == ("stale: version not declared", "first", 1)
     assert (told["rows"], told["checksum"], told["code"]) == (3, "6", "v0")
     assert told["metrics"] == {"rows": 3} and [file["rows"] for file in told["files"]] == [3]
     assert told["sample"] == [{"id": number, "day": str(DAY)} for number in (1, 2, 3)]
@@ -99,23 +99,23 @@ def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfil
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1], NEXT: [2]}})
     file = _file_of(backfill, DAY)
     away = file.rename(file.with_suffix(".away"))
-    assert "damaged" not in backfill.statuses(TABLE)[TABLE], "no log shows it"
+    assert "files lost" not in backfill.statuses(TABLE)[TABLE], "no log shows it"
     said = backfill("show", TABLE, DAY).output
-    assert "status\tdamaged" in said and "Damaged: 1 of the day's 1 file is gone" in said and file.name in said
+    assert "status\tfiles lost" in said and "Damaged: 1 of the day's 1 file is gone" in said and file.name in said
     assert f"backfill run {TABLE} --days {DAY} --force" in said
     found = backfill.json("show", TABLE, DAY)
-    assert found["status"] == "damaged" and found["sample"] == [] and found["damaged_files"][0].endswith(file.name)
-    assert backfill.statuses(TABLE)[TABLE]["damaged"] == [str(DAY)]
+    assert found["status"] == "files lost" and found["sample"] == [] and found["damaged_files"][0].endswith(file.name)
+    assert backfill.statuses(TABLE)[TABLE]["files lost"] == [str(DAY)]
     status = backfill.status_by_day(TABLE)
-    assert status[str(DAY)] == "damaged" and status[str(NEXT)] != "damaged"
+    assert status[str(DAY)] == "files lost" and status[str(NEXT)] != "files lost"
     assert f"{TABLE} {DAY} is damaged" in backfill("status").output
     assert "Damaged: 1 of the day's 1 file is gone" in backfill("show", TABLE, DAY, "--at", "first").output
     away.rename(file)
-    assert "damaged" not in backfill.statuses(TABLE)[TABLE]
+    assert "files lost" not in backfill.statuses(TABLE)[TABLE]
     file.unlink()
     backfill("show", TABLE, DAY)
     backfill.lakehouse.publish("second", {TABLE: {DAY: [1]}})
-    assert "damaged" not in backfill.statuses(TABLE)[TABLE], "it is whole again"
+    assert "files lost" not in backfill.statuses(TABLE)[TABLE], "it is whole again"
     assert backfill.json("show", TABLE, DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
 
 

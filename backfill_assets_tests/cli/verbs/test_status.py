@@ -35,7 +35,7 @@ def test_every_status_is_counted_and_located(three_days: Backfill) -> None:
     assert (
         tables["bronze_sales"]
         == tables["quarantine_sales"]
-        == {"fresh": [str(FIRST)], "stale: code changed": [str(SECOND)], "missing": [str(THIRD)]}
+        == {"fresh": [str(FIRST)], "stale: version not declared": [str(SECOND)], "missing": [str(THIRD)]}
     )
     assert tables["fact_daily_revenue"] == {"missing": [f"{FIRST}..{THIRD}"]}
     assert tables["raw_fx_rates"] == {"nothing published": []}
@@ -67,7 +67,7 @@ def test_named_tables_are_reported_day_by_day(three_days: Backfill) -> None:
     second, third = bronze["days"]
     assert second == {
         "day": str(SECOND),
-        "status": "stale: code changed",
+        "status": "stale: version not declared",
         "rows": 1,
         "code": "v0",
         "publication": f"bronze-{SECOND}",
@@ -85,7 +85,7 @@ def test_late_rows_and_foreign_writes_show_at_once(three_days: Backfill) -> None
     three_days.lakehouse.publish("late", {"raw_sales": {FIRST: [9]}}, mode="append")
     three_days.lakehouse.write_past_the_protocol("quarantine_sales", FIRST, [4])
     tables = three_days.statuses("--days", FIRST)
-    assert set(tables["bronze_sales"]) == {"stale: input changed"}
+    assert set(tables["bronze_sales"]) == {"stale: late rows"}
     assert set(tables["quarantine_sales"]) == {"foreign write"}
     assert set(tables["raw_sales"]) == {"fresh"}
 

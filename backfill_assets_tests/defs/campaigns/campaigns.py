@@ -9,18 +9,19 @@ from typing import Any, cast
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.state.diagnosis import Cause
 
 FACT, DAYS = "fact_sales_transactions", (date(2017, 3, 1), date(2017, 3, 2))
 RANGE = "2017-03-01..2017-03-02"
 
 
 def plan(terms: PlanTerms | None = None, findings: tuple[Any, ...] = ()) -> Plan:
-    step = PlannedStep(tables=(FACT,), version="v2", rebuild={Why.CODE_CHANGED: (RANGE,)})
+    step = PlannedStep(tables=(FACT,), version="v2", rebuild={Cause.CODE_CHANGED: (RANGE,)})
     asked = PlanRequest(target=FACT, days=RANGE, terms=terms or PlanTerms())
     made_at = datetime(2017, 6, 1, tzinfo=UTC)
     return Plan(asked=asked, steps=(step,), made_at=made_at, findings=findings)

@@ -18,8 +18,8 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.notice_routes import parse_routes
 from backfill_assets.publish.mend import carry_out, plan_mend
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.automation import SensorBook
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets_tests.defs.conftest import target_of
 from backfill_assets_tests.defs.fake_builder import FakeBackfill

@@ -100,7 +100,7 @@ def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> No
     (backfill,) = world.backfills()
     tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
     assert target_of(backfill) == {table: {str(DAY), str(OTHER)} for table in tables}
-    assert backfill.title == f"Repair: bronze_sales {DAY}, {OTHER}: late rows arrived"
+    assert backfill.title == f"Repair: bronze_sales {DAY}, {OTHER}: late rows"
     assert backfill.tags[REPAIR_TAG] == backfill.backfill_id
     assert FORCE_TAG not in backfill.tags
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
@@ -247,7 +247,7 @@ def test_a_watchdog_whose_verdicts_were_wiped_stops_no_repair(world: World) -> N
     world.instance.wipe_assets([dg.AssetKey("fact_sales_transactions")])
     _run_daily(world)
     world.late_row(OTHER)
-    assert world.tick().startswith("Asked: proof-watchdog_20170304_")
+    assert world.tick().startswith("Asked: proof-damaged_20170304_")
     assert [target_of(each).get("bronze_sales") for each in world.backfills()] == [{str(OTHER)}, None]
 
 
@@ -295,7 +295,7 @@ def test_a_rollback_holds_until_an_input_changes(world: World) -> None:
     world.lakehouse.publish("corrected", {"raw_sales": {DAY: [10]}}, mode="append")
     world.tick()
     (backfill,) = world.backfills()
-    assert backfill.title == f"Repair: bronze_sales {DAY}: late rows arrived since an undo"
+    assert backfill.title == f"Repair: bronze_sales {DAY}: late rows since an undo"
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
     tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
     assert target_of(backfill) == {table: {str(DAY)} for table in tables}

@@ -310,7 +310,7 @@ def test_a_day_whose_inputs_have_changed_is_shown_as_stale_until_it_is_built_aga
     assert put_right() == 2, "bronze and what is set aside; the fact is as its input is"
     stale = reported.check(DAYS[0], FRESH)
     assert (stale.passed, stale.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert "stale: input changed" in str(stale.description)
+    assert "stale: late rows" in str(stale.description)
     assert reported.check(DAYS[1], FRESH).passed
     assert put_right() == 0
     step = next(each for each in build_order(SMALL.steps) if each.name == "bronze_sales")

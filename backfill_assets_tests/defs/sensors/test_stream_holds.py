@@ -10,8 +10,8 @@ import pytest
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.model.graph import build_order
 from backfill_assets.publish.outbox import due_notices
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.stream.lease import HeldEvents, StreamLease, acquire_stream
-from backfill_assets.upkeep.diagnosis import Cause
 from backfill_assets.upkeep.incidents import Incident, IncidentBook
 from backfill_assets_tests.defs.conftest import DagsterLake
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step

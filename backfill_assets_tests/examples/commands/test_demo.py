@@ -19,11 +19,11 @@ from backfill_assets.examples.commands import demo as module
 from backfill_assets.examples.commands.demo import BUG, background_spark, is_to_build, what_next
 from backfill_assets.examples.demo.progress import Phases
 from backfill_assets.settings import Settings
-from backfill_assets.state.status import DayStatus
+from backfill_assets.state.diagnosis import Cause
 
 STARTER = "backfill_assets.spark.connect_server.start_connect_server"
 DAYS = DayRange(date(2017, 3, 1), date(2017, 3, 2))
-FRESH, STALE = DayStatus.FRESH, DayStatus.INPUT_CHANGED
+FRESH, STALE = None, Cause.INPUT
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def lakehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
         contents = {day: SimpleNamespace(code_version=version) for day, version in found.built_by.items()}
         return SimpleNamespace(contents=lambda _: contents)
 
-    def statuses(steps: object, *_: object) -> dict[str, dict[date, DayStatus]]:
+    def statuses(steps: object, *_: object) -> dict[str, dict[date, Cause | None]]:
         return {step.name: {day: found.statuses.get((step.name, day), FRESH) for day in DAYS} for step in steps}  # type: ignore[attr-defined]
 
     monkeypatch.setattr("backfill_assets.state.observed.observe", observed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backfill_assets.upkeep.diagnosis import CASES
+from backfill_assets.state.diagnosis import CASES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "diagnosis.md"
 _HEAD = """# What is wrong with a day, and what follows
@@ -18,7 +18,7 @@ the source; where the confidence is below `BACKFILL_REPAIRS=confidence=0.5`, a p
 
 
 def page() -> str:
-    rows = (f"| {c.known_by} | {c.cause} | {c.action} | {c.confidence} | {c.severity} |" for c in CASES)
+    rows = (f"| {c.known_by} | {c.cause} | {c.helps} | {c.confidence} | {c.severity} |" for c in CASES)
     return _HEAD + "\n".join(rows) + "\n"
 
 
