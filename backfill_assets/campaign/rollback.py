@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -34,6 +34,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
+from backfill_assets.publish.promote import Again, promote, tell_nobody
 from backfill_assets.publish.publisher import Conflict, Published, Publisher, Readers
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe_each
@@ -55,6 +56,7 @@ def roll_back(
     steps: Sequence[Step],
     provenance: Provenance | None = None,
     inputs: tuple[InputRead, ...] = (),
+    progress: Callable[[str], None] = tell_nobody,
 ) -> Published:
     """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
 
@@ -69,17 +71,35 @@ def roll_back(
     publisher.recover()
     prepared = undoable(publisher, publication)
     require_in_force(publisher, prepared)
+    package = _RollingBack(publisher, prepared, steps, id, provenance, inputs)
+    tables = frozenset(name for step in steps for name in step.table_names)
+    readers = Readers(tables, lambda _: package.stage(held=False), as_of=publisher.log.head().version)
+    return promote(publisher, package, progress, readers=readers)
 
-    def request(_: Publication | None = None) -> Publication:
-        made = rollback_request(publisher, prepared, steps, id, provenance)
-        return made.model_copy(update={"inputs": (*made.inputs, *inputs)})
 
-    as_of, tables = publisher.log.head().version, {name for step in steps for name in step.table_names}
-    result = publisher.publish(request(), Readers(frozenset(tables), request, as_of))
-    if isinstance(result, Conflict):
-        require_in_force(publisher, prepared)  # Who lost to another rollback is told what all are told afterwards.
-        raise _refusal(publication, result)
-    return result
+@dataclass
+class _RollingBack:
+    """The files that days had before, on their way back into main: looked at again where these were only compacted."""
+
+    publisher: Publisher
+    prepared: Prepared
+    steps: Sequence[Step]
+    id: str
+    provenance: Provenance | None
+    inputs: tuple[InputRead, ...]
+
+    def stage(self, *, held: bool) -> Publication:
+        request = rollback_request(self.publisher, self.prepared, self.steps, self.id, self.provenance)
+        return request.model_copy(update={"inputs": (*request.inputs, *self.inputs)})
+
+    def overtaken(self, by: Conflict) -> Again:
+        publisher, publication = self.publisher, self.prepared.publication.id
+        require_in_force(publisher, self.prepared)  # Who lost to another rollback is told what all are told afterwards.
+        refused = _refusal(publication, by)
+        # An id that was aborted is used up; and what is not as it was published stays so.
+        if publisher.log.outcome(publisher.log.head(), self.id) or publisher.foresee(self.stage(held=False)):
+            raise refused
+        return Again(f"{publication}: main moved while it was rolled back, looking again", refused)
 
 
 def require_in_force(publisher: Publisher, prepared: Prepared) -> None:

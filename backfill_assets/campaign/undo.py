@@ -52,10 +52,9 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publish.holds import HeldDays, holding
-from backfill_assets.publish.promote import Again, main_moved, promote
+from backfill_assets.publish.promote import Again, main_moved, promote, tell_nobody
 from backfill_assets.publish.publisher import Conflict, Pin, Published
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import Overlay, Place
@@ -94,7 +93,7 @@ class UndoAttempt:
     lake: Lake
     prepared: Prepared
     run: RunInfo = _NOBODY
-    progress: Progress = silent
+    progress: Progress = tell_nobody
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     read: list[InputRead] = field(default_factory=list)

@@ -108,7 +108,7 @@ def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, d
 
 def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> Observed:
     looking = _Looking(publisher, external, first_day)
-    published = promote(publisher, looking, lambda _: None, most=MOST_TRIES)
+    published = promote(publisher, looking, most=MOST_TRIES)
     changed = looking.look.moved.changed if published else ()
     version = looking.look.now.version
     return Observed(external.name, version, tuple(sorted(changed)), published.publication if published else "")

@@ -217,6 +217,11 @@ class Origin:
         """The publication since which the day has only gained rows."""
         return self.put_back_by or self.computed_by
 
+    @property
+    def rows_by(self) -> str:
+        """The last publication by which the day got rows, or got them back."""
+        return self.put_back_by or self.gained_by or self.computed_by
+
     def put_back(self, by: str, undone: Publication) -> Origin:
         standing = self.rolled_back_by if undone.kind in MOVES_FILES else by
         return replace(self, put_back_by=by, undid=undone.id, rolled_back_by=standing)

@@ -24,7 +24,6 @@ from backfill_assets.publish.promote import Again, promote
 from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.publish.unreadable import require_newest
 from backfill_assets.rebuild.adopt import move_folder, why_not_moved
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.history import history
@@ -109,7 +108,7 @@ class GivingBack:
 
         A process that dies on the way leaves what doing this again goes on with.
         """
-        by = plan.done_by or promote(self.publisher, _Released(self), silent).publication
+        by = plan.done_by or promote(self.publisher, _Released(self)).publication
         self._tidy()
         source = Path(self.lake.storage.uri(self.table))
         if self.location and source.exists():

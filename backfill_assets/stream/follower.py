@@ -24,7 +24,6 @@ from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, first_line, is_day_failure
-from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.stream.lease import HeldEvents, still_held
 from backfill_assets.text import format_count, format_ranges
@@ -238,22 +237,13 @@ class _ReferenceData:
 
 
 def find_days_behind(log: PublicationLog, raw: str, refined: Step) -> set[date]:
-    states = log.day_states(log.head(), {raw, *refined.table_names})
-    # A compaction hides who brought the rows; the log knows.
-    hidden = [
-        each
-        for each, state in states.items()
-        if each.table == raw and not is_of_stream(state.publication) and not _is_built(refined, each.day, states)
-    ]
-    return days_behind(raw, refined, states, moved_by_streams(log.storage, -1, hidden))
+    return days_behind(raw, refined, log.day_states(log.head(), {raw, *refined.table_names}))
 
 
-def days_behind(
-    raw: str, refined: Step, states: Mapping[TableDay, DayState], streamed: Collection[TableDay] = frozenset()
-) -> set[date]:
-    """Days built from other raw rows than now, or brought by streams only (``streamed``: compacted since).
+def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
+    """Days built from other raw rows than now, or never built and brought by a stream: it catches up when it starts.
 
-    Other days that were never built are history, and wait for people.
+    Other days that were never built wait for a person: they are history, or were put back.
     """
     behind = set()
     for (table, day), state in states.items():
@@ -261,16 +251,11 @@ def days_behind(
             continue
         built = states.get(TableDay(refined.name, day))
         if built is None or built.content is None:
-            if state.content.rows and (is_of_stream(state.publication) or TableDay(raw, day) in streamed):
+            if state.content.rows and is_of_stream(state.origin.rows_by):
                 behind.add(day)
         elif built.content.inputs != _inputs(refined, day, raw, state):
             behind.add(day)
     return behind
-
-
-def _is_built(refined: Step, day: date, states: Mapping[TableDay, DayState]) -> bool:
-    built = states.get(TableDay(refined.name, day))
-    return built is not None and built.content is not None
 
 
 def _inputs(refined: Step, day: date, raw: str, state: DayState) -> str:

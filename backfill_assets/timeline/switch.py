@@ -32,10 +32,9 @@ from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publish.pinned import Pin
-from backfill_assets.publish.promote import Again, promote
+from backfill_assets.publish.promote import Again, promote, tell_nobody
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.publish.torn_days import is_as
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -243,7 +242,7 @@ def _again(plan: SwitchPlan) -> str:
     return f"backfill timeline forward {plan.timeline.name}, then publish it again."
 
 
-def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = silent) -> Published:
+def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = tell_nobody) -> Published:
     """Publish what ``plan`` says, days and version together; a timeline of the former version has what main holds.
 
     It is planned again if main moves meanwhile. Raises :class:`PublicationRefused` if the timeline is behind by then,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import DayState, Position
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.publish.publisher import Published
+from backfill_assets.publish.publisher import Published, Publisher
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
 
@@ -98,6 +99,38 @@ def test_one_that_is_undone_names_what_undid_it_also_after_a_compaction(lake: La
     lake.publish("since", {"t": {D1: ["C"], D2: ["D"]}})
     with pytest.raises(PublicationRefused, match="Roll back the later publications first"):
         roll_back(lake.publisher(), "p1", id="again", steps=())
+
+
+def _meanwhile(lake: Lake, do: Callable[[], object]) -> tuple[Publisher, list[str]]:
+    """A publisher, and its looks at the log for ``undo``: after the first one, ``do`` is done."""
+    looks = list[str]()
+
+    def reached(at: CrashPoint, about: str) -> None:
+        if (at, about) == (CrashPoint.LOG_READ, "undo"):
+            looks.append(about)
+            if len(looks) == 1:
+                do()
+
+    return lake.publisher(reached), looks
+
+
+def test_what_is_compacted_meanwhile_is_rolled_back_all_the_same(lake: Lake) -> None:
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    for id in ("a1", "a2"):
+        lake.append(id, "t", {D1: [id]})
+    publisher, looks = _meanwhile(lake, lambda: compact(lake.publisher(), "t", [D1], id="small"))
+    assert roll_back(publisher, "a2", id="undo", steps=()).publication == "undo"
+    assert (len(looks), lake.rows("t")) == (3, {D1: ["a", "a1"]})
+
+
+def test_what_is_published_meanwhile_is_not_rolled_back(lake: Lake) -> None:
+    """One look is enough: what others have published stays."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    publisher, looks = _meanwhile(lake, lambda: lake.publish("p3", {"t": {D1: ["c"]}}))
+    with pytest.raises(PublicationRefused, match="p2 cannot be rolled back as it is: another writer published"):
+        roll_back(publisher, "p2", id="undo", steps=())
+    assert (len(looks), lake.rows("t")) == (1, {D1: ["c"]})
 
 
 def test_an_append_whose_source_moved_on_is_not_undone(lake: Lake) -> None:

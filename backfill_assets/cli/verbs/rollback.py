@@ -132,7 +132,15 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     run, reason = run_info(_COMMAND), f"rollback of {publication}"
     provenance = Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, reason=reason)
     steps = current_catalog().steps
-    return roll_back(publisher, publication, id=new_rollback_id(), steps=steps, provenance=provenance, inputs=looked_at)
+    return roll_back(
+        publisher,
+        publication,
+        id=new_rollback_id(),
+        steps=steps,
+        provenance=provenance,
+        inputs=looked_at,
+        progress=report_progress,
+    )
 
 
 def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
