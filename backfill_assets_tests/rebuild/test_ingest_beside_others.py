@@ -45,7 +45,7 @@ class Ingest(RawWriter):
         return Publication(id="ingest", kind="append", tables=())
 
 
-def ingest(tmp_path: Path, publish: Callable[[object], Published | Conflict]) -> Ingest:
+def ingest(tmp_path: Path, publish: Callable[[object, object], Published | Conflict]) -> Ingest:
     storage = Storage(str(tmp_path))
     publisher = Publisher(storage)
     publisher.publish = publish  # type: ignore[method-assign,assignment]
@@ -59,7 +59,7 @@ def test_an_ingest_beside_a_steady_appender_ends(tmp_path: Path) -> None:
     """Rows keep arriving while it looks for supersessions: it gives up with a reason, and its rows stay staged."""
     tries: list[object] = []
 
-    def moved(request: object) -> Conflict:
+    def moved(request: object, _: object) -> Conflict:
         tries.append(request)
         assert len(tries) < 100, "without bound"
         return Conflict({}, reasons=("raw_sales gained rows",))
@@ -74,7 +74,7 @@ def test_after_several_times_others_are_asked_to_let_it_pass(tmp_path: Path) -> 
     storage = Storage(str(tmp_path))
     held: list[int] = []
 
-    def publish(request: object) -> Published | Conflict:
+    def publish(request: object, _: object) -> Published | Conflict:
         held.append(len(all_holds(storage)))
         return Published("p", {}) if len(held) == 5 else Conflict({}, reasons=("raw_sales gained rows",))
 
@@ -93,6 +93,6 @@ def test_a_change_that_others_keep_taking_in_is_looked_for_again_each_time(tmp_p
 
     passed = Conflict(passed=("landed:sales:a",), reasons=("raw_sales has already taken in landed:sales:a",))
     with pytest.raises(PublicationRefused, match="took in the same files"):
-        ingest(tmp_path, lambda request: passed).carry_out(look)
+        ingest(tmp_path, lambda *_: passed).carry_out(look)
     assert len(looks) == 20
     assert all_holds(Storage(str(tmp_path))) == []

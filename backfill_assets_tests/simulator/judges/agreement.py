@@ -5,7 +5,7 @@ Asked about each publication once it is closed. What it brings is judged beside 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -95,11 +95,16 @@ class AgreementJudge:
         changed = {key for key in seen.days if seen.before.logical(key) != seen.after.logical(key)}
         named = {TableDay(table, day) for table, days in seen.made.leaves_stale.items() for day in days}
         for key in self._computed(seen.after):
-            if key not in named and not changed.isdisjoint(self._read_by(seen.after, key)):
+            read = self._read_by(seen.after, key)
+            if key not in named and not changed.isdisjoint(read) and not self._is_foreign(seen, read):
                 found, wanted = tuple(sorted(seen.after.of(key).rows.elements())), self._wanted(seen.after, key)
                 assert found == wanted, f"{seen.made.id} leaves {key} as {found}, what it reads makes {wanted}"
         both = sorted(named.intersection(seen.days)) if seen.is_whole else []
         assert not both, f"{seen.made.id} names {both[0]} as stale, which it brings"
+
+    def _is_foreign(self, seen: Seen, keys: Iterable[TableDay]) -> bool:
+        """Whether others have a hand in one of ``keys``: nobody pinned their rows until this publication closed."""
+        return any(key not in seen.days and seen.after.of(key).files != seen.before.of(key).files for key in keys)
 
     def _brings_back_versions(self, seen: Seen) -> None:
         """After the undo of a campaign: the version from before, but for days that a later run gave another one."""
