@@ -133,11 +133,18 @@ def _case(
 
 _SAME_ROWS = "its files, rows and inputs are as published, and its sums disagree: a rebuild makes the same rows"
 _HELD = "a person has rolled it back, and nothing that it is made of has changed since"
-_BESIDE_ROLLBACK = "; a person has rolled it back, and a rebuild would end that"
-_BESIDE_VERSION = "; nothing that is declared makes it again as it was"
 _UNDONE_WITH_RAW = "a person has undone it and withdrawn rows of raw, and its inputs have changed since"
-_GONE, _FOREIGN = "files are gone or damaged", "main holds files that no publication named"
-_OTHER_ROWS = "its rows are not those of its publication"
+_DAMAGE = (
+    (Cause.LOST_FILES, 100, "files are gone or damaged"),
+    (Cause.FOREIGN_WRITE, 100, "main holds files that no publication named"),
+    (Cause.CONTENT, 95, "its rows are not those of its publication"),
+)
+_NO_REPAIR = {
+    Cause.ROLLED_BACK: "a person has rolled it back, and a rebuild would end that",
+    Cause.GONE_VERSION: "nothing that is declared makes it again as it was",
+    Cause.EDITED_LOGIC: "its version was edited, and no repair builds with it",
+}
+"""A day that is damaged says so: these say what helps."""
 CASES: tuple[Case, ...] = (
     _case(Cause.UNREADABLE, _ASK, 100, "its Delta log cannot be read", "critical"),
     _case(Cause.AUTOMATION, _ASK, 100, "a sensor failed twice in a row", "critical"),
@@ -148,19 +155,16 @@ CASES: tuple[Case, ...] = (
     _case(Cause.DRIFT, _ASK, 90, "the check `as_declared` fails"),
     _case(Cause.UNUSUAL, _ASK, 60, "`as_usual` fails, and of no table that it is made of"),
     _case(Cause.UNDONE_WITH_RAW, _ASK, 100, _UNDONE_WITH_RAW),
-    _case(Cause.LOST_FILES, _ASK, 100, f"{_GONE}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
-    _case(Cause.FOREIGN_WRITE, _ASK, 100, f"{_FOREIGN}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
-    _case(Cause.CONTENT, _ASK, 95, f"{_OTHER_ROWS}{_BESIDE_ROLLBACK}", beside=Cause.ROLLED_BACK),
+    *(
+        _case(cause, _ASK, percent, f"{known_by}; {why}", beside=beside)
+        for beside, why in _NO_REPAIR.items()
+        for cause, percent, known_by in _DAMAGE
+    ),
     _case(Cause.ROLLED_BACK, _ASK, 100, _HELD),
-    _case(Cause.LOST_FILES, _ASK, 100, f"{_GONE}{_BESIDE_VERSION}", beside=Cause.GONE_VERSION),
-    _case(Cause.FOREIGN_WRITE, _ASK, 100, f"{_FOREIGN}{_BESIDE_VERSION}", beside=Cause.GONE_VERSION),
-    _case(Cause.CONTENT, _ASK, 95, f"{_OTHER_ROWS}{_BESIDE_VERSION}", beside=Cause.GONE_VERSION),
     _case(Cause.GONE_VERSION, _ASK, 100, "its version is not declared any more"),
     _case(Cause.EDITED_LOGIC, _ASK, 100, "its version was edited since it published days"),
     _case(Cause.HELD_BACK, _ASK, 100, "its gates held it back, built from just these inputs"),
-    _case(Cause.LOST_FILES, _REBUILD, 100, _GONE),
-    _case(Cause.FOREIGN_WRITE, _REBUILD, 100, _FOREIGN),
-    _case(Cause.CONTENT, _REBUILD, 95, _OTHER_ROWS),
+    *(_case(cause, _REBUILD, percent, known_by) for cause, percent, known_by in _DAMAGE),
     _case(Cause.CODE_CHANGED, _ASK, 100, "its version is not the current one", "info"),
     _case(Cause.TOO_LATE, _ASK, 100, "its rows are later than its dataset takes by itself"),
     _case(Cause.CORRECTED, _REBUILD, 95, "raw gained rows and lost others", "info"),

@@ -103,6 +103,7 @@ class Undo:
 
 _HOLDS = {UndoIs.HELD: Cause.ROLLED_BACK, UndoIs.ASKED: Cause.UNDONE_WITH_RAW}
 NOTHING_UNDONE: Mapping[TableDay, Undo] = {}
+_BEHIND = INPUT_CHANGED | {Cause.MISSING}
 
 
 def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, observed: LogView) -> Undo | None:
@@ -134,9 +135,9 @@ def undone_days(
     ``steps`` are all, in build order. The log is only read for days that were put back.
     """
     for step in (each for each in steps if each.versions):
-        for key in (TableDay(table, day) for table in step.table_names for day in statuses.get(table, ())):
-            is_behind = statuses[key.table][key.day] in INPUT_CHANGED | {Cause.MISSING}
-            if is_behind and key in observed.states and (undo := undo_of(known, steps, step, key.day, observed)):
+        found = ((table, statuses.get(table, {})) for table in step.table_names)
+        for key in (TableDay(table, day) for table, days in found for day, cause in days.items() if cause in _BEHIND):
+            if key in observed.states and (undo := undo_of(known, steps, step, key.day, observed)):
                 yield key, undo
 
 

@@ -118,7 +118,7 @@ def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[Man
         why, next_step = found.words, _NEXT_STEPS.get(found.cause, "")
         if found.cause is Cause.HELD_BACK:
             why, next_step = _held_back(seen, table, days, found.words)
-        if edited := seen.edited_version(table, days[0]) if found.cause is Cause.EDITED_LOGIC else None:
+        if edited := seen.edited_version(table, days[0]) if Cause.EDITED_LOGIC in (found.cause, found.beside) else None:
             next_step = edited.next_step
         yield ManualAction(table, days, why, next_step or run_downstream(seen.step_of[table], days), found)
 

@@ -34,6 +34,7 @@ EDITED = EditedLogic("fact", ("fact",), "v2", (D,), ("f",), ())
         (None, {"held": [HELD]}, "held back"),
         (Cause.MISSING, {"held": [HELD]}, "held back"),
         (None, {"edited": [EDITED]}, "logic edited"),
+        (Cause.FOREIGN_WRITE, {"edited": [EDITED]}, "foreign write"),
         (Cause.CODE_CHANGED, {"edited": [EDITED]}, "logic edited"),
         (Cause.INPUT, {"undone": {FACT: Undo("undo", UndoIs.HELD)}}, "rolled back"),
         (Cause.INPUT, {"undone": {FACT: Undo("undo", UndoIs.ASKED)}}, "undone with rows of raw"),

@@ -29,6 +29,8 @@ TABLE: list[tuple[Signs, Cause, Action]] = [
     ({Cause.DISAGREES: "1 apart", Cause.GONE_VERSION: ""}, Cause.GONE_VERSION, Action.ASK),
     ({Cause.FOREIGN_WRITE: "", Cause.GONE_VERSION: "", Cause.ROLLED_BACK: ""}, Cause.FOREIGN_WRITE, Action.ASK),
     ({Cause.LATE: "", Cause.EDITED_LOGIC: "f changed", Cause.HELD_BACK: "30 %"}, Cause.EDITED_LOGIC, Action.ASK),
+    ({Cause.FOREIGN_WRITE: "", Cause.EDITED_LOGIC: "f changed"}, Cause.FOREIGN_WRITE, Action.ASK),
+    ({Cause.LOST_FILES: "", Cause.EDITED_LOGIC: "f changed"}, Cause.LOST_FILES, Action.ASK),
     ({Cause.LATE: "", Cause.HELD_BACK: "30 %"}, Cause.HELD_BACK, Action.ASK),
     ({Cause.MISSING: "", Cause.HELD_BACK: "30 %", Cause.FAILED_RUN: ""}, Cause.HELD_BACK, Action.ASK),
     ({Cause.LATE: "", Cause.TOO_LATE: "3 rows landed late"}, Cause.TOO_LATE, Action.ASK),

@@ -127,7 +127,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     assert {day.verdict for day in reproduced} == {ReproductionVerdict.EQUAL}, "taken in again as it was declared then"
     assert all("read its source again" in day.reason for day in workshop.builder.reproduce(again.publication).days)
 
-    assert statuses(backfill, "bronze_visits")[FIRST] == "stale: late rows"
+    assert statuses(backfill, "bronze_visits")[FIRST] == "stale: rows corrected"
     workshop.build("bronze_visits", [EARLY, MOVED, *ARRIVED])
     winners = workshop.read("bronze_visits", columns=["visit", "day"]).sort_values("day").to_dict("records")
     days = [(row["visit"], row["day"]) for row in winners]

@@ -314,6 +314,16 @@ def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
     assert len(_decide(world, busy={"fact": [elsewhere]}).launch) == 1
 
 
+def test_a_damaged_day_of_an_edited_version_says_so_and_what_helps_is_said_of_the_version(world: World) -> None:
+    """Status names the foreign write, too; no repair replaces it by rows of the new logic."""
+    edited = EditedLogic("fact", ("fact",), "v2", (D,), ("f",), ("converted",))
+    decision = _decide(happened(world, overwritten("fact", D)), edited=[edited])
+    assert decision.launch == ()
+    (action,) = decision.for_people
+    assert action.diagnosis is not None and action.diagnosis.cause is Cause.FOREIGN_WRITE
+    assert "no repair builds with it" in action.why and action.next_step == edited.next_step
+
+
 def test_what_a_version_that_was_edited_would_build_is_left_to_a_person(world: World) -> None:
     """Its stale days, and those made of them; what it reads is repaired. Of fresh days the words are the same."""
     edited = EditedLogic("fact", ("fact",), "v2", (D, E), ("f",), ("converted",))
