@@ -1,8 +1,4 @@
-"""The one place that asks for the time, waits, and draws at random; all of it can be replaced together.
-
-A decision takes moments as arguments. What is below this module's callers gets them from :func:`now`, so that one
-clock shows everybody the same time, and a week passes in a test in no time.
-"""
+"""The only place that reads the time, waits and draws; :func:`use` replaces it in tests."""
 
 from __future__ import annotations
 
@@ -16,27 +12,25 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a process asks that is not in its files: another answer each time."""
+    """All nondeterminism of a process."""
 
     def now(self) -> datetime:
-        """The moment, in UTC."""
+        """In UTC."""
 
     def seconds(self) -> float:
-        """Seconds since some moment in the past, which nobody sets back: for how long something takes."""
+        """Monotonic."""
 
     def sleep(self, seconds: float) -> None:
-        """Come back after so many seconds."""
+        pass
 
     def token(self, length: int) -> str:
-        """Hexadecimal digits that nobody has drawn before, and nobody can guess: two for each of ``length`` bytes."""
+        """Unguessable, two hexadecimal digits a byte."""
 
     def between(self, least: float, most: float) -> float:
-        """Any number of a range, so that those who wait for one another do not come back together."""
+        """A random number: waiting processes do not return together."""
 
 
 class MachineClock:
-    """The clock and the randomness of this machine."""
-
     def now(self) -> datetime:
         return datetime.now(UTC)
 
@@ -57,38 +51,35 @@ _clock: Clock = MachineClock()
 
 
 def now() -> datetime:
-    """The moment, in UTC."""
+    """In UTC."""
     return _clock.now()
 
 
 def today() -> date:
-    """The day in UTC."""
     return _clock.now().date()
 
 
 def seconds() -> float:
-    """Seconds that only grow: the difference of two is how long something took."""
+    """Monotonic."""
     return _clock.seconds()
 
 
 def sleep(seconds: float) -> None:
-    """Wait so many seconds."""
     _clock.sleep(seconds)
 
 
 def token(length: int) -> str:
-    """A new name, of two hexadecimal digits for each of ``length`` bytes; safe as a secret."""
+    """Two random hexadecimal digits a byte; safe as a secret."""
     return _clock.token(length)
 
 
 def between(least: float, most: float) -> float:
-    """A random number of a range."""
     return _clock.between(least, most)
 
 
 @contextmanager
 def use(clock: Clock) -> Iterator[None]:
-    """Have ``clock`` answer in all threads of this process while the block runs."""
+    """Replaces the clock for all threads of this process."""
     global _clock  # noqa: PLW0603
     before, _clock = _clock, clock
     try:

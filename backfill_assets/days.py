@@ -1,4 +1,4 @@
-"""UTC calendar days and contiguous ranges of them: the unit in which history is kept and rebuilt."""
+"""UTC days and ranges of days, in which history is kept and rebuilt."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ from backfill_assets.errors import InvalidRequest
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_DAYS = 36_525
-"""What people write; ranges that are computed may be longer."""
+"""Limits what people write; computed ranges may be longer."""
 _EARLIEST, _LATEST = date(101, 1, 1), date(9899, 12, 31)
-"""What people write: days around it are computed, and have to exist."""
+"""Limits what people write: days around it must exist."""
 
 
 @lru_cache(maxsize=65_536)
 def day_or_none(text: str) -> date | None:
-    """The day that ``text`` writes as ``YYYY-MM-DD``; None for any other text.
-
-    Logs name the same days in many tables: a day that is parsed once is one object, which also keeps its hash.
-    """
+    """Cached: logs name the same days in many tables, and one object keeps its hash."""
     try:
         return date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -33,14 +30,14 @@ def day_or_none(text: str) -> date | None:
 
 
 def parse_day(text: str) -> date:
-    """Parse ``YYYY-MM-DD``; anything else, also a day that does not exist, raises :class:`InvalidRequest`."""
+    """Raises :class:`InvalidRequest` unless it is ``YYYY-MM-DD``."""
     if (day := day_or_none(text)) is not None:
         return day
     raise InvalidRequest(f"{text!r} is not a day.", hint="Write days as YYYY-MM-DD, for example 2017-03-01.")
 
 
 class TableDay(NamedTuple):
-    """One day of one table: the unit that is published, judged and compared. Of a week or month, its first day."""
+    """The unit of publishing. A week or month is its first day."""
 
     table: str
     day: date
@@ -50,12 +47,10 @@ class TableDay(NamedTuple):
 
 
 def by_table(keys: Iterable[tuple[str, date]]) -> dict[str, set[date]]:
-    """The days of each table."""
     return all_days({table: (day,)} for table, day in keys)
 
 
 def all_days(parts: Iterable[Mapping[str, Iterable[date]]]) -> dict[str, set[date]]:
-    """All days that one of ``parts`` has of each table."""
     found: dict[str, set[date]] = {}
     for part in parts:
         for table, days in part.items():
@@ -65,7 +60,7 @@ def all_days(parts: Iterable[Mapping[str, Iterable[date]]]) -> dict[str, set[dat
 
 @dataclass(frozen=True, order=True)
 class DayRange:
-    """A contiguous, inclusive range of UTC days, written ``2017-03-01..2017-05-29``."""
+    """An inclusive range, written ``2017-03-01..2017-05-29``."""
 
     first: date
     last: date
@@ -79,10 +74,8 @@ class DayRange:
 
     @classmethod
     def parse(cls, text: str) -> DayRange:
-        """Parse ``A..B``, or a single day ``A``; raises :class:`InvalidRequest` also for more than a hundred years.
-
-        Every day of a range is looked at by itself: one that is meant to have no end would take hours. A range at the
-        end of the calendar is refused, too.
+        """``A..B`` or ``A``. Raises :class:`InvalidRequest`; also for over a hundred years, since each day costs time,
+        and at the end of the calendar.
         """
         first, dots, last = text.partition("..")
         if day_or_none(first) is None or (dots and day_or_none(last) is None):
@@ -120,7 +113,6 @@ class DayRange:
         return DayRange(self.first - timedelta(days=before), self.last + timedelta(days=after))
 
     def split(self, length: int) -> list[DayRange]:
-        """Consecutive ranges of at most ``length`` days that together are this range."""
         if length < 1:
             raise InvalidRequest(f"A range cannot be split into pieces of {length} days.")
         starts = range(0, len(self), length)
@@ -131,7 +123,7 @@ class DayRange:
 
 
 def _no_range(text: str) -> InvalidRequest:
-    """With the range that was meant, where two days are named with something else between: ``A...B``, ``A:B``."""
+    """Suggests ``A..B`` for ``A...B`` or ``A:B``."""
     days = [day for each in _DAY.findall(text) if (day := day_or_none(each))]
     meant = f"Did you mean {days[0]}..{days[1]}?" if len(days) == 2 else ""
     what = "a day or a range of days" if not text or ".." in text or meant else "a day"
@@ -141,7 +133,7 @@ def _no_range(text: str) -> InvalidRequest:
 
 
 class Cadence(enum.StrEnum):
-    """How long the periods are that a table is partitioned by. A period is named by its first day."""
+    """The length of partitions, each named by its first day."""
 
     DAILY = "daily"
     WEEKLY = "weekly"
@@ -150,7 +142,6 @@ class Cadence(enum.StrEnum):
 
     @property
     def noun(self) -> str:
-        """What one period is called."""
         match self:
             case Cadence.DAILY:
                 return "day"
@@ -160,7 +151,6 @@ class Cadence(enum.StrEnum):
                 return "month"
 
     def period(self, day: date) -> DayRange:
-        """The period that ``day`` lies in."""
         first = self.start(day)
         match self:
             case Cadence.DAILY:
@@ -171,11 +161,9 @@ class Cadence(enum.StrEnum):
                 return DayRange(first, day.replace(day=calendar.monthrange(day.year, day.month)[1]))
 
     def starts(self, days: Iterable[date]) -> list[date]:
-        """The first days of the periods that ``days`` touch, ascending."""
         return sorted(set(days) if self is Cadence.DAILY else set(map(self.start, days)))
 
     def start(self, day: date) -> date:
-        """The first day of the period that ``day`` lies in."""
         match self:
             case Cadence.DAILY:
                 return day
@@ -186,7 +174,7 @@ class Cadence(enum.StrEnum):
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:
-    """The fewest ranges that cover exactly ``days``, in order."""
+    """The fewest ranges that cover exactly ``days``."""
     ends: list[tuple[date, date]] = []
     for day in sorted(set(days)):
         if ends and ends[-1][1].toordinal() + 1 == day.toordinal():

@@ -1,4 +1,4 @@
-"""The Dagster code location of the examples, as one of any other datasets is made."""
+"""The Dagster code location of the examples."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""The project's exceptions: few, with a common base, and each says what to do next."""
+"""The package's exceptions; each says what to do next."""
 
 from __future__ import annotations
 
 
 class BackfillError(Exception):
-    """Base of every error this project raises on purpose.
-
-    ``message`` names the thing, the day, the file and line; ``hint`` says what a person can do next.
-    """
+    """Base of every error raised on purpose: ``message`` names thing, day, file and line, ``hint`` the next step."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message}\n  -> {hint}")
@@ -16,11 +13,11 @@ class BackfillError(Exception):
 
 
 class InvalidRequest(BackfillError):
-    """The request is invalid: a malformed day, a reversed range, an unknown table or version."""
+    """A malformed day, an unknown table or version, a wrong declaration."""
 
 
 class UnknownVersion(InvalidRequest):
-    """A version was named that the table does not have; the hint lists those that it has."""
+    """The table has no such version."""
 
 
 class SourceUnreadable(BackfillError):
@@ -32,44 +29,44 @@ class GateFailed(BackfillError):
 
 
 class PublicationRefused(BackfillError):
-    """A publication would break a promise (schema, overlap with an active file, an expired rollback window)."""
+    """A publication would break a promise: schema, overlap with an active file, expired rollback window."""
 
 
 class LogicEdited(PublicationRefused):
-    """A version computes something else than it did when it published days: both would have one name."""
+    """A version computes something else than when it published."""
 
 
 class CommitRefused(PublicationRefused):
-    """A commit was refused though no other writer was faster: the table cannot be written as it is."""
+    """Refused without a concurrent writer: the table cannot be written as it is."""
 
 
 class LakehouseUnusable(BackfillError):
-    """The lakehouse folder, Java, Spark or its JARs are not in a state to work with."""
+    """The lakehouse, Java, Spark or its JARs cannot be used."""
 
 
 class LakehouseBusy(BackfillError):
-    """Other writers were faster at every attempt; nothing is half done."""
+    """Other writers won at every attempt; nothing is half done."""
 
 
 class SparkLost(LakehouseUnusable):
-    """The Spark server went away while days were built: nothing was published, and what was staged is kept."""
+    """The Spark server went away: nothing was published, staged days are kept."""
 
 
 class NotDelivered(BackfillError):
-    """A notice could not be handed over; it stays due and is tried again."""
+    """A notice could not be sent; it stays due."""
 
 
 class NoAnswer(NotDelivered):
-    """Nothing was heard of a place in time: whether the notice arrived is not known."""
+    """No answer in time: whether the notice arrived is unknown."""
 
 
 class CampaignStopped(BackfillError):
-    """A campaign must not go on: a limit is exceeded, or what was read is not as it was published."""
+    """A limit is exceeded, or inputs are not as published."""
 
 
 class StreamFailed(BackfillError):
-    """The process of a stream has ended with an error. What it published stays, and a restart goes on from there."""
+    """A stream ended with an error. What it published stays; a restart continues there."""
 
 
 class AnotherStreamRuns(BackfillError):
-    """A stream of the table runs already, or has taken over; this one has read nothing since."""
+    """Another stream of the table runs; this one has read nothing since."""

@@ -1,4 +1,4 @@
-"""Limits that stop what goes wrong before it has cost more: how they are written, and what is over one. Pure."""
+"""Limits that stop campaigns and backfills. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from backfill_assets.errors import InvalidRequest
 _WARN_AT = Decimal("0.8")
 _MOST_PLACES, _TOO_MUCH = 12, Decimal(10) ** 15
 _NUMBERS = {"seconds": "3600", "money": "5.00", "core_seconds": "36000", "slower": "10"}
-"""Limits that are no shares, with an example of each."""
+"""Limits that are no shares."""
 
 
 @dataclass(frozen=True)
 class _Limits:
     @classmethod
     def parse(cls, text: str, base: Self | None = None) -> Self:
-        """Of ``deviation=2%,gates=20%,seconds=3600,money=5.00,errors=none``, over ``base`` or the defaults."""
+        """``deviation=2%,gates=20%,seconds=3600,money=5.00,errors=none``, over ``base`` or the defaults."""
         known = {field.name for field in fields(cls)}
         found = base or cls()
         for part in filter(None, (part.strip() for part in text.split(","))):
@@ -35,42 +35,38 @@ class _Limits:
 
 @dataclass(frozen=True)
 class Limits(_Limits):
-    """Of a campaign. Shares are of 1. A limit that is None does not exist; what equals its limit is within it."""
+    """Limits of a campaign. Shares are of 1; None is no limit; equality is within it."""
 
     errors: Decimal | None = Decimal("0.05")
-    """Days whose computation failed, of all days tried."""
+    """The share of days tried that could not be computed."""
     gates: Decimal | None = Decimal("0.10")
-    """Days that their gates hold back, of all days tried."""
+    """The share of days tried that were held back."""
     nulls: Decimal | None = Decimal("0.01")
-    """How much the share of nulls in a column may grow, compared with what is published."""
+    """The growth of a column's share of nulls."""
     deviation: Decimal | None = Decimal("0.10")
-    """By how much a sum may differ from what is published for the same days."""
+    """The relative difference of a sum from the published one."""
     seconds: Decimal | None = None
     money: Decimal | None = None
 
     def without_budgets(self) -> Limits:
-        """The limits on what is staged, without those on what staging costs."""
         return replace(self, seconds=None, money=None)
 
 
 @dataclass(frozen=True)
 class BackfillLimits(_Limits):
-    """Of a native backfill, a repair among them. What its gates hold back, nulls too, are runs that failed."""
+    """Limits of native backfills and repairs, where a day held back is a failed run."""
 
     errors: Decimal | None = Decimal("0.20")
-    """Runs that failed, of all that have ended."""
+    """The share of ended runs that failed."""
     slower: Decimal | None = Decimal(10)
-    """How many times as long as the median of the others a run may take."""
+    """How many times the median duration of the others a run may take."""
     core_seconds: Decimal | None = None
     money: Decimal | None = None
 
 
 @dataclass(frozen=True)
 class Exceeded:
-    """A limit, what was seen, and a sentence that says so. ``stops`` is False for a warning near a budget's end.
-
-    ``observed`` is None for what is unknown: a limit that cannot be computed counts as exceeded.
-    """
+    """A warning if ``stops`` is False. An unknown ``observed`` counts as exceeded."""
 
     limit: str
     observed: Decimal | None
@@ -80,20 +76,18 @@ class Exceeded:
 
 
 def limit_examples() -> list[str]:
-    """Each limit of a campaign with its default; one without has an example."""
     known = asdict(Limits())
     return [f"{name}={_NUMBERS[name] if value is None else _limit_text(name, value)}" for name, value in known.items()]
 
 
 def over(limit: str, allowed: Decimal | None, observed: Decimal, sentence: str) -> Exceeded | None:
-    """None within the limit."""
     if allowed is None or observed <= allowed:
         return None
     return Exceeded(limit, observed, allowed, f"{sentence}, and at most {limit_amount(limit, allowed)} may.")
 
 
 def over_budget(limit: str, allowed: Decimal | None, observed: Decimal, sentence: str) -> Exceeded | None:
-    """A warning when 80 % of it are spent."""
+    """Warns from 80 % on."""
     if allowed is None or observed <= allowed * _WARN_AT:
         return None
     if observed > allowed:
@@ -105,7 +99,6 @@ def over_budget(limit: str, allowed: Decimal | None, observed: Decimal, sentence
 
 
 def limit_amount(limit: str, value: Decimal) -> str:
-    """A limit in words."""
     if limit in _NUMBERS:
         return f"{value:f}{' s' if limit.endswith('seconds') else ''}"
     return short_percent(value)
@@ -130,13 +123,11 @@ def _limit(name: str, text: str) -> Decimal | None:
 
 
 def _is_exact(value: Decimal) -> bool:
-    """Whether it is written with few enough digits to be computed with, and read back as it was."""
     exponent = value.as_tuple().exponent
     return isinstance(exponent, int) and exponent >= -_MOST_PLACES and value < _TOO_MUCH
 
 
 def _limit_text(limit: str, value: Decimal | None) -> str:
-    """As it is parsed."""
     if value is None:
         return "none"
     return f"{value.normalize():f}" if limit in _NUMBERS else f"{(value * 100).normalize():f}%"

@@ -1,7 +1,7 @@
-"""Where notices go, as a person declares it: each route is a place, and which notices it gets, and when. Pure.
+"""Where notices go, as declared. Pure.
 
 ``log; slack:https://hooks.slack.com/services/... for sales from warning quiet 22:00-07:00; alertmanager:https://host
-from critical``. What a place is called elsewhere never shows its address: that may hold a secret.
+from critical``. A place's name never contains its address, which may be secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from backfill_assets.errors import InvalidRequest
 
 Severity = Literal["info", "warning", "critical"]
-"""How urgent a notice is: for the record, for the next working day, or now."""
+"""For the record, for the next working day, or now."""
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 PlaceKind = Literal["log", "file", "webhook", "slack", "alertmanager", "mail", "apprise"]
 _KINDS: tuple[PlaceKind, ...] = get_args(PlaceKind)
@@ -34,12 +34,11 @@ _HINT = (
 
 
 LOG = "log"
-"""The name of the place that needs no address."""
 
 
 @dataclass(frozen=True)
 class QuietHours:
-    """A part of each day, UTC; it may include midnight."""
+    """Hours of each day in UTC; may include midnight."""
 
     begins: time
     ends: time
@@ -52,7 +51,6 @@ class QuietHours:
 
     @classmethod
     def parse(cls, text: str) -> QuietHours:
-        """Of ``22:00-07:00``."""
         found = _HOURS.fullmatch(text)
         try:
             begins, ends = map(time.fromisoformat, found.groups() if found else ())
@@ -63,24 +61,21 @@ class QuietHours:
 
 @dataclass(frozen=True)
 class Route:
-    """A place that gets notices, and which of them."""
-
     kind: PlaceKind = "log"
     where: str = field(default="", repr=False)
     datasets: frozenset[str] = frozenset()
-    """Only notices about these; empty for all, also for those that are about none."""
+    """Empty for all notices, also those about no dataset."""
     least: Severity = "info"
     quiet: QuietHours | None = None
-    """What is less than critical waits until they end."""
+    """Notices below critical wait until the end."""
 
     @property
     def name(self) -> str:
-        """The same for the same place, and without its address."""
         return f"{self.kind}-{sha256(self.where.encode()).hexdigest()[:8]}" if self.where else self.kind
 
     @property
     def groups(self) -> bool:
-        """Whether several notices about a dataset are one message there; machines get each by itself."""
+        """Notices about a dataset become one message, except for machines."""
         return self.kind not in _FOR_EACH
 
     def takes(self, severity: Severity, dataset: str) -> bool:
@@ -90,12 +85,11 @@ class Route:
         return not self.datasets or dataset in self.datasets
 
     def holds(self, severity: Severity, at: datetime) -> bool:
-        """Whether such a notice waits for the end of the quiet hours."""
         return self.quiet is not None and severity != "critical" and self.quiet.include(at)
 
 
 def routes_for(routes: Iterable[Route], severity: Severity, dataset: str) -> dict[str, Route]:
-    """By name: the first route to each place that takes such a notice; the log if none does: nothing is lost."""
+    """The first route per place; the log if none takes it: nothing is lost."""
     found: dict[str, Route] = {}
     for route in routes:
         if route.takes(severity, dataset):
@@ -104,10 +98,7 @@ def routes_for(routes: Iterable[Route], severity: Severity, dataset: str) -> dic
 
 
 def routes_to(routes: Iterable[Route], places: Collection[str], dataset: str) -> dict[str, Route]:
-    """By name: a route to each of ``places`` that is declared, rather one about ``dataset``, however urgent it has it.
-
-    What is over goes to those who were told that it began.
-    """
+    """An all-clear goes to ``places`` that got the notice, whatever its severity."""
     found: dict[str, Route] = {}
     for route in sorted((*routes, Route()), key=lambda route: not route.is_about(dataset)):
         if route.name in places:
@@ -116,7 +107,7 @@ def routes_to(routes: Iterable[Route], places: Collection[str], dataset: str) ->
 
 
 def parse_routes(text: str) -> tuple[Route, ...]:
-    """Raises :class:`InvalidRequest` without repeating ``text``, of which an address may be a secret."""
+    """Raises :class:`InvalidRequest` without repeating ``text``, which may contain secrets."""
     return tuple(_route(part) for each in text.split(";") if (part := each.strip())) or (Route(),)
 
 
@@ -141,7 +132,7 @@ def _refused(why: str) -> InvalidRequest:
 
 @dataclass(frozen=True)
 class MailAddresses:
-    """What ``smtp://host:port/?from=a@x&to=b@y,c@y`` says; ``smtps`` speaks TLS from its first word."""
+    """Parsed ``smtp://host:port/?from=a@x&to=b@y,c@y``; ``smtps`` is TLS from the start."""
 
     host: str
     port: int
@@ -151,9 +142,9 @@ class MailAddresses:
 
     @classmethod
     def parse(cls, url: str) -> MailAddresses:
-        """Raises :class:`ValueError` for what names no server, or not one sender and at least one receiver."""
+        """Raises :class:`ValueError` unless there are a server, one sender and a receiver."""
         address = urlsplit(url)
-        query = parse_qs(address.query.replace("+", "%2B"))  # A plus is a part of many addresses, and no space.
+        query = parse_qs(address.query.replace("+", "%2B"))  # a plus is part of many addresses
         (sender,) = query.get("from", [])
         to = tuple(each.strip() for text in query.get("to", []) for each in text.split(","))
         is_encrypted = address.scheme == "smtps"
@@ -163,7 +154,6 @@ class MailAddresses:
 
 
 def _is_address(kind: str, where: str) -> bool:
-    """Whether ``where`` can be the address of such a place."""
     if kind in _OVER_THE_WEB:
         return _can_be_asked(where, "http", "https")
     if kind == "apprise":
@@ -178,10 +168,9 @@ def _is_address(kind: str, where: str) -> bool:
 
 
 def _can_be_asked(url: str, *schemes: str) -> bool:
-    """Does ``url`` have a host, and a port that can be one? The rest of a URL is in ASCII, with ``%``."""
     try:
         address = urlsplit(url)
-        # The port is parsed when it is asked for.
+        # An invalid port raises on access.
         whole = bool(address.hostname) and address.port != 0
     except ValueError:
         return False

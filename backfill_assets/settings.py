@@ -1,4 +1,4 @@
-"""The settings of a machine, read from the environment: where things are kept and which Spark does the work."""
+"""The settings of a machine, from environment variables."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ from backfill_assets.limits import BackfillLimits
 from backfill_assets.notice_routes import Route, parse_routes
 
 CONNECT_PORT = 15002
-"""Where a Spark Connect server listens unless it is told otherwise."""
 _PACKAGE = Path(__file__).resolve().parent
 
 
 def shipped(name: str) -> Path:
-    """A file or folder that comes with the package: within it, or beside it in the repository."""
+    """A file within the package, or beside it in the repository."""
     return within if (within := _PACKAGE / name).exists() else _PACKAGE.parent / name
 
 
 def cache_folder() -> Path:
-    """What is fetched or made once is kept in the repository, or below the user's home where there is none."""
+    """An installed package uses the user's home."""
     in_repository = shipped("spark_conf").parent == _PACKAGE.parent
     return _PACKAGE.parent / ".cache" if in_repository else Path.home() / ".cache" / "backfill-assets"
 
 
 class ApprovalRule(enum.StrEnum):
-    """Who may approve a campaign. A plan that lists approvers may be approved by these alone, by any rule."""
+    """Who may approve a campaign. Approvers that a plan lists are the only ones, by any rule."""
 
     ANYONE = "anyone"
     ANOTHER_PERSON = "another-person"
-    """Someone else than the one who planned it and the one who started it last."""
+    """Neither its planner nor the one who started it last."""
     LISTED = "listed"
-    """Only those whom the plan lists; a plan that lists none cannot be approved."""
+    """A plan without approvers cannot be approved."""
 
 
 class BucketPath(PosixPath):
-    """``s3://bucket/prefix`` in the place of a folder. It only names the place: nothing is read or written by it."""
+    """``s3://bucket/prefix``, which cannot be opened as a file."""
 
     def __str__(self) -> str:
         return "s3://" + "/".join(self.parts[1:])
@@ -54,7 +53,6 @@ class BucketPath(PosixPath):
 
 
 def lakehouse_path(text: str) -> Path:
-    """A folder, made absolute, or ``s3://bucket/prefix``; another kind of address raises :class:`InvalidRequest`."""
     scheme, _, rest = text.partition("://")
     if "://" not in text:
         return Path(text).expanduser().absolute()
@@ -65,51 +63,48 @@ def lakehouse_path(text: str) -> Path:
 
 @dataclass(frozen=True)
 class Settings:
-    """Every path is absolute. ``days_per_run`` is ``None`` when one run carries a whole range of days."""
+    """Paths are absolute. Without ``days_per_run`` one run takes a whole range."""
 
     home: Path
     lakehouse: Path
     landing: Path
     token_key_file: Path
     spark_conf: Path
-    """Holds one Spark configuration directory per profile (``local/spark-defaults.conf``) and ``jars.lock``."""
+    """A folder per profile (``local/spark-defaults.conf``), and ``jars.lock``."""
     jars: Path
     datasets: str = ""
-    """The module or package that declares the datasets; empty if neither the environment nor the project names one."""
     spark_profile: str = "local"
     spark_remote: str | None = None
-    """``sc://host:port`` of a Spark Connect server; ``None`` runs Spark inside this process."""
+    """``sc://host:port``; None: Spark in this process."""
     rollback_window_days: int = 30
     days_per_run: int | None = None
     core_hour_price: Decimal | None = None
-    """The price of one core for an hour, in the currency of the bill; plans multiply by it."""
     notices: tuple[Route, ...] = (Route(),)
-    """Where notices are sent, and which of them; by default all to the log."""
     breaker: BackfillLimits = field(default_factory=BackfillLimits)
-    """What stops a native backfill; a campaign has limits of its own."""
+    """Limits of native backfills; campaigns have their own."""
     timeline_days: int = 14
-    """Timelines that are no longer wanted are closed after so many days."""
+    """Unwanted timelines are closed after so many days."""
     stream_source: str = "landing"
-    """Where streams that Dagster starts read from: ``landing``, or ``kafka://host:port/topic``."""
+    """What Dagster's streams read: ``landing``, or ``kafka://host:port/topic``."""
     approval_by: ApprovalRule = ApprovalRule.ANYONE
     letters: str = ""
-    """Where the letters about differences are served; links of the UI lead there. Empty: links name the files."""
+    """The URL where letters are served; if empty, links name files."""
     refuse_dirty_tree: bool = False
-    """Days are neither computed nor published by code that the checked out commit does not contain."""
+    """Uncommitted code neither computes nor publishes."""
     share_spark: bool = True
-    """Commands use the Spark server of this home while one runs, instead of starting a Spark of their own."""
+    """Commands use the Spark server of this home while it runs."""
     automation: bool = True
-    """Schedules and sensors launch what is due. False: each of them says so, and launches nothing."""
+    """If false, schedules and sensors launch nothing, and say so."""
     ui: str | None = None
-    """Where Dagster's UI is, if ``backfill dev`` of this home has not started it."""
+    """Dagster's URL, unless ``backfill dev`` of this home started it."""
     heartbeat: str = field(default="", repr=False)
-    """An address that is called once a minute while every sensor runs to its end; empty for none. It may be secret."""
+    """A URL called every minute while all sensors work; may be secret."""
     repairs: str = ""
-    """How much repairs may do by themselves: ``days=100,money=5``, read by ``RepairBounds``; empty for the defaults."""
+    """Bounds such as ``days=100,money=5``, for ``RepairBounds``."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read ``BACKFILL_*`` and ``SPARK_REMOTE``; an invalid value raises :class:`InvalidRequest`."""
+        """Reads ``BACKFILL_*`` and ``SPARK_REMOTE``; raises :class:`InvalidRequest`."""
         env = {name: text for name, text in (os.environ if environ is None else environ).items() if text.strip()}
         home = _path(env, "BACKFILL_HOME", Path(".data"))
         remote = _remote(env)
@@ -146,18 +141,17 @@ class Settings:
 
     @classmethod
     def at(cls, home: Path) -> Settings:
-        """The defaults, with everything that is written kept below ``home``."""
         return cls.from_environment({"BACKFILL_HOME": str(home)})
 
 
 def of_project(folder: Path, tool: str, key: str) -> str:
-    """``key`` under ``[tool.<tool>]`` in the ``pyproject.toml`` of ``folder``; empty without it."""
+    """A value of ``[tool.<tool>]`` in ``pyproject.toml``; empty without it."""
     return str(tools_of_project(folder).get(tool, {}).get(key, ""))
 
 
 @cache
 def tools_of_project(folder: Path) -> Mapping[str, Any]:
-    """What is under ``[tool]`` in the ``pyproject.toml`` of ``folder``; one that is none raises."""
+    """Raises :class:`InvalidRequest` for an unreadable ``pyproject.toml``."""
     file = folder / "pyproject.toml"
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -198,7 +192,6 @@ def _positive(text: str, variable: str) -> int:
 
 
 def _one_of(env: Mapping[str, str], variable: str, *choices: str) -> str:
-    """The first is the default."""
     text = env.get(variable, choices[0]).strip()
     if text not in choices:
         hint = f"It takes {', '.join(choices[:-1])} or {choices[-1]}."

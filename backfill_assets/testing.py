@@ -29,20 +29,19 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _OF_MACHINE = ("BACKFILL_JARS", "BACKFILL_SPARK_CONF")
-"""Settings of the environment that tests go by: where this machine has what Spark needs."""
+"""Environment variables that tests keep: where Spark's files are."""
 _SMALL_SPARK = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
-    # Tests end before the second compiler has paid for itself.
+    # Tests end before the C2 compiler pays off.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 }
 
 
 class Workshop:
-    """A lakehouse and a landing zone below ``home``, for the datasets of the package called ``datasets``.
-
-    Everything in it is of one test: its tables, its key for personal values, its publication log.
+    """An empty lakehouse and landing zone below ``home``, for the datasets of the package ``datasets``; nothing is
+    shared.
     """
 
     def __init__(self, home: Path, datasets: str = "") -> None:
@@ -54,10 +53,9 @@ class Workshop:
         self.settings: Settings = Settings.from_environment(self._environment)
 
     def land(self, source: str, day: str, rows: Iterable[Mapping[str, object]], name: str = "") -> Path:
-        """Land ``rows`` for ``source`` in a file that arrived on ``day``; the file gets the next number as its name.
+        """Land ``rows`` for ``source`` in a file that arrived on ``day``, by default named by the next number.
 
-        Values become text as a source would write it: numbers, days, and moments with their time zone. A value that is
-        None is absent.
+        Values become text as a source would write it, moments with their time zone. A None is absent.
         """
         folder = self.settings.landing / source / day
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,9 +66,9 @@ class Workshop:
         return file
 
     def backfill(self, *words: object, exit_code: int = 0) -> str:
-        """Type a command, such as ``"run", "+report_orders", "--days", "2026-01-05"``; what it prints.
+        """Run a command, such as ``"run", "+report_orders", "--days", "2026-01-05"``, and return what it prints.
 
-        Another exit code than ``exit_code`` fails the test with all that was printed.
+        Another exit code than ``exit_code`` fails the test with all output.
         """
         from click.testing import CliRunner
 
@@ -89,14 +87,11 @@ class Workshop:
         return done.stdout
 
     def json(self, *words: object, exit_code: int = 0) -> Any:
-        """The answer of a command as its ``--json`` has it."""
+        """The parsed ``--json`` answer of a command."""
         return json.loads(self.backfill(*words, "--json", exit_code=exit_code))
 
     def rows(self, table: str, days: str = "") -> list[dict[str, Any]]:
-        """The published rows of ``table``, on ``days`` (``A..B``) alone if they are given, by day and key.
-
-        They are read without Spark: dates, decimals and moments in UTC are Python's own.
-        """
+        """Published rows of ``table``, on ``days`` (``A..B``) if given, sorted by day and key; read without Spark."""
         import pyarrow.dataset as ds
 
         from backfill_assets.days import DayRange
@@ -142,7 +137,7 @@ def _of_machine() -> dict[str, str]:
 
 
 def _as_text(value: object) -> object:
-    """Lists and objects stay what they are, and so do texts."""
+    """Lists, objects and texts stay as they are."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime) and value.tzinfo is not None:

@@ -1,4 +1,4 @@
-"""Days, counts, amounts and Markdown for people. Pure."""
+"""Days, counts, amounts and Markdown as text. Pure."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ _CURRENCIES = re.compile(
     "aud|bgn|brl|cad|chf|cny|czk|dkk|eur|gbp|hkd|huf|idr|ils|inr|isk|jpy|krw|mxn|myr|nok|nzd|php|pln|ron|sek|sgd|thb"
     "|try|usd|zar"
 )
-"""Those that the European Central Bank has rates of, and the euro."""
+"""Currencies with rates of the European Central Bank, and the euro."""
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
-"""The characters that Markdown interprets; it leaves an underscore within a word alone."""
+"""Markdown ignores an underscore within a word."""
 
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Characters that move the cursor, colour or reorder a line, are not seen, or that no terminal can be sent."""
+"""Control, bidirectional and invisible characters, and surrogates."""
 _NAMED_CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape_controls(text: str) -> str:
-    """``text`` on one line, with control characters as text: ``\\x1b``, ``\\n``, ``\\t``, ``\\u202e``."""
+    """Control characters become text: ``\\x1b``, ``\\n``, ``\\t``, ``\\u202e``."""
     return _CONTROLS.sub(lambda found: escape_control(found[0]), text)
 
 
 def escape_control(character: str) -> str:
-    """One character as :func:`escape_controls` writes it; one that is no control character stays."""
     if not _CONTROLS.fullmatch(character):
         return character
     code = ord(character)
@@ -40,13 +39,12 @@ def escape_control(character: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """``text`` on one line, to be read literally."""
     found = escape_controls(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKS.sub(lambda mark: f"\\{mark[0]}", found)
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """A table of literal cells; the columns ``numbers`` are aligned to the right."""
+    """Cells are escaped; the columns ``numbers`` are right-aligned."""
     under = ["---:" if name in numbers else "---" for name in columns]
     lines = [columns, under, *([escape_markdown(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -65,15 +63,11 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_are(count: int, noun: str) -> str:
-    """``2 days are``, and ``1 day is``."""
     return f"{format_count(count, noun)} {'is' if count == 1 else 'are'}"
 
 
 def format_scope(tables: Iterable[tuple[Cadence, Collection[date]]]) -> str:
-    """``12 days, 2 weeks and 1 month in 5 tables``, of the days of each table; one without days does not count.
-
-    Each day, week and month counts once, however many tables have it.
-    """
+    """``12 days, 2 weeks and 1 month in 5 tables``, each day, week and month once."""
     listed = [(cadence, days) for cadence, days in tables if days]
     found = {cadence: {day for of, days in listed if of is cadence for day in days} for cadence in Cadence}
     counts = [format_count(len(each), cadence.noun) for cadence, each in found.items() if each]
@@ -82,40 +76,40 @@ def format_scope(tables: Iterable[tuple[Cadence, Collection[date]]]) -> str:
 
 
 def format_changing(count: int, total: int, noun: str) -> str:
-    """``2 of 31 days change``, and ``1 of 31 days changes``."""
+    """``2 of 31 days change``, ``1 of 31 days changes``."""
     return f"{count:,} of {format_count(total, noun)} {'changes' if 1 in (count, total) else 'change'}"
 
 
 def format_range(days: DayRange) -> str:
-    """``2017-03-01..2017-03-03``; one day is ``2017-03-01``."""
+    """``2017-03-01..2017-03-03``, or ``2017-03-01``."""
     return str(days.first) if len(days) == 1 else str(days)
 
 
 def format_ranges(days: Iterable[date], most: int | None = None) -> str:
-    """Days as ranges: ``2017-03-01..2017-03-03, 2017-03-06``; of more than ``most`` ranges the first."""
+    """``2017-03-01..2017-03-03, 2017-03-06``, cut after ``most`` ranges."""
     return format_first([format_range(each) for each in contiguous(days)], most)
 
 
 def format_first(texts: Sequence[str], most: int | None) -> str:
-    """The first ``most`` texts, and how many more there are: ``a, b and 3 more``."""
+    """``a, b and 3 more``."""
     more = f" and {len(texts) - most} more" if most is not None and len(texts) > most else ""
     return ", ".join(texts[:most]) + more
 
 
 def days_options(days: Iterable[date], most: int | None = None) -> str:
-    """The first ``most`` ranges as options of a command: ``--days 2017-03-01..2017-03-03 --days 2017-03-06``."""
+    """``--days 2017-03-01..2017-03-03 --days 2017-03-06``, cut after ``most`` ranges."""
     return " ".join(f"--days {format_range(each)}" for each in contiguous(days)[:most])
 
 
 def format_duration(seconds: float) -> str:
-    """``8.3 s``, ``45 s``, and ``0:02:05`` from two minutes on."""
+    """``8.3 s``, ``45 s``, ``0:02:05`` from two minutes on."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     return f"{seconds:.0f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
 
 
 def format_size(size: int | None) -> str:
-    """Bytes for people: ``1.4 MiB``."""
+    """``1.4 MiB``."""
     if size is None:
         return UNKNOWN
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
@@ -125,19 +119,19 @@ def format_size(size: int | None) -> str:
 
 
 def suggest_name(name: str, known: Collection[str], otherwise: str = "") -> str:
-    """The nearest of ``known`` as a question, or those that begin with ``name``; ``otherwise`` if none is near."""
+    """``Did you mean sales?``, or ``otherwise``."""
     begun = [each for each in known if name and each.startswith(name)][:_MOST_MEANT]
     near = begun or get_close_matches(name, known, n=1)
     return f"Did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def suggest_or_list(name: str, known: Collection[str], title: str) -> str:
-    """The nearest of ``known`` as a question, or all of them: ``Datasets: fx_rates, sales.``"""
+    """``Did you mean sales?``, or all: ``Datasets: fx_rates, sales.``"""
     return suggest_name(name, known, f"{title}: {', '.join(known) or 'none'}.")
 
 
 def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:
-    """The month, where ``days`` reach from its first to its last; else the range from the first of them to the last."""
+    """``March 2017`` for a whole month, else a range."""
     first, last = min(days), max(days)
     if cadence is Cadence.MONTHLY:
         months = [f"{calendar.month_name[day.month]} {day.year}" for day in (first, last)]
@@ -154,7 +148,7 @@ def _month_of(day: date) -> tuple[date, date]:
 
 
 def percent(share: Decimal) -> str:
-    """A share in percent with at least two significant digits: ``+12.3 %``, ``-0.41 %``, ``+0.00041 %``."""
+    """At least two significant digits: ``+12.3 %``, ``-0.41 %``, ``+0.00041 %``."""
     value = share * 100
     if not value:
         return "0 %"
@@ -165,35 +159,33 @@ def percent(share: Decimal) -> str:
 
 
 def amount(value: Decimal | None) -> str:
-    """A number with a comma between thousands, and all of its digits; ``unknown`` for None."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
 def money(value: Decimal | None, measure: str) -> str:
-    """``388.90 EUR``; a number alone for a measure that is no money."""
+    """``388.90 EUR``."""
     return " ".join(filter(None, (amount(value), currency_of(measure))))
 
 
 def currency_of(measure: str) -> str:
-    """``EUR`` for ``amount_eur``; empty for a measure that is no money."""
+    """``EUR`` for ``amount_eur``, or empty."""
     words = measure.split("_")
     return words[-1].upper() if len(words) > 1 and _CURRENCIES.fullmatch(words[-1]) else ""
 
 
 def measure_name(measure: str) -> str:
-    """``Amount`` for ``amount_eur``: the currency is beside the number."""
+    """``Amount`` for ``amount_eur``."""
     words = column_label(measure).split()
     return " ".join(words[:-1] if currency_of(measure) else words).capitalize()
 
 
 def short_commit(commit: str) -> str:
-    """The first characters of a commit, with ``+dirty`` if its code is not in it."""
     sha, plus, dirty = commit.partition("+")
     return f"{sha[:_COMMIT]}{plus}{dirty}"
 
 
 def column_label(column: str) -> str:
-    """A column for people: ``revenue eur``, ``store``."""
+    """``revenue eur``; without ``_id``."""
     return column.removesuffix("_id").replace("_", " ")
 
 

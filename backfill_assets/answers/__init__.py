@@ -1,1 +1,1 @@
-"""The answer to each question that people ask, made once for commands, pages, letters and ``--json``."""
+"""Answers to questions that people ask, made once for commands, pages, letters and ``--json``."""

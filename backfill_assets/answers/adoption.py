@@ -1,4 +1,4 @@
-"""What taking a table over would do, what stands in its way, what its days break, and what was done."""
+"""Answers about adopting a table, and giving it back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ _MOST_WRITERS = 5
 
 
 def adoption_answer(plan: AdoptionPlan) -> Answer:
-    """The table and its days; then why it is refused, or what its days break."""
     return Answer(parts=(*_facts(plan), *_refused(plan), *_broken(plan)))
 
 
 def adopted_answer(plan: AdoptionPlan, done: Published) -> Answer:
-    """``plan`` has been carried out."""
     taken = Line(f"{plan.table} is published here: its days are fresh as they are, until a person asks for others.")
     days = sorted(plan.days)
     rebuild = f"backfill plan {plan.table} --days {days[0]}..{days[-1]}" if days else ""
@@ -60,7 +58,7 @@ def _refused(plan: AdoptionPlan) -> Iterator[Part]:
 
 
 def _apart(reason: str) -> tuple[str, str]:
-    """A reason has what to do in brackets at its end."""
+    """A reason ends with what to do in brackets."""
     why, bracket, do = reason.rpartition(" (")
     return (why, do.removesuffix(")")) if bracket and "(" not in why else _at_first(reason)
 
@@ -83,7 +81,6 @@ def _broken(plan: AdoptionPlan) -> Iterator[Part]:
 
 
 def release_answer(plan: ReleasePlan) -> Answer:
-    """What is about to be given back, and what that means."""
     means = Line(
         "It stays an ordinary Delta table, with what it holds now. Earlier states go, and nothing is published to it "
         "until it is adopted again: what is made of it is not built either.",
@@ -94,7 +91,6 @@ def release_answer(plan: ReleasePlan) -> Answer:
 
 
 def given_back_answer(plan: ReleasePlan, publication: str) -> Answer:
-    """``plan`` has been carried out."""
     again = f"backfill adopt {plan.table}" + (f" {plan.location}" if plan.location else "")
     said = Line(f"{plan.table} is given back.", Tone.GOOD)
     return Answer(parts=(Fact("publication", Id(publication)), said), next=(again,))

@@ -1,14 +1,15 @@
-"""How far a campaign is: its steps and what each found, its days, who decides, and what comes next."""
+"""How far a campaign is: steps and their findings, days, who decides, what comes next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from backfill_assets.answers.plan import boundaries_table, terms_facts
 from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign.course import is_published
+from backfill_assets.campaign.later_decisions import LaterDecisions, SwitchedSince
 from backfill_assets.campaign.look import campaign_days, look, plan_difference_answer
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
@@ -23,17 +24,14 @@ from backfill_assets.plan.records import Plan, Ranges, as_ranges
 from backfill_assets.publish.notice_forms import notice_lines
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.outcome import Person
-from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone
+from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_are, format_count
 from backfill_assets.upkeep.incidents import IncidentBook
 
-RolledBack = Mapping[str, Mapping[str, Sequence[str]]]
-"""Ranges of days by table, by the rollback that put them back."""
-
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
-    """The newest difference of the plan, without the detail of each table: its page has that."""
+    """The newest difference of the plan, without sections by table, which are on its page."""
     storage = at.builder.lake.storage
     found = last_difference(storage, at.plan.id)
     if found is None:
@@ -44,7 +42,7 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
 
 
 def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
-    """What to type next, as a sentence, if that is for a person."""
+    """The next command, if that is for a person."""
     return tuple(filter(None, [next_command(look(publisher, campaign_of(plan.id), plan))]))
 
 
@@ -52,7 +50,6 @@ def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
 
 
 def campaign_answer(at: CampaignRun, *, journal: bool = True) -> Answer:
-    """How far it is, by logs and the journal. With ``journal``, also each entry of it, and what it says."""
     facts, entries, difference = at.facts, at.entries(), kept_difference_answer(at)
     said = _entries(at.plan, entries) if journal else ()
     wrong = (Line(each, Tone.WARN) for each in left_to(at))
@@ -78,7 +75,7 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
 
 
 def left_to(at: CampaignRun) -> list[str]:
-    """What is wrong on main meanwhile, a sentence each: no repair rebuilds days that the campaign does."""
+    """What is wrong on main meanwhile: repairs leave a campaign's days to it."""
     return [
         f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign."
         for each in IncidentBook(at.builder.lake.storage).open()
@@ -87,7 +84,7 @@ def left_to(at: CampaignRun) -> list[str]:
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
-    """Nothing that was rolled back; up to where topics had been read for it, or for what the plan reads."""
+    """Nothing that was rolled back. Boundaries are those of the publication, or else of the plan."""
     boundaries = at.plan.boundaries
     if is_published(facts.course):
         report = facts.course.done[CampaignStep.CUT_OVER].report
@@ -113,7 +110,6 @@ def _which(entry: JournalEntry) -> str:
 
 
 def _by(entry: JournalEntry) -> str:
-    """Who it was, and how that is known of those who started or approved it."""
     known_by = Person.of(entry.report).known_by
     return f"{entry.by} ({known_by})" if known_by else entry.by
 
@@ -125,11 +121,8 @@ def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
     yield times_table(at.plan, entries)
 
 
-def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
-    """What a yes publishes, before it is asked for: the days, and the notice to readers.
-
-    ``back`` are the days that a person has rolled back since, which a yes publishes.
-    """
+def approval_answer(at: CampaignRun, later: LaterDecisions) -> Answer:
+    """What a yes publishes, and the notice. ``later`` is what people have decided since, which a yes goes over."""
     found = campaign_days(at.builder.lake.storage, at.plan)
     scope = at.plan.scope_of({each.table: as_ranges(each.staged) for each in found})
     days = f"{scope}, all at once, for {at.plan.id}"
@@ -138,22 +131,27 @@ def approval_answer(at: CampaignRun, back: RolledBack) -> Answer:
     if needed > 1:
         so_far = f"{given} {'has' if given == 1 else 'have'}"
         publishes = f"{needed} people have to say yes, {so_far}. The last one publishes {days}."
-    again = tuple(
-        Line(f"Rolled back since, by {by}, and published by a yes: {table} {', '.join(put_back)}.", Tone.WARN)
-        for by, by_table in back.items()
-        for table, put_back in by_table.items()
-    )
+    since = (Line(each, Tone.WARN) for each in later.sentences)
     notice = Answer("The notice that is sent then", tuple(map(Line, notice_lines(staged_notice(at)))))
     undo = Line("It is one publication: one backfill rollback puts all of it back.")
     shown = (campaign_table(found),) if found else ()
-    return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *again, undo), sections=(notice,))
+    return Answer(parts=(Line(publishes, Tone.STRONG), *shown, *since, undo), sections=(notice,))
+
+
+def later_facts(later: LaterDecisions) -> tuple[Fact, Fact]:
+    """For a program that has said yes."""
+    return Fact("rolled back since", later.rolled_back), switched_fact(later.switched)
+
+
+def switched_fact(switched: Iterable[SwitchedSince]) -> Fact:
+    return Fact("switched since", [Worded(asdict(each), each.sentence) for each in switched])
 
 
 _INTERNAL = ("difference", "delivered")
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """What a step has reported, for people: nothing empty, and no difference, which is a page of its own."""
+    """A step's report without empty values, and without the difference, which is a page of its own."""
     said = {
         name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
     }
@@ -175,12 +173,11 @@ def _reported(name: str, value: Any) -> Part:
 
 
 def step_sentence(plan: Plan, step: CampaignStep, report: Mapping[str, Any]) -> str:
-    """What ``step`` of the campaign of ``plan`` reports when it is done."""
     return _SENTENCES[step](plan, report)
 
 
 def entry_sentence(plan: Plan, entry: JournalEntry) -> str:
-    """What an entry of the journal says beside what happened and who did it; empty if that is all."""
+    """Empty if the entry says only what happened and who did it."""
     if entry.reason:
         return entry.reason
     if entry.kind == "step":
@@ -206,7 +203,6 @@ def _pinned(_: Plan, report: Mapping[str, Any]) -> str:
 
 
 def _staged(plan: Plan, report: Mapping[str, Any]) -> str:
-    """In one count of days, weeks and months; entries of before there was one say that alone."""
     labels = {"staged": "Staged", "unchanged": "Unchanged", HELD_BACK_DAYS: "Held back"}
     said = [f"{label}: {plan.scope_of(report[name])}." for name, label in labels.items() if report.get(name)]
     return " ".join(said) or "What changes is staged."

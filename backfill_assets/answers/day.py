@@ -1,4 +1,4 @@
-"""One day of a table: what is known about it, the files that hold it, and its first rows."""
+"""One day of a table: what is known, its files, its first rows."""
 
 from __future__ import annotations
 
@@ -38,37 +38,35 @@ DAMAGED = "damaged"
 _MOST_ROWS = 10
 _TOTAL = "total_"
 _DETAIL = ("table version", "checksum", "parameters", "inputs", "staged ms", "metrics", "files")
-"""What a terminal shows when all is asked for."""
+"""A terminal shows these with ``--long``."""
 
 
 @dataclass(frozen=True)
 class FoundDay:
-    """A day of a table at one version; ``status`` is only known of the present."""
+    """``status`` is only known for the present."""
 
     table: str
     day: date
     status: str = ""
     on: str = ""
-    """The timeline that it is a day of; empty for main."""
     version: int | None = None
     at: str = ""
-    """The publication after which it is looked at; empty for now."""
+    """The publication whose state is shown; empty for now."""
     publication: str = ""
     content: DayContent | None = None
     files: Sequence[AddedFile] = ()
     gone: Sequence[str] = ()
-    """Files that the day names and that are not there: no row of it is shown."""
+    """Named files that are missing: no row is shown."""
     reclaimed: bool = False
-    """They are those of an earlier publication, and main does not name them any more: nothing is damaged."""
+    """Main does not name the missing files any more: nothing is damaged."""
     written_since: Mapping[str, int] = field(default_factory=dict)
-    """The day in Delta's own log, after another writer; the rest is as it was published."""
+    """A foreign write in Delta's log; all other fields are of the publication."""
     sample: pa.Grid | None = None
     period: date | None = None
-    """The first day of the week or month that the day lies in: the table has that one."""
+    """The first day of the week or month that contains this day; the table has only that one."""
     has: tuple[date, ...] = ()
-    """The first and the last day that the table has, of a day that it does not have."""
+    """First and last day of a table that lacks this one."""
     notes: Sequence[str] = ()
-    """What a rollback means for it, and how many rows fewer than usual it has."""
 
     @property
     def is_damaged(self) -> bool:
@@ -78,9 +76,8 @@ class FoundDay:
 def look_at_day(
     storage: Storage, declared: Sequence[Step], table: str, day: date, publication: str | None = None
 ) -> FoundDay:
-    """The day as of the last closed entry of the log, or of the one that closed ``publication``.
-
-    A day whose files are gone is noted as damaged: no log shows it.
+    """The day at the last closed log entry, or that of ``publication``. Missing files are noted as damage, which no log
+    shows.
     """
     status, notes = ("", ()) if publication else _status(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
@@ -112,7 +109,6 @@ def look_at_day(
 
 
 def look_at_day_on_timeline(storage: Storage, declared: Sequence[Step], table: str, day: date, name: str) -> FoundDay:
-    """The day as the timeline ``name`` shows it: its own, or that of its base."""
     opened = open_timeline(storage, name)
     held = opened.held(table).get(day)
     if held is None:
@@ -138,7 +134,6 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
 
 
 def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -> tuple[str, Sequence[str]]:
-    """In a word, and what else is known of it."""
     observed = observe_each(storage, [each.name for step in declared for each in step.tables])
     observed.require([table])
     if blamed := observed.undecided(declared).get(table):
@@ -149,12 +144,11 @@ def _status(storage: Storage, declared: Sequence[Step], table: str, day: date) -
     undo = dict(undone_days(storage, steps, observed, {name: statuses[name] for name in step.table_names})).get(key)
     undone = f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." if undo else ""
     short = dict(short_days(step, observed, DayRange.of(day), least=0.05)).get(key, "")
-    # A day within a week or month is none of the table's.
+    # Weekly and monthly tables lack days within a period.
     return statuses[table].get(day, DayStatus.MISSING).value, tuple(filter(None, (undone, short)))
 
 
 def _period(declared: Sequence[Step], table: str, day: date) -> date | None:
-    """None for the first day of a period; of days each is one."""
     first = step_by_table(declared)[table].cadence.start(day)
     return None if first == day else first
 
@@ -181,7 +175,6 @@ def _written_since(storage: Storage, table: str, day: date) -> Mapping[str, int]
 
 
 def day_answer(found: FoundDay) -> Answer:
-    """State first, what is wrong with it, then the first rows."""
     rows = python_rows(found.sample) if found.sample is not None else []
     columns = tuple(found.sample.column_names) if found.sample is not None else ()
     sample = Grid("sample", columns, [[*map(Datum, row.values())] for row in rows], one_by_one=True)
@@ -204,7 +197,6 @@ def _without_rows(found: FoundDay) -> Line:
 
 
 def _totals(found: FoundDay) -> Iterator[Fact]:
-    """Of the metrics, the sums that people compare."""
     metrics = found.content.metrics if found.content else {}
     sums = {name.removeprefix(_TOTAL): value for name, value in metrics.items() if name.startswith(_TOTAL)}
     if sums:
@@ -212,7 +204,6 @@ def _totals(found: FoundDay) -> Iterator[Fact]:
 
 
 def _absence(found: FoundDay) -> Iterator[Line]:
-    """What to do about a day that is not there."""
     if found.content or found.publication or found.files or found.written_since:
         return
     if found.period is not None:

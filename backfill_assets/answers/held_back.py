@@ -1,4 +1,4 @@
-"""Events that a stream has read and a gate keeps from the tables that follow: which, since when, and what helps."""
+"""Events that a stream has read and a gate holds back, and their release by a person."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ _MOST_REASONS = 3
 
 
 def find_held(storage: Storage, states: Mapping[TableDay, DayState] | None = None) -> list[HeldEvents]:
-    """As of ``states``, or of now. Reads the status of each stream, and of what it holds back the log."""
     if states is None:
         log = PublicationLog(storage)
         states = log.day_states(log.head())
@@ -33,14 +32,13 @@ def find_held(storage: Storage, states: Mapping[TableDay, DayState] | None = Non
 
 
 def held_of(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Days of which so many rows are rejected that a gate holds them back: these rows are in no quarantine yet."""
+    """Days held back because too many rows are rejected: these rows are in no quarantine yet."""
     tables = {name for each in rejects for name in (each.table, each.typed)}
     held = find_held(storage) if anything_published(storage) else []
     return [each for each in held if each.table in tables and (days is None or each.day in days)]
 
 
 def held_parts(found: Sequence[HeldEvents]) -> Iterator[Part]:
-    """A line for each day and gate, then what helps; nothing where nothing is held back."""
     if found:
         columns = ("table", "day", "events", "rejected", "gate", "since", "why", "reasons")
         title = "Events that a gate holds back: they are in raw, and in no table that follows"
@@ -59,16 +57,15 @@ def _row(held: HeldEvents) -> Sequence[object]:
 
 @dataclass(frozen=True)
 class Released:
-    """What became of a day that a person released from the gate that counts rejected rows."""
-
     release: Release
     done: Followed
 
 
 def release(lake: Lake, rejects: Rejects, day: date, reason: str, run: RunInfo, progress: Progress) -> Released:
-    """Publish ``day`` without its rejected rows, with all that follows raw; raises :class:`InvalidRequest` without raw.
+    """Publish ``day`` without its rejected rows, with all that follows raw. Raises :class:`InvalidRequest` if raw lacks
+    it.
 
-    The release is written down first, so that a stream that runs lets the day follow from now on, too.
+    The release is stored first: a running stream lets the day follow too.
     """
     if TableDay(rejects.raw, day) not in lake.states(lake.catalog.step(rejects.raw)):
         raise InvalidRequest(f"{rejects.raw} has nothing of {day}.", hint=f"See: backfill status {rejects.raw}")
@@ -80,7 +77,6 @@ def release(lake: Lake, rejects: Rejects, day: date, reason: str, run: RunInfo, 
 
 
 def release_answer(found: Released) -> Answer:
-    """What was published, or what holds the day back still."""
     held = [Line(f"{each.table} {each.day} is held back: {each.why}", Tone.BAD) for each in found.done.held_back]
     facts = (Fact("released", f"{found.release.table} {found.release.day}"), Fact("reason", found.release.reason))
     published = Fact("publication", Id(found.done.publication))

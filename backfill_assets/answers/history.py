@@ -1,11 +1,13 @@
-"""What was published, rolled back or aborted, made of what and by whom; and what a rollback puts back."""
+"""The publication history, and what a rollback puts back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
+from backfill_assets.answers.campaign import switched_fact
 from backfill_assets.answers.run import stale_facts
+from backfill_assets.campaign.later_decisions import SwitchedSince
 from backfill_assets.campaign.undo import Undone, UndoPlan
 from backfill_assets.campaign.undo_days import UndoAction, UndoneDay
 from backfill_assets.days import DayRange
@@ -28,10 +30,7 @@ _RUN = 8
 
 
 def history_answer(storage: Storage, table: str | None, days: DayRange | None, limit: int) -> Answer:
-    """The newest ``limit`` publications that changed ``table`` and one of ``days``: a row for each of their tables.
-
-    Reads the log only.
-    """
+    """The newest ``limit`` publications, a row for each of their tables. Reads the log only."""
     found = history(storage, table, days, most=limit + 1)
     made_of = inputs(storage, found[:limit])
     rows = [
@@ -52,7 +51,6 @@ def history_answer(storage: Storage, table: str | None, days: DayRange | None, l
 
 
 def _one_a_row(found: Sequence[PublicationRecord]) -> Grid:
-    """What a person asks of each publication: when, what of how many days and rows, and who did it why."""
     rows = [
         (
             Id(each.publication),
@@ -81,7 +79,6 @@ def _publication(record: PublicationRecord) -> Sequence[object]:
 
 
 def _span(days: Sequence[date]) -> str:
-    """The range of ``days``; with how many there are if it has gaps."""
     if not days:
         return "no day"
     found = DayRange(min(days), max(days))
@@ -89,7 +86,6 @@ def _span(days: Sequence[date]) -> str:
 
 
 def _parts(record: PublicationRecord) -> Iterator[Sequence[object]]:
-    """What became of each step whose current version was switched, and of each table."""
     for step, (former, version) in record.switches.items():
         words = f"switched to {version or 'the declared version'}"
         yield step, Days(), None, Worded({"from": former, "to": version}, words), None, []
@@ -117,7 +113,6 @@ def _about(record: PublicationRecord, made: InputSummary) -> Sequence[object]:
 
 
 def _made_of(record: PublicationRecord, made: InputSummary) -> Iterator[Worded]:
-    """Tables at a version, and days that the publication brings itself."""
     for (table, version), days in sorted(made.read.items(), key=str):
         words = f"{table} v{version}" if version is not None else f"{table}, never published"
         yield Worded({"table": table, "version": version, "days": Days.of(days), "same_publication": False}, words)
@@ -138,8 +133,8 @@ def _offsets(read: PartitionRead) -> Worded:
 Stale = Mapping[str, Sequence[date]]
 
 
-def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale) -> Answer:
-    """Of a single publication: what each table gets back."""
+def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale, switched: Sequence[SwitchedSince] = ()) -> Answer:
+    """``switched`` are the steps that were switched since."""
     publication = prepared.publication
     columns = ("table", "days", "which days", "rows now", "rows then", "put back")
     rows = [_put_back(prepared, change) for change in publication.tables]
@@ -149,7 +144,8 @@ def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale) -> Answer:
     )
     tables = (Grid("tables", columns, rows, drop=("put back",)),) if rows else ()
     facts = (Fact("rolls back", Id(publication.id)), Fact("kind", publication.kind))
-    return Answer("Putting back", (*facts, *tables, *switches, *stale_facts(leaves_stale)))
+    since = (switched_fact(switched),) if switched else ()
+    return Answer("Putting back", (*facts, *tables, *switches, *since, *stale_facts(leaves_stale)))
 
 
 _DECLARED = "the declared version"
@@ -166,7 +162,6 @@ def _put_back(prepared: Prepared, change: TableChange) -> tuple[object, ...]:
 
 
 def undo_plan_answer(plan: UndoPlan) -> Answer:
-    """Of a campaign: what becomes of each day, and how long that takes."""
     groups: dict[tuple[str, UndoAction, str], list[UndoneDay]] = {}
     for each in sorted(plan.days, key=lambda day: (_order(plan, day), day.day)):
         groups.setdefault((each.step, each.way, each.reason), []).append(each)
@@ -183,11 +178,11 @@ def undo_plan_answer(plan: UndoPlan) -> Answer:
     columns = ("table", "what", "days", "which days", "by", "why")
     days = Grid("days", columns, rows)
     title = "Bringing back a campaign that was undone" if plan.restores else "Undoing a campaign"
-    return Answer(title, (*facts, days, Line(_how_long(plan))))
+    switched = (switched_fact(plan.switched),) if plan.switched else ()
+    return Answer(title, (*facts, days, *switched, Line(_how_long(plan))))
 
 
 def _order(plan: UndoPlan, day: UndoneDay) -> tuple[int, int]:
-    """In build order, and of a table in the order of what is done."""
     steps = list(dict.fromkeys(each.step for each in plan.days))
     return steps.index(day.step), list(UndoAction).index(day.way)
 
@@ -204,16 +199,17 @@ def _how_long(plan: UndoPlan) -> str:
     return f"{again}. It takes {timed} and the start of Spark."
 
 
-def rolled_back_answer(published: Published, leaves_stale: Stale) -> Answer:
-    return Answer("Rolled back", (*_published(published), *stale_facts(leaves_stale)), next=_next(leaves_stale))
+def rolled_back_answer(published: Published) -> Answer:
+    stale = published.leaves_stale
+    return Answer("Rolled back", (*_published(published), *stale_facts(stale)), next=_next(stale))
 
 
 def undone_answer(done: Undone, sentence: str) -> Answer:
     did = Fact("did", dict(done.tables))
     return Answer(
         sentence,
-        (*_published(done.published), did, *stale_facts(done.leaves_stale)),
-        next=_next(done.leaves_stale),
+        (*_published(done.published), did, *stale_facts(done.published.leaves_stale)),
+        next=_next(done.published.leaves_stale),
     )
 
 
@@ -222,7 +218,7 @@ def _published(published: Published) -> tuple[Part, ...]:
 
 
 def _next(leaves_stale: Stale) -> tuple[str, ...]:
-    """What reads the days that came back is to be built; whoever undoes something is not told to undo that."""
+    """Builds what reads the days that came back; an undo does not suggest its own undo."""
     days = [day for of_table in leaves_stale.values() for day in of_table]
     if not days:
         return ()

@@ -1,4 +1,4 @@
-"""Incidents: which there are, and of one what was wrong, how much of it, what was tried, and what a person says."""
+"""Incidents: the list, one in detail, and what a person says of one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from backfill_assets.upkeep.incidents import Incident, IncidentBook
 
 _TONES = {"closed": Tone.GOOD, "person": Tone.BAD, "waiting": Tone.WARN}
 WORDS = {"person": "for a person"}
-"""What people read for a state."""
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
 _DURATION = re.compile(r"(?P<count>\d{1,4})(?P<unit>[mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ()) -> Answer:
-    """Those that are open, what a person is needed for first; then ``closed`` ones, newest first."""
+    """Open incidents first, those for a person leading; then ``closed`` ones, newest first."""
     found = sorted(open_, key=lambda each: (each.state != "person", _ORDER[each.severity], each.opened, each.id))
     rows = [
         (
@@ -49,7 +48,6 @@ def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ())
 
 
 def incident_answer(incident: Incident, ui: str = "") -> Answer:
-    """What was wrong and why, each thing that happened, and each day before and after. ``ui`` is where links lead."""
     over = incident.closed
     links = {each.label: f"{ui}{each.link}" for each in incident.facts if each.link and ui}
     facts: list[Part] = [
@@ -76,7 +74,7 @@ def _link(links: Mapping[str, str], label: str) -> list[str]:
 
 
 def sentence(incident: Incident) -> str:
-    """What is wrong, in one: ``fact_sales 2017-03-04: foreign write: main holds files that no publication named``."""
+    """``fact_sales 2017-03-04: foreign write: main holds files that no publication named``."""
     about = f"{incident.table} {incident.first_ranges}: {incident.cause}"
     return f"{about}." if incident.words == incident.cause.value else f"{about}: {incident.words.rstrip('.')}."
 
@@ -92,7 +90,7 @@ def _days(incident: Incident) -> Grid:
 
 
 def acknowledge(book: IncidentBook, id: str, by: str, now: datetime, reason: str = "", until: str = "") -> Answer:
-    """Record that ``by`` looks after it; ``until`` is a duration as ``4h``, or empty: until something else is seen."""
+    """``until`` is a duration such as ``4h``; if empty, it holds until something else is observed."""
     found = book.get(id)
     ends = now + duration(until) if until else None
     if not book.ask_to_acknowledge(found, by, reason, now, ends):
@@ -103,7 +101,7 @@ def acknowledge(book: IncidentBook, id: str, by: str, now: datetime, reason: str
 
 
 def close(book: IncidentBook, id: str, by: str, now: datetime, reason: str) -> Answer:
-    """Record that ``by`` takes it for settled; the reason is what others read."""
+    """Raises :class:`InvalidRequest` without a reason."""
     if not reason.strip():
         raise InvalidRequest("An incident is closed with a reason.", hint="Say why it is settled: others read it.")
     found = book.get(id)
@@ -113,7 +111,7 @@ def close(book: IncidentBook, id: str, by: str, now: datetime, reason: str) -> A
 
 
 def duration(text: str) -> timedelta:
-    """Of ``30m``, ``4h`` or ``2d``; raises :class:`InvalidRequest` for another text, and for no time at all."""
+    """Parses ``30m``, ``4h`` or ``2d``. Raises :class:`InvalidRequest` for another text, and for zero."""
     found = _DURATION.fullmatch(text.strip())
     parts: Mapping[str, int] = {_UNITS[found["unit"]]: int(found["count"])} if found else {}
     if not any(parts.values()):

@@ -1,4 +1,4 @@
-"""What this machine needs for a run: each check gives one finding, and none changes anything."""
+"""Checks of what a run needs from this machine; none changes anything."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LEAST_DISK, _ENOUGH_DISK = _GIB // 2, 5 * _GIB
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """The result of one check; a ``fail`` would stop a run."""
+    """A ``fail`` would stop a run."""
 
     verdict: CheckVerdict
     found: str
@@ -61,17 +61,15 @@ class MachineFinding:
 
 Check = Callable[[], MachineFinding]
 Findings = Mapping[str, MachineFinding]
-"""By what was checked."""
 
 
 def machine_answer(findings: Findings) -> Answer:
-    """A fact for each: its verdict, what was found, and what to do about it."""
     words = {what: Worded(asdict(each), str(each)) for what, each in findings.items()}
     return Answer(parts=tuple(Fact(what, Toned(words[what], _TONES[each.verdict])) for what, each in findings.items()))
 
 
 def examine(settings: Settings, declared: Callable[[], Catalog]) -> Findings:
-    """All findings, in the order in which a new machine is set up. ``declared`` may raise: that is a finding."""
+    """Checks in the order in which a new machine is set up. An error of ``declared`` is a finding."""
     found = {what: _guarded(check) for what, check in _of_machine(settings).items()}
     try:
         catalog = declared()
@@ -118,7 +116,6 @@ def _others(catalog: Catalog) -> list[ExternalTable]:
 
 
 def table_of_others(external: ExternalTable) -> MachineFinding:
-    """Whether it is there, with the columns that are declared."""
     there = there_of(external)
     version = there.newest()
     require_columns(external, there.at(version))
@@ -126,7 +123,6 @@ def table_of_others(external: ExternalTable) -> MachineFinding:
 
 
 def _guarded(check: Check) -> MachineFinding:
-    """Errors of this project say what to do: they become a failed finding."""
     try:
         return check()
     except BackfillError as error:
@@ -207,7 +203,7 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFindi
 
 
 def workers(settings: Settings) -> MachineFinding:
-    """Those of a server are asked by a job; embedded Spark starts this Python, or the one that is named for it."""
+    """A server's workers are asked by a job; embedded Spark starts this Python or the configured one."""
     from backfill_assets.spark.session import spark_session, worker_python
     from backfill_assets.spark.workers import require_same, require_workers, versions_of
 
@@ -220,7 +216,7 @@ def workers(settings: Settings) -> MachineFinding:
 
 
 def datasets(settings: Settings, catalog: Catalog) -> MachineFinding:
-    """What is declared wrong would stop its own runs; all else is looked at."""
+    """A dataset that is declared wrong stops only its own runs."""
     counts = f"{format_count(len(catalog.datasets), 'dataset')}, {format_count(len(catalog.tables), 'table')}"
     found = f"{counts}, declared in {settings.datasets}"
     if catalog.left_out:
@@ -272,7 +268,7 @@ def writable(folder: Path) -> MachineFinding:
 
 
 def bucket(settings: Settings) -> MachineFinding:
-    """Looks into the bucket; whether it may write there only the first publication shows."""
+    """Only reads: the first publication shows whether it can write."""
     try:
         found = Storage(str(settings.lakehouse)).folders("")
     except OSError as error:
@@ -293,7 +289,6 @@ def open_publications(settings: Settings) -> MachineFinding:
 
 
 def readable_tables(settings: Settings, tables: Collection[str]) -> MachineFinding:
-    """Each by itself: the first one that cannot be read is named with what mends it."""
     storage = Storage(str(settings.lakehouse))
     if not anything_published(storage):
         return MachineFinding("ok", "none is published yet")
@@ -304,7 +299,7 @@ def readable_tables(settings: Settings, tables: Collection[str]) -> MachineFindi
 
 
 def sensors(settings: Settings) -> MachineFinding:
-    """When they last ran to their end, on whichever machine the daemon is."""
+    """The lakehouse has the record, whichever machine the daemon is on."""
     book, now = SensorBook(Storage(str(settings.lakehouse))), clock.now()
     if not (known := book.all()):
         return MachineFinding("ok", "none has run on this lakehouse yet")
@@ -316,7 +311,6 @@ def sensors(settings: Settings) -> MachineFinding:
 
 
 def notices(settings: Settings) -> MachineFinding:
-    """Whether every place that is to be told takes what it is sent."""
     if failing := failing_places(Storage(str(settings.lakehouse)), settings.notices):
         steps = dict.fromkeys(each.next_step for each in failing if each.next_step)
         return MachineFinding("warn", "; ".join(map(str, failing)), " ".join((*steps, f"To try again: {SEND}")))
@@ -327,7 +321,6 @@ def notices(settings: Settings) -> MachineFinding:
 
 
 def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFinding:
-    """Steps that a publication switched to another version than the code calls current."""
     switches = read_switches(Storage(str(settings.lakehouse)))
     notes = switch_notes(declared, switches)
     if not notes:
@@ -339,7 +332,7 @@ def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFin
 
 
 def logic_as_published(settings: Settings, declared: Sequence[Step]) -> MachineFinding:
-    """Versions that were edited in place since they published days: a run that builds with them is refused."""
+    """Versions edited in place since they published days: their runs are refused."""
     storage = Storage(str(settings.lakehouse))
     if not anything_published(storage):
         return MachineFinding("ok", "nothing is published yet")
@@ -353,5 +346,4 @@ def logic_as_published(settings: Settings, declared: Sequence[Step]) -> MachineF
 
 
 def _existing(folder: Path) -> Path:
-    """``folder``, or the nearest folder above it that is there."""
     return next(parent for parent in (folder, *folder.parents) if parent.exists())

@@ -1,4 +1,4 @@
-"""What maintenance does, what it gives up for a person, and the notices that it sends."""
+"""Answers of maintenance: chores, aborted publications, mended logs, notices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEND = "backfill maintain --send-notices"
 
 
 def maintenance_answer(done: Sequence[Done], *, dry_run: bool) -> Answer:
-    """A line for each chore on a table; items are the timelines, days or files that it is about."""
+    """``items`` are timelines, days or files."""
     rows = [
         (
             each.task.chore.value,
@@ -40,7 +40,6 @@ def maintenance_answer(done: Sequence[Done], *, dry_run: bool) -> Answer:
 
 
 def abort_plan_answer(prepared: Prepared) -> Answer:
-    """What is about to be given up."""
     changes = prepared.publication.tables
     rows = [(each.table, len(each.days), Days.of(day.day for day in each.days)) for each in changes]
     publication = prepared.publication
@@ -49,7 +48,7 @@ def abort_plan_answer(prepared: Prepared) -> Answer:
 
 
 def aborted_answer(publication: str, left: Mapping[str, str]) -> Answer:
-    """``left`` are the tables that take no commit, and why."""
+    """``left`` are tables that accept no commit, and why."""
     facts = (Fact("publication", Id(publication)), Fact("outcome", "aborted"))
     rows = Grid("left as it is", ("table", "why"), list(left.items()), title="Left as it is", one_by_one=True)
     foreign = Line("Days of these tables that are shown as a foreign write are built again by a run.", Tone.WARN)
@@ -60,7 +59,6 @@ def aborted_answer(publication: str, left: Mapping[str, str]) -> Answer:
 
 
 def mend_plan_answer(plan: MendPlan) -> Answer:
-    """Which files of the log of a table are about to be written."""
     rows = [(version, Id(by) if by else "no publication") for version, by in plan.commits.items()]
     facts: list[Part] = [
         Fact("table", plan.table),
@@ -77,7 +75,6 @@ def mend_plan_answer(plan: MendPlan) -> Answer:
 
 
 def mended_answer(plan: MendPlan) -> Answer:
-    """``plan`` has been carried out; or there was nothing to do."""
     if not plan.is_needed:
         line = Line(f"The log of {plan.table} can be read: there is nothing to mend.", Tone.GOOD)
     else:
@@ -89,7 +86,6 @@ def mended_answer(plan: MendPlan) -> Answer:
 
 
 def due_answer(due: Sequence[DueNotice]) -> Answer:
-    """The notices that are not sent yet, with what is wrong with those that cannot be."""
     rows = [
         (each.key, each.notice.title, each.notice.reports, each.notice.approved_by, each.recipients, each.damage)
         for each in due
@@ -100,13 +96,11 @@ def due_answer(due: Sequence[DueNotice]) -> Answer:
 
 
 def failing_line(place: FailingPlace) -> Line:
-    """A place that takes no notices, and what a person does about it."""
     mend = f" {place.next_step.rstrip('.')}." if place.next_step else ""
     return Line(f"{place}.{mend} To try it now:", Tone.WARN, SEND)
 
 
 def delivery_answer(found: NoticeDelivery, routes: Sequence[Route]) -> Answer:
-    """``routes`` are those of BACKFILL_NOTICES."""
     sent, how = format_count(len(found.sent), "notice"), ", ".join(dict.fromkeys(route.kind for route in routes))
     lines = [Line(f"Sent {sent} by {how}.", Tone.GOOD)] if found.sent else []
     lines += [Line(f"Waits for the end of quiet hours: {key}, for {route}.") for key, route in found.waiting]

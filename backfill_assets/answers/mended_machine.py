@@ -1,4 +1,4 @@
-"""What ``doctor --fix`` fetches or makes on this machine. Each mend does nothing where nothing is missing."""
+"""What ``doctor --fix`` fetches or makes; nothing if nothing is missing."""
 
 from __future__ import annotations
 
@@ -16,23 +16,17 @@ from backfill_assets.text import format_count
 
 @dataclass(frozen=True)
 class Mended:
-    """What was missing, and what became of it."""
-
     what: str
-    """As the finding about it is called."""
     done: str
     well: bool = True
 
 
 Mend = Callable[[Settings], str]
-"""Does what is missing and says what it did; an empty text if nothing was. Raises :class:`BackfillError`."""
+"""Returns what it did, empty for nothing. Raises :class:`BackfillError`."""
 
 
 def mend(settings: Settings, report: Callable[[str], None]) -> Iterator[Mended]:
-    """Fetch or make what this machine misses, in the order in which one thing needs the other.
-
-    ``report`` is told what takes its time. What cannot be mended is said, and leaves the others as they come.
-    """
+    """Mends in order of dependence; a failed mend does not stop the others. ``report`` is told what takes time."""
     for what, mend_it in _mends(report).items():
         try:
             done = mend_it(settings)
@@ -70,7 +64,7 @@ def _class_archive(report: Callable[[str], None], settings: Settings) -> str:
 
     if archive_file(settings).exists():
         return ""
-    locked_jars(settings)  # Without them there is no Spark to look at.
+    locked_jars(settings)  # Raises without JARs: Spark cannot start.
     report("Archiving Spark's classes, so that it starts sooner: a minute ...")
     try:
         made = archive_classes(settings)

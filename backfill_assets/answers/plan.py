@@ -1,4 +1,4 @@
-"""What a plan would rebuild and why, what it costs, what it reads, and what keeps it from being carried out."""
+"""What a plan would rebuild and why, its cost, its inputs, and what stops it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _VOLUMES = ("rows read", "read", "rows written", "written", "time")
 
 
 def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> Answer:
-    """``moved`` is what has changed since the plan was made; None for one that was made just now."""
+    """``moved`` is what has changed since planning."""
     parts = (*_what_it_is(plan, moved), *_findings(plan), *_what_it_takes(plan), *_what_it_reads(plan, now))
     if moved:
         carried_on: tuple[str, ...] = (plan.command(),)
@@ -49,7 +49,6 @@ def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> An
 
 
 def _brief(plan: Plan, answer: Answer, moved: PlanDrift | None) -> Answer:
-    """What and how many days, why, at what cost and risk, and what comes next; a terminal begins with that."""
     drift = () if moved is None else (Fact("since then", moved.lines() or "nothing has moved"),)
     facts = (
         Fact("why", _why(plan)),
@@ -65,7 +64,6 @@ def _brief(plan: Plan, answer: Answer, moved: PlanDrift | None) -> Answer:
 
 
 def _why(plan: Plan) -> list[str]:
-    """Each reason with the tables that it is of."""
     found: dict[Why, list[str]] = {}
     for step in plan.steps:
         for why in step.rebuild:
@@ -74,7 +72,6 @@ def _why(plan: Plan) -> list[str]:
 
 
 def cost_line(plan: Plan) -> str:
-    """What computing its days is estimated to cost."""
     cost, timed = plan.cost, not {step.name for step in plan.steps if step.rebuild} <= set(plan.cost.unknown)
     words = cost_words(about(cost.time) if timed else "time unknown", cost, cost.money if timed else None)
     return words if cost.price_per_core_hour is not None else f"{words}; for money set BACKFILL_CORE_HOUR_PRICE"
@@ -90,14 +87,12 @@ def _risk(plan: Plan) -> object:
 
 
 def _other_scope(plan: Plan) -> Iterator[Line]:
-    """That another scope fits better; nothing where the one that was asked for does."""
     if plan.recommended is not None and plan.recommended.scope is not plan.asked.scope:
         fits = f"The scope {plan.recommended.scope} fits: {plan.recommended.because}."
         yield Line(fits, Tone.WARN, f"--scope {plan.recommended.scope}", name="scope that fits")
 
 
 def plan_file_answer(found: CheckedPlanFile) -> Answer:
-    """One file: whether it may be carried out, what is wrong with it, and its plan."""
     facts = (
         Fact("file", found.path),
         Fact("valid", found.valid),
@@ -115,7 +110,6 @@ def plan_file_answer(found: CheckedPlanFile) -> Answer:
 
 
 def plan_files_answer(found: Sequence[CheckedPlanFile]) -> Answer:
-    """A line for each file, then each of them."""
     rows = [
         (each.path, each.valid, each.exit_code == 0, Id(each.plan.id) if each.plan is not None else None)
         for each in found
@@ -125,7 +119,6 @@ def plan_files_answer(found: Sequence[CheckedPlanFile]) -> Answer:
 
 
 def headline(plan: Plan) -> str:
-    """What the plan is, in one sentence."""
     version = f" by {plan.asked.version}" if plan.asked.version else ""
     what = f"{plan.asked.target} {plan.asked.days}{version}"
     steps = [step for step in plan.steps if step.rebuild]
@@ -136,7 +129,6 @@ def headline(plan: Plan) -> str:
 
 
 def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
-    """How a plan is to be carried out, as its file says; nothing of a plan that was made without one."""
     needed, names = terms.approvals, list(terms.approvers)
     found = {
         "title": terms.title,
@@ -151,7 +143,6 @@ def terms_facts(terms: PlanTerms) -> Iterator[Fact]:
 
 
 def boundaries_table(found: Sequence[PlannedBoundary]) -> Grid:
-    """Up to where topics had been read for the days that a plan reads, a row for each partition."""
     rows = [
         (list(of.tables), Days.of(days_of(of.days)), of.raw, list(of.versions), at.topic, at.partition, at.next_offset)
         for of in found
@@ -245,7 +236,7 @@ def _what_it_reads(plan: Plan, now: datetime) -> Iterator[Part]:
 
 
 def _files(pinned: Pinned, now: datetime) -> str:
-    """How long the files of a pinned version can be relied on, and which of its days have none."""
+    """How long a pinned version's files are kept, and days that it lacks."""
     if pinned.version is None:
         return "never published"
     absent = f"never published: {format_first(pinned.absent, _MOST_RANGES)}" if pinned.absent else ""

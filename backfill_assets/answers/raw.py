@@ -1,4 +1,4 @@
-"""What came in: rows that were rejected or lost, files that their source has corrected, positions of sources."""
+"""What came in: rejected and lost rows, files corrected by their source, positions of sources."""
 
 from __future__ import annotations
 
@@ -49,10 +49,7 @@ class StillBad(BackfillError):
 
 
 def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> Answer:
-    """Rejected rows by reason, as they are published; of chosen days also the rows themselves.
-
-    A row with two reasons is counted in two lines.
-    """
+    """Rejected rows by reason; for chosen ``days`` also the rows. A row with two reasons counts in both."""
     found = groups(storage, rejects, days)
     held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
@@ -85,7 +82,6 @@ def _reason(group: Group) -> Sequence[object]:
 
 
 def _row(row: Mapping[str, Any]) -> Sequence[object]:
-    """Where it is, why it was rejected, and what was landed; what the source did not send is left out."""
     landed = {name: Datum(value) for name, value in row.items() if name not in _APART and value is not None}
     return _place(row["source_file"], row["source_line"]), row["day"], row["arrival_day"], row["reasons"], landed
 
@@ -95,7 +91,7 @@ def _place(file: str, line: int) -> Worded:
 
 
 def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Iterator[Line]:
-    """What to do about days that the declaration does not allow: the rows may be right, and the declaration wrong."""
+    """Days outside the declared range: the declaration may be wrong, not the rows."""
     sources = {each.table: each.source for each in rejects}
     for group in found:
         source = sources[group.table]
@@ -111,17 +107,15 @@ def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Itera
 
 @dataclass(frozen=True)
 class FoundReplay:
-    """What the current contract makes of rejected rows, and the steps that were built for those that it accepts."""
-
     days: DayRange | None
     judged: Sequence[Judged]
     held: Sequence[HeldEvents] = ()
-    """Days that a gate holds back from a stream, and that another version of the logic is there for now."""
+    """Days that a gate holds back from a stream, and that now have another version of the logic."""
     built: Sequence[tuple[str, BuildResult]] = ()
 
     @property
     def totals(self) -> Sequence[Judged]:
-        """Each row once."""
+        """Counts each row once."""
         return [each for each in self.judged if each.reason is None]
 
     @property
@@ -136,7 +130,7 @@ class FoundReplay:
 def replay(
     builder: Builder, rejects: Sequence[Rejects], days: DayRange | None, run: RunInfo | None, progress: Progress
 ) -> FoundReplay:
-    """Judge the rejected rows of ``days`` again. With a ``run``, build the days with accepted rows, and readers."""
+    """Judges rejected rows again; with a ``run`` also builds days with accepted rows, and their readers."""
     asked = rejects if anything_published(builder.lake.storage) else ()
     judged = [each for one in asked for each in judge_again(builder.lake, one, days, progress)]
     found = FoundReplay(days, judged, _held_by_another_version(builder, asked, days))
@@ -151,7 +145,7 @@ def replay(
 
 
 def _held_by_another_version(builder: Builder, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Their gates decide again when they are built: their rows are in no quarantine that could be judged."""
+    """Their rows are in no quarantine that could be judged: gates decide when they are built."""
     steps = builder.lake.with_current([each.step for each in rejects])
     current = {name: step.current for step in steps for name in step.table_names}
     held = held_of(builder.lake.storage, rejects, days)
@@ -159,7 +153,6 @@ def _held_by_another_version(builder: Builder, rejects: Sequence[Rejects], days:
 
 
 def replay_answer(found: FoundReplay) -> Answer:
-    """What is freed by day, then what was built for it."""
     judged = Grid(
         "judged", ("table", "day", "freed", "still bad", "of which"), [_judged(each, found) for each in found.totals]
     )
@@ -187,7 +180,7 @@ def _built(step: str, result: BuildResult) -> Sequence[object]:
 
 
 def require_one_freed(found: FoundReplay) -> None:
-    """Raises :class:`StillBad` with what is wrong, if no quarantined row would be accepted."""
+    """Raises :class:`StillBad` if no quarantined row would be accepted."""
     if found.freed or found.held or not found.still_bad:
         return
     reasons: Counter[str] = Counter()
@@ -204,7 +197,6 @@ def require_one_freed(found: FoundReplay) -> None:
 
 
 def refresh_answer(found: RefreshResult) -> Answer:
-    """Files that differ, the days whose rows change, and what to do about what is computed from them."""
     rows = [(day, *counts) for day, counts in sorted(found.rows.items())]
     grids = (
         Grid("files", ("arrival day", "unchanged", "changed", "gone", "new"), [*map(_files, found.files)]),
@@ -241,7 +233,6 @@ def _paths(files: Sequence[LandedFile | str]) -> Worded:
 
 
 def restore_answer(found: Restored, *, dry_run: bool) -> Answer:
-    """What days have lost, and where the rows of it are."""
     columns = ("day", "rows", "lost files", "rows before a compaction", "read again from", "of no use")
     days = Grid("days", columns, [*map(_lost, found.days)], one_by_one=True)
     done = NOT_DONE if dry_run else Fact("publication", Id(found.publication))
@@ -259,10 +250,10 @@ def _lost(lost: LostDay) -> Sequence[object]:
 
 
 def positions_answer(storage: Storage, table: str, at: str | None) -> Answer:
-    """Of a raw table its partitions and landed files; of any other its days by what they were computed from.
+    """Partitions and landed files of a raw table; days of other tables by what they were computed from.
 
-    In the newest state, or in the one that ``at`` names: a publication, a Delta version of ``table``, or a time.
-    Raises :class:`InvalidRequest` if nothing was published to the table by then.
+    ``at`` is a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if nothing was
+    published to the table by then.
     """
     view = View.newest(storage) if at is None else find_moment(storage, at, table).view
     if at is None and table not in view.versions:

@@ -19,7 +19,6 @@ _TONES = {
 
 
 def reproduction_answer(publication: str, found: Reproduction) -> Answer:
-    """Which days of a publication came out equal, which different, and which cannot be computed again."""
     counts = {verdict: sum(day.verdict is verdict for day in found.days) for verdict in ReproductionVerdict}
     facts = (Fact("publication", Id(publication)), *(Fact(verdict.value, count) for verdict, count in counts.items()))
     return Answer(
@@ -67,7 +66,6 @@ def _lost(found: Reproduction) -> Iterator[Grid]:
 
 
 def _origins(publication: str, found: Reproduction) -> Iterator[Line]:
-    """The software that the publication was made with, where it is not that of this process."""
     if found.here is None:
         return
     if not found.made_with:

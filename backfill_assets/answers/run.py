@@ -19,17 +19,14 @@ _MOST_RANGES = 2
 
 @dataclass(frozen=True)
 class StepRan:
-    """The result of one step."""
-
     step: str
     result: BuildResult
     seconds: float
     same_rows: Sequence[SameRows] = ()
-    """What was proven before of versions that were edited in place."""
 
     @property
     def days(self) -> list[BuiltDay]:
-        """Of the table that is called as the step."""
+        """Days of the table with the step's name."""
         return [day for day in self.result.days if day.table == self.step]
 
     @property
@@ -42,23 +39,20 @@ class StepRan:
 
     @property
     def deduplicated(self) -> int | None:
-        """Rows that gave way to another of their key, where the step counts them."""
         counts = [int(count) for day in self.days if (count := day.metrics.get("deduplicated")) is not None]
         return sum(counts) if counts else None
 
     @property
     def versions(self) -> list[str]:
-        """The versions of the logic that the days have; none for raw."""
         return sorted({day.code_version for day in self.days if not is_ingestion(day.code_version)})
 
     @property
     def verified(self) -> Mapping[str, str]:
-        """Of the extended days that were verified, what was found, by table and day."""
         return {f"{day.table} {day.day}": day.verified for day in self.result.days if day.verified}
 
     @property
     def built(self) -> Mapping[str, Sequence[date]]:
-        """The days that were published, by table; late rows that went elsewhere among them."""
+        """Published days by table, with days outside the run that got late rows."""
         found = {table: list(days) for table, days in self.result.appended_elsewhere.items()}
         for day in self.result.days:
             if not day.reused:
@@ -73,7 +67,6 @@ class StepRan:
 
 
 def run_plan_answer(plan: RunPlan, timeline: str = "") -> Answer:
-    """As things stand now."""
     columns = ("table", "version", "periods", "unchanged", "to build", "why", "earlier", "later")
     rows = [
         (
@@ -95,7 +88,6 @@ def run_plan_answer(plan: RunPlan, timeline: str = "") -> Answer:
 
 
 def _why(step: PlannedStep) -> Mapping[str, Days]:
-    """The days to build by reason; of raw by what has landed."""
     files = format_count(sum(step.to_ingest.values()), "file")
     found = {f"{files} to ingest": Days.of(step.to_ingest)} if step.to_ingest else {}
     for why, ranges in step.rebuild.items():
@@ -124,7 +116,7 @@ def _notes(plan: RunPlan) -> Iterator[Line]:
 
 
 def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> Answer:
-    """``stale`` are the published days that read what was published, and were not built with it."""
+    """``stale`` days read what was published and were not built with it."""
     counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
     columns = ("table", "version", *counts, "publication", "appended elsewhere", "verified")
     rows = [
@@ -159,6 +151,5 @@ def _said(ran: Sequence[StepRan]) -> Iterator[Part]:
 
 
 def stale_facts(days: Mapping[str, Sequence[date]]) -> Iterator[Fact]:
-    """The published days, by table, that read what changes and do not change with it."""
     if days:
         yield Fact("leaves stale", {table: Days.of(found) for table, found in days.items()})

@@ -42,7 +42,7 @@ from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
 DAMAGED, HELD_BACK, CANNOT_BE_READ = "damaged", "held back", "cannot be read"
 _MOST_DAMAGED = 5
 _LATELY, _SHORT = 7, 0.1
-"""Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
+"""The newest days that lack a tenth of their rows are named."""
 _TONES = {
     "fresh": Tone.GOOD,
     DAMAGED: Tone.BAD,
@@ -54,39 +54,33 @@ _TONES = {
 
 @dataclass(frozen=True)
 class FoundStatus:
-    """What the logs say, of main or of a timeline. Steps are those that are asked about, in build order."""
+    """``steps`` are in build order."""
 
     steps: Sequence[Step]
     statuses: Statuses
     observed: LogView
     chosen: Sequence[str] = ()
-    """Tables that are shown day by day."""
     under_way: Sequence[tuple[PlanUnderWay, Sequence[CampaignDays]]] = ()
     notes: Sequence[str] = ()
-    """Steps whose current version is not the declared one."""
     place: ObservedTimeline | None = None
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
-    """Days that were seen without their files, and these files: no log shows it."""
+    """Days with missing files, and these files; no log shows them."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
-    """What published days lack, by source, and the commonest reason of the worst day."""
+    """Rejected rows, with the commonest reason of the worst day."""
     held: Sequence[HeldEvents] = ()
-    """Events of streams that a gate holds back."""
     drift: Sequence[tuple[str, Drift]] = ()
-    """By raw table, the fields that land and are not as declared."""
     undecided: Mapping[str, Unreadable] = field(default_factory=dict)
-    """Tables whose days have no status, each with the one to blame that cannot be read."""
+    """Tables without statuses, each with the unreadable table to blame."""
     edited: Sequence[EditedLogic] = ()
-    """Versions that were edited in place since they published days."""
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
-    """By raw table, what has landed for it."""
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
-    """Days that a person put back and that are not made of what there is now."""
+    """Rolled-back days that are not made of the current inputs."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
-    """Newest days of sources that have fewer rows than usual, in words."""
+    """Newest days of sources with fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
-    """Datasets and tables that are declared wrong, or read what is."""
+    """What is declared wrong, or reads what is."""
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
-    """By table of others, the days that have moved since it was looked at; or why it cannot be looked at now."""
+    """Days of external tables moved since the last look, or why a table cannot be read."""
 
     def status_of(self, table: str, day: date) -> str:
         if TableDay(table, day) in self.damaged:
@@ -98,13 +92,13 @@ class FoundStatus:
         return edited_logic.STATUS if is_edited else status.value
 
     def _behind(self, table: str) -> list[str]:
-        """The tables that are built together with the one that a gate is of, and those made of them."""
+        """Tables built together with that of the gate, and those made of them."""
         daily = [step for step in self.steps if step.cadence is Cadence.DAILY]
         together = next((step.table_names for step in daily if table in step.table_names), ())
         return expand_tables(daily, together, downstream=True)
 
     def by_status(self, table: str) -> dict[str, list[date]]:
-        """Damaged days first."""
+        """Damaged days come first."""
         found: dict[str, list[date]] = {DAMAGED: []} if any(key.table == table for key in self.damaged) else {}
         for day in self.statuses[table]:
             found.setdefault(self.status_of(table, day), []).append(day)
@@ -119,8 +113,9 @@ def look_at_main(
     zone: LandingZone | None = None,
     datasets: Sequence[Dataset] = (),
 ) -> FoundStatus:
-    """Reads logs, names in the landing ``zone``, and of data only the reasons of rejected rows. ``declared`` are the
-    steps of all ``datasets``; without these, nobody looks at tables of others.
+    """Reads logs, names in the landing ``zone``, and reasons of rejected rows.
+
+    ``declared`` are the steps of all ``datasets``; without datasets, external tables are not looked at.
     """
     with gc_paused():
         observed = observe_each(storage, [table.name for step in declared for table in step.tables])
@@ -159,10 +154,7 @@ def look_at_main(
 def undone_days(
     storage: Storage, steps: Sequence[Step], observed: LogView, statuses: Statuses
 ) -> Iterator[tuple[TableDay, Undo]]:
-    """Those of ``statuses`` that a person put back and that are not made of what there is now.
-
-    The log is only read for days that were put back.
-    """
+    """The log is only read if days were rolled back."""
     behind = (DayStatus.INPUT_CHANGED, DayStatus.MISSING)
     found = [
         (step, TableDay(table, day))
@@ -180,7 +172,7 @@ def undone_days(
 def short_days(
     step: Step, observed: LogView, days: DayRange | None, least: float = _SHORT
 ) -> Iterator[tuple[TableDay, str]]:
-    """Of the newest of ``days``, those of a source with so much fewer rows than usual, in words."""
+    """Newest days of a source that lack at least the share ``least`` of their usual rows, in words."""
     if step.source is None:
         return
     own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}
@@ -194,7 +186,7 @@ def short_days(
 def look_at_timeline(
     publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
 ) -> FoundStatus:
-    """As the days are on the timeline ``name``, compared with what they would be built from there."""
+    """Days are compared with what they would be built from on the timeline."""
     place = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
     steps = place.view.with_current(declared)
     statuses = day_statuses(steps, place.view, days)
@@ -218,7 +210,6 @@ def _moved_there(
 def _rejected(
     declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
 ) -> list[RejectedRows]:
-    """What the sources of ``tables`` lack, and those of all that they are made of."""
     return rejected_rows(
         _with_origins(declared, tables),
         {key: state for key, state in observed.states.items() if days is None or key.day in days},
@@ -226,7 +217,6 @@ def _rejected(
 
 
 def _held(storage: Storage, declared: Sequence[Step], observed: LogView, tables: Sequence[str]) -> Iterator[HeldEvents]:
-    """What streams hold back of ``tables``, and of what they are made of."""
     asked = {name for step in _with_origins(declared, tables) for name in step.table_names}
     return (each for each in find_held(storage, observed.states) if each.table in asked)
 
@@ -234,7 +224,6 @@ def _held(storage: Storage, declared: Sequence[Step], observed: LogView, tables:
 def _drift(
     declared: Sequence[Step], observed: LogView, tables: Sequence[str], days: DayRange | None
 ) -> Iterator[tuple[str, Drift]]:
-    """Of the same sources; of ``days`` what was seen on one of them, and since when."""
     for step in _with_origins(declared, tables):
         own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}
         measured = {day: content.metrics for day, content in own.items() if content}
@@ -249,11 +238,11 @@ def _with_origins(declared: Sequence[Step], tables: Sequence[str]) -> Sequence[S
 
 def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[CampaignDays]:
     if plan not in plan_ids(storage):
-        return []  # The plan was removed: what is published is shown still.
+        return []  # The plan was removed.
     try:
         found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
     except BackfillError:
-        return []  # Of other code, or damaged: so is what is published then.
+        return []  # Written by other code, or damaged.
     return [each for each in found if not tables or each.table in tables]
 
 
@@ -261,7 +250,6 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 
 
 def status_answer(found: FoundStatus) -> Answer:
-    """Tables by status and what needs a person; then each chosen table day by day, and the campaigns under way."""
     nothing = not any(found.statuses.values()) and not found.undecided
     waits = any(_waiting(found, table) for table in found.landed) or any(found.others.values())
     if nothing and not waits:
@@ -275,7 +263,6 @@ def status_answer(found: FoundStatus) -> Answer:
 
 
 def _left_out(found: Sequence[LeftOut]) -> Grid:
-    """A row for each dataset or table that is declared wrong, with why and what to do."""
     rows = [(each.what, " ".join(each.error.message.split()), each.error.hint or "") for each in found]
     return Grid("left_out", ("left out", "why", "what to do"), rows, title="Declared wrong", one_by_one=True)
 
@@ -296,7 +283,7 @@ def _before(found: FoundStatus) -> Iterator[Part]:
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:
-    """A line for each table. ``left`` are days of which it is not known yet whether they change."""
+    """``left`` are days of which it is not known yet whether they change."""
     columns = ("table", "planned", "staged", "held back", "published", "unchanged", "left")
     rows = [
         (
@@ -347,7 +334,6 @@ def _unreadable(found: FoundStatus) -> Iterator[Line]:
 
 
 def _without_status(found: FoundStatus, table: str) -> tuple[Toned, int, Days]:
-    """The days that the log knows of a table that cannot be read, or is made of one that cannot."""
     days = [key.day for key, state in found.observed.states.items() if key.table == table and state.content]
     broken = table in found.observed.unreadable
     words = CANNOT_BE_READ if broken else f"not known: {found.undecided[table].table} cannot be read"
@@ -355,7 +341,6 @@ def _without_status(found: FoundStatus, table: str) -> tuple[Toned, int, Days]:
 
 
 def _waiting(found: FoundStatus, table: str) -> dict[date, int]:
-    """How many files have landed on each arrival day that raw has not taken in."""
     landed = found.landed.get(table)
     return landed.waiting(landed.days) if landed else {}
 
@@ -385,7 +370,6 @@ def _short_days(found: FoundStatus) -> Iterator[Grid]:
 
 
 def _adopted(found: FoundStatus) -> Iterator[Grid]:
-    """The days that came with their tables, by what they break."""
     groups: dict[tuple[str, str], list[date]] = {}
     for (table, day), state in sorted(found.observed.states.items()):
         if table in found.statuses and day in found.statuses[table] and state.content and state.content.is_adopted:
@@ -418,7 +402,6 @@ def _damaged(found: FoundStatus) -> Iterator[Line]:
 
 
 def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
-    """What published days lack, a line for each source; the reason is the commonest of the worst day."""
     columns = ("table", "received", "rejected", "share", "days", "worst day", "commonest reason")
     rows = [
         (
@@ -436,7 +419,6 @@ def rejected_table(found: Sequence[tuple[RejectedRows, str]]) -> Grid:
 
 
 def drift_table(found: Sequence[tuple[str, Drift]]) -> Grid:
-    """A line for each field that is not as declared; ``share`` is that of the rows of its days."""
     columns = ("table", "field", "how", "since", "days", "share", "example")
     rows = [
         (table, each.field, each.kind.value, each.since, each.days, Quantity(each.share, "share"), each.example)

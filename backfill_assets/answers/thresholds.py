@@ -1,4 +1,4 @@
-"""How often each threshold of a dataset would have been broken on the days that are published, from the log alone.
+"""How often each threshold of a dataset would have been broken on published days, from the log alone.
 
 A threshold that breaks on sound days is too narrow; one that never breaks may be too wide.
 """
@@ -23,14 +23,11 @@ from backfill_assets.text import format_count
 
 _COLUMNS = ("table", "threshold", "kind", "judged", "broken", "days")
 History = tuple[str, str, str, Mapping[date, bool]]
-"""A table, its threshold, whether that is declared or learned, and the verdict on each day that it was asked about."""
+"""Table, threshold, ``declared`` or ``learned``, and the verdict on each judged day."""
 
 
 def thresholds_answer(storage: Storage, declared: Dataset, tables: Iterable[str]) -> Answer:
-    """The thresholds of ``declared``, those of its rules and those that are learned; ``tables`` are all that there are.
-
-    Raises :class:`InvalidRequest` if nothing of it is published.
-    """
+    """``tables`` are all tables. Raises :class:`InvalidRequest` if nothing of the dataset is published."""
     log = PublicationLog(storage)
     days = defaultdict[str, dict[date, Metrics]](dict)
     for key, state in log.day_states(log.head(), tables).items():
@@ -51,7 +48,7 @@ def thresholds_answer(storage: Storage, declared: Dataset, tables: Iterable[str]
 
 
 def histories(declared: Dataset, days: Mapping[str, DaysMetrics]) -> Iterator[History]:
-    """``days`` has what was measured of all tables: a rule may compare with a table of another dataset."""
+    """``days`` has metrics of all tables: a rule may compare with another dataset."""
     for step in declared.steps:
         for table in step.tables:
             for rule in (each for each in table.rules if not each.judged_afresh):

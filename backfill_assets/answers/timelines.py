@@ -1,4 +1,4 @@
-"""Timelines: which there are, what each holds beside what is published, and the moments worth going to."""
+"""Timelines: the list, one beside main, what was built, and moments to rewind to."""
 
 from __future__ import annotations
 
@@ -25,17 +25,14 @@ _NOTHING_CHANGED = "What is published has not changed."
 
 @dataclass(frozen=True)
 class FoundTimeline:
-    """A timeline, what is published of its tables now, and its days that were computed from others than it shows."""
-
     timeline: NamedTimeline
     main: DayRecords
     stale: StaleDays
     behind: int | None = None
-    """How many days its version would compute otherwise now; None if it is of none beside the current one."""
+    """How many days its version would compute otherwise now."""
 
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
-    """From logs alone."""
     main = View.newest(lake.storage).records(timeline.days)
     stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
     return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
@@ -75,7 +72,6 @@ def _of_version(timeline: NamedTimeline) -> str:
 
 
 def timeline_answer(found: FoundTimeline) -> Answer:
-    """Where it comes from, its days by table beside what is published, and what it lacks."""
     timeline = found.timeline
     return Answer(
         parts=(*_facts(timeline), *_version(found), _tables(found), *_lacks(timeline, found.stale)),
@@ -151,9 +147,8 @@ def _next(timeline: NamedTimeline) -> tuple[str, ...]:
 
 
 def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[Worded]:
-    """What each raw table held at the timeline's moment and holds now, and the rows that arrived between the two.
-
-    Of one that went forward by ``new``, also the rows that arrived since it went forward before.
+    """Raw at the timeline's moment and now, and rows that arrived between; with ``new`` also those since it last went
+    forward.
     """
     now = {each.table: each for each in timeline.reads}
     last = new.arrived.since_last if new is not None else {}
@@ -166,7 +161,7 @@ def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list
 def raw_since_then(
     then: RawRead, now: RawRead | None, arrived: Sequence[ArrivedRows], since_last: Sequence[ArrivedRows] = ()
 ) -> Worded:
-    """One raw table: a sentence for people, and its numbers for programs."""
+    """Words for people, numbers for programs."""
     values = {
         "then": then.model_dump(mode="json"),
         "now": now.model_dump(mode="json") if now else None,
@@ -191,7 +186,6 @@ def _arrived(arrived: Sequence[ArrivedRows]) -> str:
 
 
 def built_answer(done: TimelineBuilt, stale: StaleDays) -> Answer:
-    """What became of the days of each step on a timeline, and what arrived and was taken."""
     timeline = done.timeline
     columns = ("table", "version", "kept", "from main", "staged", "held back", "rows", "seconds")
     rows = [
@@ -231,7 +225,6 @@ def _waiting(done: TimelineBuilt) -> Iterator[Part]:
 
 
 def as_current_answer(plan: SwitchPlan) -> Answer:
-    """What becomes current with a timeline: its version, and the days that main holds otherwise."""
     facts = {"timeline": plan.timeline.name, "step": plan.step.name, "from": plan.former, "to": plan.version}
     parts: list[Part] = [Fact(name, value) for name, value in facts.items()]
     parts.append(Fact("new days only", plan.new_days_only))
@@ -250,7 +243,6 @@ def as_current_answer(plan: SwitchPlan) -> Answer:
 
 
 def opened_answer(name: str, views: dict[str, str], recipe: Sequence[str]) -> Answer:
-    """How to read a timeline by Spark SQL, and by ``recipe`` from Python."""
     return Answer(
         parts=(Fact("timeline", name),),
         sections=(
@@ -264,7 +256,6 @@ def opened_answer(name: str, views: dict[str, str], recipe: Sequence[str]) -> An
 
 
 def _changed(moment: MomentWorthGoingTo) -> Worded:
-    """What a publication changed, by table; or the gate that failed after it."""
     gate = moment.failed
     if gate is not None:
         values = {"table": gate.table, "first_bad_day": str(gate.first_bad_day), "days": gate.days, "why": gate.why}

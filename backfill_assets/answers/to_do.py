@@ -1,4 +1,4 @@
-"""What needs a person now: an item for each cause, with its page and one next step, the most urgent first. Pure."""
+"""What needs a person now: an item for each cause, with one next step, most urgent first. Pure."""
 
 from __future__ import annotations
 
@@ -16,45 +16,38 @@ from backfill_assets.upkeep.for_people import ManualAction, first_ranges
 from backfill_assets.upkeep.incidents import Incident
 
 SHOWN_AT_ONCE = 999
-"""Dagster's UI shows Markdown of so many characters where it is; longer one is a button."""
+"""Dagster's UI shows so many characters of Markdown in place, longer text behind a button."""
 MOST_ITEMS = 12
 _MORE = "and 1,000,000 more"
 
 
 class Urgency(enum.IntEnum):
-    """How long an item can wait: the first one least."""
+    """The first can wait least."""
 
     SAFETY = 0
-    """Something is not looked at, not told or not readable: what else is wrong may not be seen."""
+    """Something is not checked, not reported or not readable: other faults may be hidden."""
     WRONG = 1
     """Published days are wrong, or wait for their source."""
     LOOKED_AFTER = 2
-    """A person has said so."""
     DECISION = 3
     """Nothing is wrong, and nothing goes on before a person decides."""
     CHOICE = 4
-    """All is sound as it is."""
 
 
 @dataclass(frozen=True)
 class ToDo:
-    """One item: what it is about, why it is there, and the one thing that a person does next."""
-
     title: str
     urgency: Urgency
     why: str = ""
     page: str = ""
-    """Where more of it is."""
     do: str = ""
-    """In words; what looks like a command in them is shown as one."""
     opens: str = ""
     """The page where a click does it."""
     command: str = ""
-    """What does it in a terminal."""
+    """Does the same in a terminal."""
 
 
 def most_urgent_first(found: Iterable[ToDo]) -> list[ToDo]:
-    """Of equal urgency as they came."""
     return sorted(found, key=lambda each: each.urgency)
 
 
@@ -67,9 +60,8 @@ def of_action(
     new_plan: Callable[[str, str], str],
     start_plan: Callable[[str], str],
 ) -> ToDo:
-    """Of what no repair puts right, with what its incident knows: who looks after it, and the plan that was made.
-
-    ``new_plan`` is the launchpad that plans days of a table, ``start_plan`` the one that starts a plan.
+    """An item for what no repair puts right, with its incident's plan and who looks after it. ``new_plan`` and
+    ``start_plan`` make links.
     """
     days, cause = first_ranges(action.days), action.diagnosis.cause if action.diagnosis else None
     known = next((each for each in incidents if _is_about(each, action, cause)), None)
@@ -103,10 +95,7 @@ def _urgency(action: ManualAction, known: Incident | None) -> Urgency:
 
 
 def entries(items: Sequence[ToDo], name: str, all_of_them: str) -> dict[str, str]:
-    """Markdown by label, one entry an item, each short enough to be shown at once; ``all_of_them`` links to the rest.
-
-    ``name`` is the label of the first; the others are numbered.
-    """
+    """Markdown by label, each short enough to be shown in place. ``name`` is the first label; more are numbered."""
     if not items:
         return {name: "Nothing."}
     shown = most_urgent_first(items)[:MOST_ITEMS]
@@ -117,7 +106,7 @@ def entries(items: Sequence[ToDo], name: str, all_of_them: str) -> dict[str, str
 
 
 def as_markdown(item: ToDo, most: int = SHOWN_AT_ONCE) -> str:
-    """Title and step are whole; of the reason as much as there is room for: the page has all of it."""
+    """Title and step are whole; the reason is cut to fit."""
     title = f"**{escape_markdown(item.title)}**"
     head = f"[{title}]({item.page})" if item.page else title
     do = _step(item)
@@ -128,7 +117,6 @@ def as_markdown(item: ToDo, most: int = SHOWN_AT_ONCE) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    """As many words as there is room for, to be read literally."""
     if len(whole := escape_markdown(text)) <= room:
         return whole
     words = [escape_markdown(each) for each in text.split()]
@@ -146,7 +134,7 @@ def _step(item: ToDo) -> str:
 
 
 def fitting(blocks: Sequence[str], between: str = "\n\n", most: int = SHOWN_AT_ONCE) -> str:
-    """As many of ``blocks`` as the UI shows at once, and how many more there are."""
+    """Joins the blocks that the UI shows in place, and says how many more there are."""
     if len(whole := between.join(blocks)) <= most:
         return whole
     ends = accumulate(len(each) + len(between) for each in blocks)

@@ -1,4 +1,4 @@
-"""Where a number comes from: one row from its landed line to each report that counts it."""
+"""One row from its landed line to each report that counts it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ _COLUMNS += ["table", "day", "table_version", "code_version"]
 
 
 Stamp = Mapping[str, Any]
-"""What the log says of the publication that a day of a table holds: the columns of its row."""
+"""The log's row of the publication that a day holds."""
 
 
 def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
-    """The stamp of each of these tables and days, as of the log entry of ``view``."""
     if not of:
         return {}
     tables, days = {table for table, _ in of}, {str(day) for _, day in of}
@@ -52,7 +51,7 @@ def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
 
 
 def lineages_of(view: View, found: Mapping[TableDay, Stamp]) -> dict[TableDay, DayLineage]:
-    """What the publication of each day computed it from and with; none if that was not recorded."""
+    """Days whose lineage was not recorded are left out."""
     made = lineages(view.storage, {stamp["publication"] for stamp in found.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
     all_made = {key: by_id.get(stamp["publication"], {}).get(key) for key, stamp in found.items()}
@@ -62,7 +61,7 @@ def lineages_of(view: View, found: Mapping[TableDay, Stamp]) -> dict[TableDay, D
 # ------------------------------------------------------------------ who made which day
 
 PERSONAL = "@"
-"""Stands in a key for the token of a personal value that is given apart."""
+"""Stands for the token of a personal value in a key."""
 _LEFT_OUT_FIRST = (
     "made with",
     "made from",
@@ -82,7 +81,7 @@ _RUN = 8
 
 @dataclass(frozen=True)
 class FoundTrail:
-    """A trail with its context; ``lines`` has what landed, by file and line; of events by partition and offset."""
+    """``lines`` are landed texts, by file and line, or partition and offset."""
 
     trail: Trail
     fates: Sequence[LineFate]
@@ -93,19 +92,17 @@ class FoundTrail:
 
 @dataclass(frozen=True)
 class FoundTrace:
-    """The trails of one key, in each dataset that has it, on main or on a timeline."""
-
     key: str
     log_entry: int
     tables: Mapping[str, Table]
     trails: Sequence[FoundTrail]
     statuses: Statuses
-    """A report that is stale does not count the row as it is now, or not yet."""
+    """A stale report does not count the row as it is now."""
     place: ObservedTimeline | None = None
 
 
 def with_token(key: str, personal: str, storage: Storage, token_key_file: Path) -> str:
-    """``key`` with the token of ``personal`` in place of its ``@``; raises :class:`InvalidRequest` if it has none."""
+    """Replaces ``@`` with the token of ``personal``. Raises :class:`InvalidRequest` if the key has none."""
     parts = key.split(BETWEEN)
     if PERSONAL not in parts:
         raise InvalidRequest(
@@ -126,7 +123,7 @@ def look_at_row(
     day: date | None,
     on: str | None = None,
 ) -> FoundTrace:
-    """The row in all tables as of one entry of the log, or as the timeline ``on`` has them."""
+    """Reads all tables as of one log entry, or as on the timeline ``on``."""
     storage, tables = publisher.storage, {each.name: each for each in catalog.tables}
     place = observe_timeline(publisher, tables, on) if on else None
     snapshot = View.of(storage, place.timeline) if place else View.newest(storage)
@@ -156,7 +153,6 @@ def _look(snapshot: View, landing: LandingZone, trail: Trail, place: ObservedTim
 
 
 def trace_answer(found: FoundTrace) -> Answer:
-    """What landed and its fate, each row that it became, and the reports that count it in a row of their own."""
     facts = (
         Fact("key", found.key),
         Fact("timeline", shown_name(found.place.timeline.name) if found.place else ""),
@@ -205,7 +201,7 @@ def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
 
 
 def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
-    """The publication that the day is from, and what the log says about it; a timeline's own day has none."""
+    """A timeline's own day has no publication."""
     key = TableDay(about.table, about.day)
     if found.place is not None and about.day in found.place.own(about.table):
         content = found.place.view.states[key].content
@@ -227,7 +223,6 @@ def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
 
 
 def _in_words(found: Found, table: Table) -> str:
-    """The values that identify a row: its key, or for landed rows its place, and its numbers."""
     row = found.row
     if row.get("record_kind") == "supersession":
         return f"marker: a newer version belongs to {row['superseded_by_day']}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 
 from backfill_assets.days import TableDay, all_days
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
@@ -23,8 +24,7 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, request_of, shadow
-from backfill_assets.state.observed import observe_each
-from backfill_assets.state.status import left_stale
+from backfill_assets.state.readers import naming_readers
 from backfill_assets.text import format_are, format_count
 
 MakeNotice = Callable[[Publication], Notice]
@@ -35,12 +35,11 @@ ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
 
 @dataclass(frozen=True)
 class CutOver:
-    """What was published, what was staged again for it, and which readers of it are stale now, by table."""
+    """What was published, and what was staged again for it, by table."""
 
     published: Published
     days: Mapping[str, tuple[date, ...]]
     staged_again: Mapping[str, tuple[date, ...]]
-    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
 
 def cut_over(
@@ -73,14 +72,15 @@ def cut_over(
     accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
     with holding(lake.storage, campaign, _touched_days(steps)) as hold:
-        staged = _Staged(lake, campaign, steps, run, hold, progress, before, accepted, notice, review)
+        staged = _Staged(lake, campaign, steps, run, hold, progress, before, accepted, review)
         staged.again |= _computed_days(first)
-        published = promote(lake.publisher, staged, progress)
+        readers = naming_readers(lake.catalog.steps, lake.publisher.log, then=partial(_with_notice, notice))
+        published = promote(lake.publisher, staged, progress, readers=readers)
         if published is None:
             raise InvalidRequest(f"{shown_name(campaign)} has staged nothing that main does not have already.")
         close_timelines(lake.storage, (name for each in steps for name in each.tables), campaign)
     days = {table: each.staged for each in staged.done for table in each.build.tables if each.staged}
-    return CutOver(published, days, _days_staged_again(staged.again, days, before), staged.leaves_stale)
+    return CutOver(published, days, _days_staged_again(staged.again, days, before))
 
 
 @dataclass
@@ -97,12 +97,10 @@ class _Staged:
     """The publication that each day had when it was staged first."""
     accepted: set[TableDay]
     """Days that stay as they are, since they are held back."""
-    notice: MakeNotice | None = None
     review: ReviewCall | None = None
     done: Sequence[StepBuilt] = ()
     again: set[TableDay] = field(default_factory=set)
     """What was computed for this cut-over."""
-    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
     def stage(self, *, held: bool) -> Publication | Conflict | None:
         self.hold.extend()
@@ -113,9 +111,7 @@ class _Staged:
             return Conflict(reasons=("main moved while it was compared",))
         self.hold.extend()
         _refuse_held_back(self.campaign, self.done, self.accepted)
-        request = _request(self.lake, self.campaign, self.done, self.run, self.notice)
-        self.leaves_stale = request.leaves_stale if request else {}
-        return request
+        return _request(self.lake, self.campaign, self.done, self.run)
 
     def overtaken(self, by: Conflict) -> Again:
         shown = shown_name(self.campaign)
@@ -180,16 +176,13 @@ def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expe
                 yield key, staged.pin.expected[key]
 
 
-def _request(
-    lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo, notice: MakeNotice | None
-) -> Publication | None:
+def _request(lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo) -> Publication | None:
     staged = request_of(done, lake.new_id(campaign))
-    if staged is None:
-        return None
-    view = observe_each(lake.storage, lake.catalog.table_names, log=lake.publisher.log)
-    stale = left_stale(lake.catalog.steps, view, staged.tables)
     made = run.provenance(campaign, campaign=campaign)
-    found = staged.model_copy(update={"leaves_stale": stale, "provenance": made})
+    return staged.model_copy(update={"provenance": made}) if staged is not None else None
+
+
+def _with_notice(notice: MakeNotice | None, found: Publication) -> Publication:
     return found.model_copy(update={"notice": notice(found)}) if notice else found
 
 

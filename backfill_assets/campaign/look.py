@@ -42,7 +42,6 @@ from backfill_assets.report.answer import Answer
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.state.boundaries import DaysBoundary, boundary_line
 from backfill_assets.state.positions import publication_boundaries
-from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.text import format_count
 
 
@@ -166,23 +165,6 @@ def _put_back_by(publisher: Publisher, found: Newest) -> str:
     changed = [key for key in keys if before[key] != logical_or_empty(made.result(*key))]
     back = [states[key] for key in changed if key in states and logical_or_empty(states[key].content) == before[key]]
     return max(back, key=lambda state: state.sequence).publication if back and len(back) == len(changed) else ""
-
-
-def rolled_back_since(publisher: Publisher, campaign: str, plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
-    """The days of ``plan`` that a person has rolled back since it looked at them: ranges by table, by rollback."""
-    log, known, verdicts = publisher.log, rollbacks(publisher.storage), _verdicts(publisher.storage, campaign, plan)
-    validated = state_of(campaign, journal.entries(publisher.storage, campaign)).done.get(CampaignStep.VALIDATE)
-    planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
-    found: dict[str, dict[str, list[date]]] = {}
-    for key, state in log.day_states(log.head(), planned).items():
-        by = state.origin.rolled_back_by if key.day in planned[key.table] else ""
-        if not by:
-            continue
-        staged = verdicts.get(key)
-        since = validated is not None and known.at(by) > validated.at
-        if staged.replaces != state.publication if staged else since:
-            found.setdefault(by, {}).setdefault(key.table, []).append(key.day)
-    return {by: {table: as_ranges(days) for table, days in tables.items()} for by, tables in found.items()}
 
 
 def plan_difference_answer(

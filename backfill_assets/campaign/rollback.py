@@ -35,7 +35,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.promote import Again, promote, tell_nobody
-from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.publisher import Conflict, Published, Publisher, Readers
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe_each
 from backfill_assets.state.reading import unknown_publication
@@ -71,7 +71,9 @@ def roll_back(
     publisher.recover()
     prepared = undoable(publisher, publication)
     require_in_force(publisher, prepared)
-    return promote(publisher, _RollingBack(publisher, prepared, steps, id, provenance, inputs), progress)
+    back, tables = _RollingBack(publisher, prepared, steps, id, provenance, inputs), step_by_table(steps).keys()
+    readers = Readers(frozenset(tables), back.completed, as_of=publisher.log.head().version)
+    return promote(publisher, back, progress, readers=readers)
 
 
 @dataclass
@@ -88,6 +90,9 @@ class _RollingBack:
     def stage(self, *, held: bool) -> Publication:
         request = rollback_request(self.publisher, self.prepared, self.steps, self.id, self.provenance)
         return request.model_copy(update={"inputs": (*request.inputs, *self.inputs)})
+
+    def completed(self, _: Publication) -> Publication:
+        return self.stage(held=False)
 
     def overtaken(self, by: Conflict) -> Again:
         publisher, publication = self.publisher, self.prepared.publication.id

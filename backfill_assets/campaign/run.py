@@ -210,6 +210,11 @@ class CampaignRun:
         the plan, and where there is nothing to stage.
         """
         options.require_as_planned(self.plan)
+        if not any(each.days or each.source_files for each in self.plan.steps):
+            hint = (
+                f"backfill status {self.plan.asked.target} shows them. To rebuild them all the same: plan with --force."
+            )
+            raise InvalidRequest(f"{self.plan.id} has nothing to rebuild: every day of it is fresh.", hint=hint)
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)

@@ -142,6 +142,7 @@ def evidence(
     }
 
 
+_NOTHING_CHANGES = "nothing would change: main holds all of it already."
 SituationOf = Callable[[Plan], PlanContext]
 """What there is now of everything that a plan is about."""
 
@@ -265,15 +266,13 @@ def validate(at: CampaignRun) -> StepReport:
     """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
     warnings = at.require_within_limits(CampaignStep.VALIDATE, at.stage())
     if not any(each.staged for each in at.shadowed):
-        raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
+        held = held_back_lines(at.held_back)
+        give_up = f"To give it up: backfill timeline delete {at.plan.id}"
+        hint = "" if held else give_up
+        raise at.stop(CampaignStep.VALIDATE, held[0] if held else _NOTHING_CHANGES, hint)
     difference = compare_and_keep(at, at.shadowed, at.progress)
     at.require_expected(CampaignStep.VALIDATE, difference)
     return evidence(at, at.shadowed, warnings, difference)
-
-
-def _nothing_staged(at: CampaignRun) -> str:
-    held = at.held_back
-    return held_back_lines(held)[0] if held else "nothing would change: main holds all of it already."
 
 
 def bring_into_main(at: CampaignRun) -> StepReport:
@@ -300,7 +299,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
         "days": _as_ranges(done.days),
         "staged again": _as_ranges(done.staged_again),
         "moved": review.moved,
-        **({"leaves stale": _as_ranges(done.leaves_stale)} if done.leaves_stale else {}),
+        **({"leaves stale": _as_ranges(stale)} if (stale := done.published.leaves_stale) else {}),
         **read_up_to(lake.publisher, done.published.publication),
     }
 

@@ -11,7 +11,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import expand_tables, steps_of
+from backfill_assets.model.graph import NO_DAYS, Days, expand_tables, steps_of
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, as_ranges, days_of
 from backfill_assets.state.status import DayStatus
@@ -26,12 +26,14 @@ def timeline_request(
     differing: Mapping[str, Collection[date]],
     table: str = "",
     expectations: tuple[Expectation, ...] = (),
+    same_logic: Days = NO_DAYS,
 ) -> PlanRequest:
     """The plan for just the days of ``timeline`` that main does not hold so, which are ``differing`` by table.
 
     Its target is the first table that differs, and the others are computed from it; ``table`` chooses one where they
-    are not. Raises :class:`InvalidRequest` for a timeline that has not gone forward, when nothing differs, and where
-    one plan cannot have all tables.
+    are not. ``same_logic`` are days that the timeline and main have by the same logic. Raises :class:`InvalidRequest`
+    for a timeline that has not gone forward, when nothing differs, for a ``table`` that is published with another one
+    or not at all, and where one plan cannot have all tables.
     """
     if not timeline.versions and not timeline.days:
         raise InvalidRequest(
@@ -52,6 +54,8 @@ def timeline_request(
         )
     if table and table not in differ:
         raise InvalidRequest(f"{table} does not differ on {timeline.name}.", hint=f"These do: {', '.join(differ)}.")
+    if table:
+        _refuse_without_inputs(steps, timeline, differ, table, same_logic)
     firsts = [table] if table else _first_tables(steps, differ)
     if len(firsts) > 1:
         raise InvalidRequest(
@@ -68,6 +72,26 @@ def timeline_request(
         leaves=as_ranges(set(step.cadence.starts(days)).difference(differ[target])),
         expectations=expectations,
     )
+
+
+def _refuse_without_inputs(
+    steps: Sequence[Step],
+    timeline: NamedTimeline,
+    differ: Mapping[str, Collection[date]],
+    table: str,
+    same_logic: Days,
+) -> None:
+    """Refuse a table that differs only because its inputs do: computed from those of main, it would not."""
+    (step,) = steps_of(steps, [table])
+    above = set(expand_tables(steps, [table], upstream=True)) - {*step.table_names}
+    firsts, by_inputs = _first_tables(steps, differ), set(differ[table]) <= set(same_logic.get(table, ()))
+    if by_inputs and (left_out := [name for name in firsts if name in above]):
+        others = "" if len(firsts) == 1 else f" --table {left_out[0]}"
+        raise InvalidRequest(
+            f"{table} differs on {timeline.name} only through {' and '.join(left_out)}: without that, nothing of "
+            f"{table} would change.",
+            hint=f"Publish both: backfill timeline publish {timeline.name}{others}",
+        )
 
 
 def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, DayStatus]) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
+from backfill_assets.campaign.later_decisions import SwitchedSince, switched_since
 from backfill_assets.campaign.rollback import (
     made_then,
     main_schema,
@@ -61,9 +62,11 @@ from backfill_assets.rebuild.stage import filled_in, recorded_upstream
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import Walk, request_of
 from backfill_assets.state.observed import LogView, observe
+from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import declared_version, reading_as_published
 from backfill_assets.text import format_are, format_count, format_scope
 
+_COMES_BACK = (UndoAction.PUT_BACK, UndoAction.STAGE_AGAIN)
 _NOBODY = RunInfo("")
 
 
@@ -122,11 +125,10 @@ class UndoAttempt:
         """What the published days of a table hold; None for a foreign write."""
         return cache(self.view.contents)
 
-    def look(self) -> tuple[UndoneDay, ...]:
-        """What would become of each day. Days that read what is staged again count as staged again."""
+    def look(self) -> None:
+        """Find what would become of each day. Days that read what is staged again count as staged again."""
         for undo in self.steps():
             self.again |= dict.fromkeys(undo.tables, frozenset(undo.days(UndoAction.STAGE_AGAIN)))
-        return tuple(self.days)
 
     def stage(self) -> None:
         """Put back what can be put back, and stage the rest; raises if a day can be neither."""
@@ -291,7 +293,20 @@ class UndoAttempt:
                 hint="Rebuild the days with the version of the code that they had then.",
             )
 
-    # ------------------------------------------------------------------ publish
+    # ------------------------------------------------------------------ say, or publish
+
+    @property
+    def plan(self) -> UndoPlan:
+        """What becomes of the days that it has been through."""
+        undone, steps = self.prepared.publication, self.lake.catalog.steps
+        brings: dict[str, set[str]] = {}
+        for each in self.days:
+            tables = self.tables(self.lake.catalog.step(each.step))
+            if each.way in _COMES_BACK and self.prepared.before_of(tables[0], each.day):
+                brings.setdefault(each.step, set()).add(each.version)
+        switched = switched_since(self.lake.publisher.log, self.closed_at(undone.id), brings, steps)
+        restores = undone.provenance.withdraws
+        return UndoPlan(undone.id, undone.provenance.campaign, tuple(self.days), restores, switched)
 
     def request(self, made: Provenance) -> Publication:
         id = self.lake.new_id("rollback")
@@ -353,6 +368,8 @@ class UndoPlan:
     days: tuple[UndoneDay, ...]
     restores: bool = False
     """``publication`` has undone the campaign: undoing it brings the campaign back."""
+    switched: tuple[SwitchedSince, ...] = ()
+    """The steps of which another version was made current since ``publication`` than the days get back."""
 
     @property
     def again(self) -> tuple[UndoneDay, ...]:
@@ -372,8 +389,6 @@ class Undone:
     plan: UndoPlan
     tables: Mapping[str, str]
     """What was done with the days of each table, in words."""
-    leaves_stale: Mapping[str, tuple[date, ...]]
-    """The days that read what was undone and could not be staged again, by table."""
 
 
 def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
@@ -395,9 +410,9 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     window is over.
     """
     lake.publisher.recover()
-    prepared = undoable(lake.publisher, publication)
-    campaign, days = prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look()
-    return UndoPlan(publication, campaign, days, prepared.publication.provenance.withdraws)
+    found = UndoAttempt(lake, undoable(lake.publisher, publication))
+    found.look()
+    return found.plan
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
@@ -413,12 +428,12 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
     with holding(lake.storage, campaign, touched) as hold:
         work = _Undoing(lake, prepared, run, progress, hold, reason or f"rollback of {publication}")
-        published = promote(lake.publisher, work, progress)
+        readers = naming_readers(lake.catalog.steps, lake.publisher.log, then=partial(undoing, prepared))
+        published = promote(lake.publisher, work, progress, readers=readers)
         if published is None:
             raise InvalidRequest(_nothing_to_publish(publication, work.tried.days))
         work.tried.close()
-    plan = UndoPlan(publication, campaign, tuple(work.tried.days), prepared.publication.provenance.withdraws)
-    return Undone(published, plan, work.tables, work.leaves_stale)
+    return Undone(published, work.tried.plan, work.tables)
 
 
 @dataclass
@@ -433,7 +448,6 @@ class _Undoing:
     reason: str
     tables: Mapping[str, str] = field(default_factory=dict)
     """What is done with the days of each table, in words."""
-    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tried = UndoAttempt(self.lake, self.prepared)
@@ -445,7 +459,6 @@ class _Undoing:
         made = self.run.provenance(self.tried.name, reason=self.reason)
         request = self.tried.request(made)
         self.tables = {change.table: undone_text(self.prepared, change) for change in request.tables}
-        self.leaves_stale = request.leaves_stale
         return request if request.tables else None
 
     def overtaken(self, by: Conflict) -> Again:

@@ -1,4 +1,4 @@
-"""``python -m backfill_assets.cli``: the command ``backfill`` with the Python that is running."""
+"""``python -m backfill_assets.cli``: the command ``backfill`` with the running Python."""
 
 from backfill_assets.cli import main
 

@@ -1,4 +1,4 @@
-"""What the commands of a campaign share: the campaign of a plan in this process, carried on and shown."""
+"""What the commands of a campaign share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 @contextmanager
 def campaign_run(plan: str, command: str) -> Iterator[CampaignRun]:
-    """The campaign of the plan that is typed as ``plan``, by ``command``; Spark ends with it, if it is started."""
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.cli.running_dev import running_ui
 
@@ -40,7 +39,6 @@ def campaign_run(plan: str, command: str) -> Iterator[CampaignRun]:
 
 @contextmanager
 def goes_on_after_ctrl_c(at: CampaignRun) -> Iterator[None]:
-    """Say at Ctrl-C what stands of the campaign: the same command goes on from there."""
     try:
         yield
     except KeyboardInterrupt:
@@ -48,7 +46,6 @@ def goes_on_after_ctrl_c(at: CampaignRun) -> Iterator[None]:
 
 
 def interrupted_sentence(facts: PlanFacts) -> str:
-    """What stands of a campaign whose command was interrupted."""
     from backfill_assets.campaign.standing import PlanStanding, standing_of
 
     plan, published = facts.plan, facts.publication
@@ -65,7 +62,6 @@ def interrupted_sentence(facts: PlanFacts) -> str:
 
 
 def carry_on(at: CampaignRun) -> None:
-    """Do what needs no person."""
     from backfill_assets.campaign import steps
     from backfill_assets.plan.keep import observe_context_of
 
@@ -75,7 +71,6 @@ def carry_on(at: CampaignRun) -> None:
 
 
 def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False) -> None:
-    """How far it is, with ``parts`` after that; with ``journal`` what each step has found."""
     from backfill_assets.answers.campaign import campaign_answer
 
     answer = campaign_answer(at, journal=journal)
@@ -83,7 +78,6 @@ def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False) -> None:
 
 
 def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
-    """Carry ``plan`` out until it waits for approval, and show what it would change."""
     from backfill_assets.plan.keep import require_carried_out
 
     with campaign_run(plan, "backfill run") as at:
@@ -93,6 +87,6 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
             at.start(options)
             if not options.daemon:
                 carry_on(at)
-                # What could not be sent when the campaign was announced is sent now, or named.
+                # Retries notices that could not be sent when the campaign was announced.
                 deliver_notices(current_settings(), at.builder.lake.publisher)
         say_campaign(at)

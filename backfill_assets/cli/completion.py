@@ -1,7 +1,5 @@
-"""What a shell offers at the Tab key: tables, days, versions, and ids as short as they can be typed.
-
-Click asks for it: ``eval "$(_BACKFILL_COMPLETE=bash_source backfill)"``. What cannot be read is not offered: a Tab key
-has no place for an error.
+"""Shell completion (``eval "$(_BACKFILL_COMPLETE=bash_source backfill)"``). Errors are swallowed: a Tab key has no
+place for them.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ def _quiet(offer: Offer) -> Offer:
 @_quiet
 def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     given, tables = _given(ctx), current_catalog().tables
-    # ``+TABLE`` selects what the table is computed from as well.
+    # ``+TABLE`` includes its upstream.
     plus = "+" if incomplete.startswith("+") else ""
     found = (CompletionItem(f"{plus}{table.name}", help=table.layer) for table in tables if table.name not in given)
     return [item for item in found if item.value.startswith(incomplete)]
@@ -51,7 +49,6 @@ def complete_dataset(ctx: click.Context, param: click.Parameter, incomplete: str
 
 @_quiet
 def complete_version(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Of the logic of the tables that were typed before; of every step without one."""
     catalog = current_catalog()
     named = [catalog.step(word) for word in _given(ctx) if word in catalog.table_names]
     return _starting(incomplete, {version.name for step in named or catalog.steps for version in step.versions})
@@ -59,14 +56,12 @@ def complete_version(ctx: click.Context, param: click.Parameter, incomplete: str
 
 @_quiet
 def complete_step_version(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """``STEP=V``, of steps that have several versions."""
     steps = [step for step in current_catalog().steps if len(step.versions) > 1]
     return _starting(incomplete, [f"{step.name}={version.name}" for step in steps for version in step.versions])
 
 
 @_quiet
 def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Days of the tables that were typed before, published or landed; after ``A..`` those that end the range."""
     before, dots, last = incomplete.rpartition(_RANGE)
     known = _published_days(ctx) | _landed_days(ctx)
     found = [day for day in sorted(known) if not dots or str(day) > before]
@@ -75,7 +70,6 @@ def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 @_quiet
 def complete_limits(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """``NAME=VALUE`` with the default, or an example where there is none; after a comma one that was not typed."""
     before, comma, last = incomplete.rpartition(",")
     typed = {part.partition("=")[0] for part in before.split(",")}
     found = [f"{before}{comma}{limit}" for limit in limit_examples() if limit.partition("=")[0] not in typed]
@@ -84,7 +78,6 @@ def complete_limits(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 @_quiet
 def complete_expectation(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Of the measures of the table that was typed before, or of each; to be changed."""
     catalog, given = current_catalog(), _given(ctx)
     tables = [table for table in catalog.tables if table.totals and (not given or table.name in given)]
     measures = dict.fromkeys(measure for table in tables for measure in table.totals)
@@ -128,7 +121,7 @@ def _main(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _first_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Plans only in the first place: each is carried out alone."""
+    """Plans only as the first word: ``run`` takes one plan, and nothing beside it."""
     return [] if _given(ctx) else complete_plan(ctx, param, incomplete)
 
 
@@ -138,11 +131,10 @@ complete_timeline_or_plan = _any_of(complete_timeline, complete_plan)
 complete_state = _any_of(_main, complete_timeline, complete_publication)
 complete_plan_or_state = _any_of(complete_state, complete_plan)
 complete_anything = _any_of(complete_table, complete_plan, complete_timeline)
-"""What has a page in the UI."""
 
 
 def _ids(incomplete: str, known: list[str]) -> list[CompletionItem]:
-    """Short, with the whole id beside it; whole once more than the short one was typed."""
+    """Short ids; whole ones once more than the short form was typed."""
     short = ids.ShortIds(frozenset(known))
     items = [CompletionItem(short(id), help=id) for id in known if short(id).startswith(incomplete)]
     return items or [CompletionItem(id) for id in known if id.startswith(incomplete)]
@@ -153,12 +145,11 @@ def _starting(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
 
 
 def _given(ctx: click.Context) -> list[str]:
-    """The words that were typed before, of arguments and options that name something; ``+TABLE`` names its table."""
     values: list[Any] = []
     for name in ("tables", "table", "target", "step", "about"):
         value = ctx.params.get(name)
         values += value if isinstance(value, tuple) else [value]
-    # Where an option lacks its value, click has read no argument.
+    # Click has parsed no argument if an option lacks its value.
     typed = map(_bare, typed_words(ctx))
     given = [_bare(value) for value in values if isinstance(value, str)]
     return [*given, *(word for word in typed if word in current_catalog().table_names and word not in given)]
@@ -169,7 +160,6 @@ def _bare(word: str) -> str:
 
 
 def _landed_days(ctx: click.Context) -> set[date]:
-    """Arrival days of the sources that the tables are made of; a plan is about what was published."""
     from backfill_assets.landing.zone import LandingZone
 
     catalog, zone = current_catalog(), LandingZone(current_settings().landing)

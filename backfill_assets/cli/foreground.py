@@ -1,4 +1,4 @@
-"""What commands that build in the foreground share: a builder whose Spark starts when first needed, and progress."""
+"""Builders for commands that compute in the foreground, and their progress."""
 
 from __future__ import annotations
 
@@ -39,13 +39,10 @@ _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 @contextmanager
 def foreground_builder(options: Mapping[str, str] | None = None) -> Iterator[Builder]:
-    """A builder whose Spark starts when a day has to be computed, and ends with the block; Ctrl-C stops it quietly.
-
-    ``options`` are settings of Spark over those of the profile.
-    """
+    """Starts Spark when a day has to be computed. With ``options`` of its own it never uses a shared Spark."""
     from backfill_assets.rebuild.builder import Builder
 
-    # With options of its own, a command needs a Spark of its own.
+    # Spark settings apply to a whole server: a shared one keeps its own.
     settings = current_settings()
     chosen, keeper = shared_spark(settings) if options is None else (settings, "")
     with ExitStack() as stack:
@@ -59,7 +56,6 @@ def foreground_builder(options: Mapping[str, str] | None = None) -> Iterator[Bui
 
 @contextmanager
 def foreground_lake() -> Iterator[Lake]:
-    """What a command works on that may compute."""
     with foreground_builder() as builder:
         yield builder.lake
 
@@ -67,7 +63,7 @@ def foreground_lake() -> Iterator[Lake]:
 def foreground_spark(
     settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None, keeper: str = ""
 ) -> SparkSession:
-    """A Spark session that ends with ``stack``; ``options`` override the profile. ``keeper`` runs a shared one."""
+    """``keeper`` names the command that runs a shared one."""
     from backfill_assets.spark.session import spark_session
 
     own = "BACKFILL_SHARED_SPARK=never starts one of its own"
@@ -76,7 +72,6 @@ def foreground_spark(
 
 
 def run_info(command: str) -> RunInfo:
-    """Who builds: the user of the operating system, the command and the commit. The run gets an id of its own."""
     from backfill_assets.rebuild.environment import git_commit
     from backfill_assets.rebuild.outcome import RunInfo, os_person
 
@@ -86,7 +81,7 @@ def run_info(command: str) -> RunInfo:
 
 
 def report_progress(message: str) -> None:
-    """Print progress within a step on a terminal. A log has only steps (:func:`report_step`), warnings and waits."""
+    """Print progress within a step on a terminal; in a log only warnings and waits."""
     if message.startswith(_IN_LOGS_TOO):
         report_step(message)
     elif sys.stderr.isatty():
@@ -94,24 +89,20 @@ def report_progress(message: str) -> None:
 
 
 def report_step(message: str) -> None:
-    """Where a run is, on standard error while it runs; in a log or a pipe with the time, in UTC."""
     before = "  " if sys.stderr.isatty() else f"{clock.now():%H:%M:%SZ} "
     for line in message.split("\n"):
         click.echo(f"{before}{escape_controls(line)}", err=True)
 
 
 def _interruptible(session: SparkSession) -> SparkSession:
-    """Stop at Ctrl-C without stack traces: PySpark answers it with a call to the busy JVM, and logs why that fails."""
+    """PySpark answers Ctrl-C with a call to the busy JVM, and logs a stack trace when that fails."""
     signal.signal(signal.SIGINT, interrupt)
     silence_py4j()
     return session
 
 
 def silence_py4j() -> None:
-    """Drop py4j's messages only: the notices of a campaign go through the same root logger.
-
-    py4j reports an interrupted call by ``logging.exception``, which is the root logger, and by loggers of its own.
-    """
+    """py4j logs an interrupted call to the root logger too, which notices use: only py4j's records are dropped."""
     logging.getLogger("py4j").propagate = False
     logging.getLogger().addFilter(_is_not_from_py4j)
 
@@ -121,7 +112,7 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; retry in 10 ms if Python is inside a finalizer, which would swallow it.
+    """Raise KeyboardInterrupt, 10 ms later if Python is inside a finalizer, which would swallow it.
 
     PySpark's finalizers take some percent of the time while columns are built.
     """
@@ -134,10 +125,10 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _abandon_calls(frame: FrameType | None) -> None:
-    """Let py4j open a new connection for what PySpark asks while the interrupt passes through it.
+    """Close the socket of the interrupted call, and py4j opens a new one for the calls PySpark makes meanwhile.
 
-    py4j would shut down the connection of the call that is interrupted, through the other ones; now and then that hits
-    the new one too, and its network error takes the place of the interrupt.
+    Otherwise py4j shuts that connection down through another one; now and then this hits the new connection, whose
+    network error then replaces the interrupt.
     """
     for each in _frames(frame):
         if each.f_code.co_name == "send_command" and each.f_code.co_filename.endswith(_CONNECTIONS):
@@ -155,7 +146,6 @@ def _is_collecting(frame: FrameType | None) -> bool:
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """From the innermost outwards."""
     while frame is not None:
         yield frame
         frame = frame.f_back

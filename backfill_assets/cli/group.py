@@ -1,4 +1,4 @@
-"""The group of commands: each is imported when it is called, so that help comes at once."""
+"""The group of commands. Each is imported when it is called: help comes at once."""
 
 from __future__ import annotations
 
@@ -53,18 +53,16 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "docs": "Print a page of the documentation that messages name.",
     },
 }
-"""By what people do: each command and its line in ``backfill --help``. It is in the module of its name in ``verbs``."""
+"""Each command's line in ``backfill --help``; its module in ``verbs`` has its name."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 HELP = ["-h", "--help"]
 ADDED = "backfill.commands"
-"""The group of entry points by which other packages add commands."""
 
 
 class CommandFailed(click.ClickException):
-    """What went wrong, in red on stderr; the exit code is 1 (2 is for what was typed wrong).
+    """An error in red on stderr, or one line of JSON there with ``--json``. Exit code 1.
 
-    With ``--json`` it is one line of JSON there: what is on stdout stays an answer. A subclass has its own exit code if
-    scripts must distinguish it from other errors.
+    A subclass has its own exit code if scripts must distinguish it.
     """
 
     usage = ""
@@ -73,7 +71,7 @@ class CommandFailed(click.ClickException):
         from backfill_assets.cli.output import json_was_typed
 
         super().__init__(message)
-        # When it is shown, the command is over, and with it what was typed.
+        # The context is gone when the error is shown.
         self.as_json = json_was_typed()
 
     def show(self, file: Any = None) -> None:
@@ -86,13 +84,13 @@ class CommandFailed(click.ClickException):
 
 
 class Interrupted(CommandFailed):
-    """Ctrl-C: the message says what stands."""
+    """Ctrl-C; the message says what was done."""
 
     exit_code = 130
 
 
 class TypedWrong(CommandFailed):
-    """What was typed is no command, as JSON; or it names a version that is not there."""
+    """A usage error with ``--json``, or an unknown version."""
 
     exit_code = 2
 
@@ -102,25 +100,23 @@ class TypedWrong(CommandFailed):
 
 
 class _Lakehouse(click.Path):
-    """A folder, which click checks; or a bucket's address, which a path would change."""
+    """``Path`` would change a bucket's address."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return lakehouse_path(value) if "://" in str(value) else super().convert(value, param, ctx)
 
 
 def end_at_once() -> None:
-    """Leave what the process holds to the operating system when it ends.
+    """Skip garbage collection at exit.
 
-    Python would look for garbage among everything that was ever imported: a fifth of a second of a command, and two
-    seconds and more of a code server or daemon, which were killed on a busy machine before they came to their end.
+    It takes 0.2 s of a command, and over 2 s of a code server or daemon: on a busy machine these were killed before
+    their end.
     """
-    # Handlers run in the reverse order: this one comes after those of what is imported later.
+    # Handlers run in reverse order: this one after those of later imports.
     atexit.register(gc.freeze)
 
 
 class CommandGroup(click.Group):
-    """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
-
     def main(self, *args: Any, **options: Any) -> Any:
         end_at_once()
         return super().main(*args, **options)
@@ -139,7 +135,6 @@ class CommandGroup(click.Group):
         return load_command(cmd_name) if cmd_name in command_names() else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands with their line in the overview; none of this package is imported for it."""
         named = [CompletionItem(name, help=_line(name)) for name in command_names() if name.startswith(incomplete)]
         return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
 
@@ -166,7 +161,7 @@ class CommandGroup(click.Group):
 
 @contextmanager
 def errors_as_typed() -> Iterator[None]:
-    """One clear message for an error, as JSON if ``--json`` was typed; click's own words for what was typed wrong."""
+    """Turn this package's errors into one message, as JSON with ``--json``; usage errors stay click's otherwise."""
     from backfill_assets.cli.output import AnsweredNo, json_was_typed
 
     try:
@@ -180,7 +175,7 @@ def errors_as_typed() -> Iterator[None]:
     except click.Abort as error:
         said_no = isinstance(error, AnsweredNo)
         if json_was_typed() or not said_no:
-            click.echo(err=True)  # The question is on the line.
+            click.echo(err=True)  # The question has no line break.
         if said_no:
             raise CommandFailed("The answer was no: nothing was done.") from error
         raise Interrupted("Interrupted at the question: nothing was done.\n  -> Run the same command again.") from error
@@ -203,21 +198,18 @@ def _added() -> Mapping[str, EntryPoint]:
 
 
 def command_names() -> list[str]:
-    """The commands of this package by what people do, and those that others add."""
     return [*COMMANDS, *(name for name in _added() if name not in COMMANDS)]
 
 
 def load_command(name: str) -> click.Command:
-    """Import the command ``name``, which is one of :func:`command_names`."""
     module = import_module(f".verbs.{name}", __package__) if name in COMMANDS else None
     found: click.Command = getattr(module, name) if module else _added()[name].load()
-    # Click keeps the help option that a command had first, also where it was called without this group.
+    # Set before click builds the command's help option, which it caches.
     found.context_settings.setdefault("help_option_names", HELP)
     return found
 
 
 def _line(name: str) -> str:
-    """The line of a command in the overview. Those of this package are not imported for it."""
     return COMMANDS[name] if name in COMMANDS else load_command(name).get_short_help_str(80)
 
 

@@ -1,4 +1,4 @@
-"""The ids that people type: completed from their beginning, and those that are shown, as short as is unambiguous."""
+"""Ids: completed from their beginning, and shown as short as is unambiguous."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.publish.publisher import Publisher
 
 LEAST_TYPED = 4
-"""A text of fewer characters is taken for the beginning of no id."""
+"""A shorter text completes to no id."""
 LEAST_SHOWN = 7
 _WHOLE = re.compile(
     r"(?P<kind>(?:plan|campaign)-)(?P<hash>[0-9a-f]{16})"
@@ -27,7 +27,7 @@ _WHOLE = re.compile(
     r"|timeline-\d{8}t\d{6}-(?P<named>[0-9a-f]{8})"
 )
 _LONGEST_VERSION = 6
-"""A longer number is no Delta version, if a publication's hash begins with it."""
+"""A longer number is the beginning of a publication's hash, not a Delta version."""
 _MOST_NAMED = 5
 _HEX = re.compile(r"[0-9a-f]{4,16}")
 MAIN = "main"
@@ -37,20 +37,18 @@ MAIN = "main"
 
 
 def is_whole(text: str) -> bool:
-    """Whether ``text`` has the form of a complete id: it is not looked up, and names itself alone."""
     return _WHOLE.fullmatch(text) is not None
 
 
 def distinguishing_part(id: str) -> str:
-    """The hash at the end of an id; empty for an id that has none."""
     found = _WHOLE.fullmatch(id)
     return next((part for part in found.group("hash", "made", "undo", "named") if part), "") if found else ""
 
 
 def matching(text: str, ids: Collection[str], names: Collection[str] = ()) -> list[str]:
-    """The ids that ``text`` means: itself, or those that it is the beginning of, also of their hash alone.
+    """``text`` itself, or the ids that it begins, also by their hash alone.
 
-    ``names`` were given by people; what else has no hash is meant only in full.
+    ``names`` were given by people and match by their beginning; other ids without a hash match only in full.
     """
     if text in ids or text in names:
         return [text]
@@ -61,10 +59,7 @@ def matching(text: str, ids: Collection[str], names: Collection[str] = ()) -> li
 
 
 def complete(text: str, ids: Collection[str], noun: str, names: Collection[str] = ()) -> str:
-    """The one id that ``text`` means; ``text`` itself if it means none.
-
-    Raises :class:`InvalidRequest` with the candidates if it means several.
-    """
+    """The one id that ``text`` means, or ``text`` if none. Raises :class:`InvalidRequest` if it means several."""
     found = matching(text, ids, names)
     if len(found) <= 1:
         return found[0] if found else text
@@ -77,7 +72,7 @@ def complete(text: str, ids: Collection[str], noun: str, names: Collection[str] 
 
 @dataclass(frozen=True)
 class ShortIds:
-    """Shows ids as short as is unambiguous among ``known``, and at least 7 characters of their hash."""
+    """Shortens ids to what is unambiguous among ``known``, at least 7 characters of the hash."""
 
     known: Collection[str]
     _found: dict[str, str] = field(default_factory=dict)
@@ -100,7 +95,6 @@ class ShortIds:
 
 
 def all_ids() -> ShortIds:
-    """Of everything that has an id, as a person is shown it."""
     storage = open_storage()
     named = [each.id for each in timelines(storage)]
     return ShortIds(frozenset([*publications(storage), *plans(storage), *campaigns(storage), *named]))
@@ -122,7 +116,7 @@ def plans(storage: Storage) -> list[str]:
 
 
 def campaigns(storage: Storage) -> list[str]:
-    """Of every plan: a campaign that has not begun has its name already."""
+    """Also of plans whose campaign has not begun."""
     from backfill_assets.lakehouse.campaign_journal import campaign_of
 
     return [campaign_of(plan) for plan in plans(storage)]
@@ -138,12 +132,11 @@ def timelines(storage: Storage) -> list[NamedTimeline]:
 
 
 def find_publication(storage: Storage, text: str) -> str:
-    """The publication that ``text`` is the beginning of; ``text`` if there is none, for the error of who reads it."""
     return text if is_whole(text) else complete(text, publications(storage), "publication")
 
 
 def find_plan(storage: Storage, text: str) -> str:
-    """The plan that ``text`` names or begins, also by its campaign; raises :class:`InvalidRequest` if there is none."""
+    """The plan that ``text`` names or begins, also by its campaign. Raises :class:`InvalidRequest` if there is none."""
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -157,7 +150,7 @@ def find_plan(storage: Storage, text: str) -> str:
 
 
 def is_plan(text: str) -> bool:
-    """Whether a word that may be a table means a plan: by how it begins, or as the beginning of the hash of one."""
+    """Whether a word that may be a table means a plan: by its prefix, or as the beginning of a plan's hash."""
     from backfill_assets.lakehouse.timelines import CAMPAIGN
 
     if text.startswith(("plan-", CAMPAIGN)):
@@ -168,9 +161,9 @@ def is_plan(text: str) -> bool:
 
 
 def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
-    """The name of the timeline that ``text`` names: its name, the beginning of its id's hash, or of its name.
+    """The timeline that ``text`` names: by name, the beginning of its id's hash, or the beginning of its name.
 
-    For a ``change``, the beginning of a name is not enough: when the timeline is gone, it would mean the next one.
+    For a ``change`` the beginning of a name is not enough: once that timeline is gone, it would mean the next one.
     """
     if text.startswith(("plan-", "campaign-")):
         return _campaign_named(storage, text)
@@ -184,7 +177,6 @@ def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
 
 
 def _campaign_named(storage: Storage, text: str) -> str:
-    """The campaign whose plan ``text`` names or begins; older texts name it by itself."""
     from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
 
     asked = text if text.startswith("plan-") else plan_of(text)
@@ -192,7 +184,6 @@ def _campaign_named(storage: Storage, text: str) -> str:
 
 
 def find_moment(storage: Storage, text: str) -> str:
-    """A publication's id in full if ``text`` is the beginning of one; a time or a version stays as it is."""
     from backfill_assets.state.view import BEFORE, is_version, parse_time
 
     if text.endswith(BEFORE):
@@ -203,7 +194,6 @@ def find_moment(storage: Storage, text: str) -> str:
 
 
 def find_state(storage: Storage, text: str) -> str:
-    """A state of tables: main, a timeline, a publication or a time."""
     if text == MAIN:
         return text
     found = find_timeline(storage, text)
@@ -211,9 +201,9 @@ def find_state(storage: Storage, text: str) -> str:
 
 
 def find_undoable(storage: Storage, text: str) -> str:
-    """What can be rolled back: a publication, or a plan or campaign by its name or hash.
+    """What can be rolled back: a publication, or a plan or campaign by name or hash.
 
-    Plan and campaign have one hash: only a text that begins as a campaign does means the campaign.
+    A plan and its campaign share a hash: only a text with the campaign's prefix means the campaign.
     """
     if is_whole(text):
         return text
@@ -228,7 +218,7 @@ def find_undoable(storage: Storage, text: str) -> str:
 
 
 def campaign_meant(text: str) -> str:
-    """The campaign of a plan or of a campaign's name, in full; empty for a publication."""
+    """The campaign's id; empty for a publication."""
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -238,7 +228,7 @@ def campaign_meant(text: str) -> str:
 
 
 def prepared(publisher: Publisher, publication: str) -> Prepared:
-    """What the log has of a publication; raises :class:`InvalidRequest` with the likeliest if it has none."""
+    """The log's entry of a publication. Raises :class:`InvalidRequest` that suggests the likeliest."""
     from backfill_assets.state.reading import unknown_publication
 
     found = publisher.log.find_prepared(publication)
@@ -248,7 +238,7 @@ def prepared(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:
-    """With the plans whose hash begins like what was typed, or with all: the word before it is the same for all."""
+    """Suggestions compare hashes alone: all ids share their prefix."""
     from difflib import get_close_matches
 
     show, part = ShortIds(frozenset(known)), text.removeprefix("plan-").removeprefix("campaign-")

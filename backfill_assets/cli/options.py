@@ -1,4 +1,4 @@
-"""Options that several verbs share: one spelling, one meaning, one help text."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ Decorator = Callable[[Command], Command]
 
 
 class _Typed(click.ParamType[Value], Generic[Value]):
-    """What is typed for ``name``: what the Tab key offers for it, and what the command gets."""
-
     def __init__(self, name: str, offer: Offer, read: Callable[[str], Value]) -> None:
         self.name, self._offer, self._read = name, offer, read
 
@@ -44,7 +42,6 @@ class _Typed(click.ParamType[Value], Generic[Value]):
 
 
 def _by(find: Callable[..., str], **how: bool) -> Callable[[str], str]:
-    """Looks into the lakehouse of the command for what a text means."""
     return lambda text: find(open_storage(), text, **how)
 
 
@@ -65,7 +62,6 @@ STATE = _Typed("MOMENT", complete_state, _by(ids.find_state))
 
 
 def _note_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Every answer of the command asks for it: no function passes it on."""
     ctx.meta[JSON] = value
 
 
@@ -74,12 +70,11 @@ def _note_long(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def days(text: str) -> Decorator[Any]:
-    """``--days A..B``, as a :class:`DayRange`."""
     return click.option("--days", type=DAYS, help=text)
 
 
 def refuse(context: click.Context, given: Container[str], why: str) -> None:
-    """Raise for each of the parameters called ``given`` that was typed: it would be ignored."""
+    """Raise ``UsageError`` for a parameter in ``given`` that was typed and would be ignored."""
     for each in context.command.params:
         typed = context.get_parameter_source(each.name or "") is not ParameterSource.DEFAULT
         if typed and each.name in given:
@@ -88,7 +83,6 @@ def refuse(context: click.Context, given: Container[str], why: str) -> None:
 
 
 day = click.argument("day", type=DAY, metavar="DAY")
-"""A day as an argument, after the table."""
 as_json = click.option("--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON.")
 long = click.option(
     "--long",
@@ -113,5 +107,4 @@ expect = click.option(
 
 
 def version(text: str) -> Decorator[Any]:
-    """``--version V`` of the logic of a table."""
     return click.option("--version", shell_complete=complete_version, metavar="VERSION", help=text)

@@ -1,4 +1,4 @@
-"""What commands print, ask and send: tables for people, JSON for scripts, colours only on a terminal."""
+"""What commands print, ask and send. With ``--json``, standard output has one document and nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_
 
 
 def console(*, stderr: bool = False) -> Console:
-    """On a terminal as wide as it is, in colour unless ``NO_COLOR`` is set; elsewhere plain, and nothing is cut off."""
+    """Elsewhere than on a terminal: plain, and wide enough that nothing is cut off."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
         stderr=stderr,
@@ -42,9 +42,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False) -> None:
-    """Print an answer: for a person, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
+    """Print an answer: for a terminal, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
 
-    A person gets it in short where it shall be ``brief``, and where the command has ``--long`` that was not typed.
+    The terminal's is short if ``brief``, or if the command has a ``--long`` that was not typed.
     """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
@@ -62,7 +62,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
-    """Show what would be done, and ask unless ``yes``; whether to do it. Programs get the plan if that is all."""
+    """Show the plan, ask unless ``yes``; whether to do it. With ``--json`` it is printed only for a dry run."""
     if dry_run:
         say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)))
         return False
@@ -74,24 +74,22 @@ def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) 
 
 
 def say_done(plan: Answer, done: Answer) -> None:
-    """What was done; programs get the plan with it, which people have seen."""
+    """With ``--json`` the plan is printed too."""
     say_answer(replace(done, parts=(*plan.parts, *done.parts)) if wants_json() else done)
 
 
 def say(*lines: str, style: str = "") -> None:
-    """Print each line. What is not made for a terminal in it is shown as text: no data moves a cursor."""
+    """Print each line with control characters escaped: no data moves a cursor."""
     for line in lines:
         console().print(Text(escape_controls(line), style), soft_wrap=True)
 
 
 def say_lines(text: str) -> None:
-    """Print a text that has several lines."""
     say(*text.split("\n"))
 
 
 @contextmanager
 def awaited(what: str) -> Iterator[None]:
-    """On a terminal: ``what`` is under way, and since when, while the block takes longer than two seconds."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -109,12 +107,10 @@ def awaited(what: str) -> Iterator[None]:
 
 
 def screen() -> bool:
-    """Whether a person reads standard output on a terminal."""
     return sys.stdout.isatty()
 
 
 def _has_json() -> bool:
-    """Whether the command under way has an option to print JSON."""
     context = click.get_current_context(silent=True)
     return context is not None and any("--json" in option.opts for option in context.command.params)
 
@@ -125,36 +121,34 @@ def say_error(message: str) -> None:
 
 
 def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
-    """One line on stderr: its message, what to do (``hint``), and the exit code."""
+    """One line on stderr, with ``error``, ``hint``, ``usage`` and ``exit_code``."""
     text, _, hint = message.partition("\n  -> ")
     found = {"error": text, "hint": hint, "usage": usage, "exit_code": exit_code}
     click.echo(json.dumps({name: value for name, value in found.items() if value}), err=True)
 
 
 def json_was_typed() -> bool:
-    """Whether ``--json`` was typed, also where the rest was typed wrong."""
+    """Whether ``--json`` was typed, also if parsing failed."""
     context = click.get_current_context(silent=True)
     return bool(context and "--json" in typed_words(context))
 
 
 def say_json(value: Any) -> None:
-    """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
+    """Dates as ISO text, decimals as text: nothing is rounded."""
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
 def wants_json() -> bool:
-    """Whether ``--json`` was typed: then standard output has one document, and nothing else."""
     return _is_asked(JSON)
 
 
 def _is_asked(option: str, *, otherwise: bool = False) -> bool:
-    """Whether ``option`` was typed, or what is so ``otherwise``, where the command under way has no such option."""
     context = click.get_current_context(silent=True)
     return bool(context.meta.get(option, otherwise)) if context else otherwise
 
 
 def ask(question: str) -> None:
-    """Ask a person to confirm. Without a terminal it raises an error with the command to type instead."""
+    """Raises :class:`AnsweredNo`, or ``UsageError`` with the command to type if there is no terminal."""
     if not on_terminal():
         raise click.UsageError(f"There is no terminal to ask on: add --yes. Type: {typed_command()} --yes")
     if not click.confirm(question, err=True):
@@ -166,18 +160,15 @@ class AnsweredNo(click.Abort):
 
 
 def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:
-    """Keep what was typed after ``backfill``, for :func:`typed_command`."""
     context.meta[_TYPED] = tuple(arguments)
 
 
 def typed_words(context: click.Context) -> Sequence[str]:
-    """What was typed after ``backfill``."""
     found: Sequence[str] = context.meta.get(_TYPED, ())
     return found
 
 
 def typed_command() -> str:
-    """The command that is running, as it was typed."""
     context = click.get_current_context(silent=True)
     return shlex.join(["backfill", *(typed_words(context) if context else ())])
 
@@ -194,9 +185,9 @@ def _as_text(value: Any) -> str:
 
 
 def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool = False) -> NoticeDelivery:
-    """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command.
+    """Send due notices, and print the outcome. A failed delivery does not fail the command.
 
-    ``at_once`` tries places too that are left alone because they failed.
+    ``at_once`` also tries routes that are paused after failures.
     """
     from backfill_assets.answers.maintenance import delivery_answer
     from backfill_assets.publish.delivery import deliver
@@ -208,13 +199,11 @@ def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool =
 
 
 def notice_sender(settings: Settings) -> Routed:
-    """What hands notices over as BACKFILL_NOTICES says; ``log`` prints, with ``--json`` to standard error."""
     from backfill_assets.publish.senders import sender_of
 
     return sender_of(settings.notices, _print_beside_json if wants_json() else say_lines)
 
 
 def _print_beside_json(message: str) -> None:
-    """With ``--json``, standard output has only JSON."""
     for line in message.split("\n"):
         click.echo(escape_controls(line), err=True)

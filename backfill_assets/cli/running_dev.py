@@ -1,4 +1,4 @@
-"""What ``backfill dev`` notes while it runs, so that commands of the same home find its Spark and its UI."""
+"""The note by which commands of a home find the Spark and the UI of its ``backfill dev``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _STARTED_TOLERANCE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class RunningDev:
-    """A ``backfill dev``: its process, its UI and its Spark, and the lakehouse that its Spark can reach."""
-
     pid: int
     started: float
     """When the process was created: a later one may have its number."""
@@ -27,21 +25,18 @@ class RunningDev:
     spark: str
     lakehouse: str
     landing: str
-    """Where its runs read what has landed."""
     token_key_file: str
-    """The key that its runs make tokens with."""
     home: str
-    """The folder that it serves: a copy of it has a copy of this note."""
+    """Compared on reading: a copied home has a copy of this note."""
 
 
 def dev_file(settings: Settings) -> Path:
-    """Where a running ``backfill dev`` of a home is noted."""
     return settings.home / "dev.json"
 
 
 @contextmanager
 def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
-    """Note it as long as it runs. A note that is left behind names a process that is gone, and is ignored."""
+    """Write the note during the block. A note left by a dead process is ignored."""
     import psutil
 
     pid = os.getpid()  # noqa: TID251 - others ask whether the process is still there
@@ -60,7 +55,7 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
 
 
 def running_dev(settings: Settings) -> RunningDev | None:
-    """The ``backfill dev`` of this home, if its process is alive."""
+    """The ``backfill dev`` of this home, if its process lives."""
     noted = _read(dev_file(settings))
     if noted is None or noted.home != str(settings.home.resolve()):
         return None
@@ -74,16 +69,16 @@ def running_dev(settings: Settings) -> RunningDev | None:
 
 
 def running_ui(settings: Settings) -> str:
-    """The address of the UI that ``BACKFILL_UI`` names, or of ``backfill dev``; empty if none answers."""
     dev = None if settings.ui else running_dev(settings)
     address = settings.ui or (dev.ui if dev else "")
     return address if address and _answers(address) else ""
 
 
 def shared_spark(settings: Settings) -> tuple[Settings, str]:
-    """The settings for the Spark server that this home shares, and who keeps it; unchanged, and "", without one.
+    """Settings for the Spark server that this home shares, and the command that keeps it; unchanged, and "", without
+    one.
 
-    One that ``backfill dev`` or ``backfill spark start`` runs is taken, unless other settings choose a Spark.
+    Settings that choose another Spark win.
     """
     if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
         return settings, ""
@@ -96,7 +91,7 @@ def shared_spark(settings: Settings) -> tuple[Settings, str]:
 def _shared_url(settings: Settings) -> tuple[str, str]:
     dev = running_dev(settings)
     if dev is not None:
-        # A server has the credentials of one object store, from its own environment.
+        # A server has the object store credentials of its own environment.
         reaches = not settings.lakehouse_on_s3 or dev.lakehouse == str(settings.lakehouse)
         return (dev.spark, "backfill dev") if reaches else ("", "")
     from backfill_assets.spark.service import record_file, running_service

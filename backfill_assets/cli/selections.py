@@ -1,4 +1,4 @@
-"""Where a command takes several tables: the words that mean them."""
+"""Table selections that commands take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backfill_assets.plan.records import Scope
 
 
 def tables_meant(words: Sequence[str]) -> tuple[str, ...]:
-    """The tables that ``words`` mean; raises :class:`InvalidRequest` where a selection means none."""
+    """Raises :class:`InvalidRequest` if a selection means no table."""
     found = tuple(select(words, current_catalog(), _stale_tables))
     if words and not found:
         raise InvalidRequest(f"{' '.join(words)} means no table: none has a stale day.", hint="backfill status")
@@ -21,9 +21,9 @@ def tables_meant(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def tables_to_run(words: Sequence[str]) -> tuple[tuple[str, ...], bool, bool]:
-    """The tables that ``words`` name, and whether all that they are computed from and computed into comes along.
+    """The tables, and whether their upstream and downstream come along.
 
-    A run follows a look back for all of its tables or for none: raises :class:`click.UsageError` for words that differ.
+    These apply to all tables of a run: raises :class:`click.UsageError` if the ``+`` marks differ.
     """
     marks = {(word.startswith("+"), word.endswith("+")) for word in words}
     if len(marks) > 1:
@@ -33,7 +33,7 @@ def tables_to_run(words: Sequence[str]) -> tuple[tuple[str, ...], bool, bool]:
 
 
 def target_meant(word: str, scope: Scope, *, scope_is_typed: bool) -> tuple[str, Scope]:
-    """The one table that a plan begins at, and its scope: ``+TABLE`` is ``whole``, and ``TABLE+`` is ``onwards``."""
+    """The table that a plan begins at, and its scope: ``+TABLE`` is ``whole``, ``TABLE+`` is ``onwards``."""
     if not is_selection(word):
         return word, scope
     bare = word.removeprefix("+").removesuffix("+")
@@ -51,7 +51,7 @@ def target_meant(word: str, scope: Scope, *, scope_is_typed: bool) -> tuple[str,
 
 
 def one_table(word: str) -> str:
-    """The table called ``word``, where a command is about one."""
+    """Raises :class:`InvalidRequest` for a selection that may mean several tables."""
     if is_selection(word):
         raise InvalidRequest(
             f"{word} may mean several tables, and this is about one.",

@@ -1,4 +1,4 @@
-"""How a command gets what it works with: settings from the environment, and the lakehouse that they name."""
+"""What commands work with: settings, catalog, storage and publisher."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 LAKEHOUSE = "backfill_assets.lakehouse"
-"""What is typed as ``--lakehouse``, for all commands below the group."""
+"""Where the click context keeps ``--lakehouse``."""
 
 
 def current_settings() -> Settings:
-    """The environment's settings, with ``--lakehouse`` over them."""
     settings = Settings.from_environment()
     context = click.get_current_context(silent=True)
     lakehouse = context.meta.get(LAKEHOUSE) if context else None
@@ -29,7 +28,7 @@ def current_settings() -> Settings:
 
 
 def current_catalog() -> Catalog:
-    """The datasets that the settings name. A process imports them once."""
+    """Raises :class:`InvalidRequest` if no datasets are named."""
     from backfill_assets.model import catalog
 
     name = current_settings().datasets

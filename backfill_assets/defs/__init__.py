@@ -1,1 +1,1 @@
-"""When Dagster acts: assets, checks, sensors, schedules and jobs, made from the declarations."""
+"""Dagster's side: assets, checks, sensors, schedules and jobs, made from the declarations."""

@@ -1,4 +1,4 @@
-"""One Dagster asset for each table: builds the requested days, publishes them, and emits what came back."""
+"""One Dagster asset for each table; the tables of a step are materialized together."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,10 +67,8 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as assets with a partition a day, week or month, materialized together, and their checks.
-
-    ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
-    in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
+    """The tables of ``step`` as partitioned assets with their checks. ``steps`` are those of all datasets, in
+    build order.
     """
     keys, checks = keys_of_others(steps), check_specs(step, chain)
     lineage = lineage_metadata(step, table_named, keys)
@@ -102,7 +100,7 @@ def step_assets(
         result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
         for table in step.tables:
             yield from _table_events(context, table, step, result, lineage[table.name])
-        # Dagster requires all outputs. What a run does not evaluate, a job and a sensor evaluate later.
+        # Dagster requires all outputs. Checks that this run does not evaluate are evaluated by a job and a sensor.
         yield from (dg.Output(None, output_name=each.get_python_identifier()) for each in checks)
 
     return build_days
@@ -130,7 +128,7 @@ def _build(
 def _build_earlier_days(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that were never built; a sensor shows those that have a partition."""
+    """Builds days that the run looks back to and that were never built."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context, step), _built_together(context)
     zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
@@ -156,9 +154,8 @@ def _build_earlier_days(
 def _build_looked_back_to(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Days that the run looks back to and that another run of the same backfill is to build, before or after this one.
-
-    Dagster orders runs by partitions, which know of no look back. The other run finds these days built.
+    """Builds days that the run looks back to and that belong to another run of its backfill, which may come later:
+    Dagster orders runs by partitions, without look backs.
     """
     launched = _backfill_of(context)
     if launched is None:
@@ -198,7 +195,7 @@ def _backfill_of(context: dg.AssetExecutionContext) -> PartitionBackfill | None:
 
 
 def _built_together(context: dg.AssetExecutionContext) -> set[str]:
-    """The tables of the run, and of the backfill that it belongs to: weeks and months have runs of their own."""
+    """The backfill's tables count: weeks and months have runs of their own."""
     keys = set(context.job_def.asset_layer.selected_asset_keys)
     backfill = _backfill_of(context)
     keys.update(backfill.asset_selection or () if backfill else ())
@@ -244,7 +241,6 @@ def _table_events(
 
 
 def _report_failed_days(context: dg.AssetExecutionContext, step: Step, error: DaysFailed) -> None:
-    """The checks of the failed days alone: the others were not published, and nothing can be said of them."""
     checks = {table.name: checks_of(table, step) for table in step.tables}
     found = (each for day in error.failed for each in evaluations(day, checks[day.table]))
     report_checks(context.instance, context.run.run_id, found, step.name)

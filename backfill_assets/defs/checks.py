@@ -1,4 +1,4 @@
-"""The checks of a day as Dagster shows them: what its rules said, whether it is fresh, and what was not run. Pure."""
+"""Checks of a day as Dagster shows them. Pure."""
 
 from __future__ import annotations
 
@@ -24,27 +24,24 @@ from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.state.status import DayStatus
 
 FRESH, WATCHDOG = "fresh", "watchdog"
-"""The checks of each table that are not about its rules: against the log, and against the files."""
 AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared", "delivered"
 DELIVERED_AS_USUAL = "delivered_as_usual"
-"""Checks that need the log and the names of landed files alone, and no rows: against the recent past, against what the
-source says that it sent, against the declared fields, and against the time at which a delivery is due."""
+"""Checks that need no rows: see ``log_checks``."""
 PUBLICATION, PHYSICAL = "publication", "physical"
-"""In the metadata of a watchdog's verdict: what it read."""
+"""Metadata of a watchdog's verdict: what it read."""
 BROKEN, LOST = "broken", "lost"
-"""Beside it: the rules that failed, with commas, and whether files are gone or damaged."""
+"""Metadata of a watchdog's verdict: failed rules, comma-separated; whether files are gone or damaged."""
 RULES = "rules"
-"""And beside these: each rule, with what it expected and observed."""
+"""Metadata of a watchdog's verdict: each rule, expected and observed."""
 BESIDE = "beside"
-"""In it, too: a digest of what its sums were compared with."""
+"""Metadata of a watchdog's verdict: a digest of what its sums were compared with."""
 MADE_OF = "made_of"
-"""In the metadata of a gate that held a day back: the input fingerprint of what was built."""
+"""Metadata of a gate that held a day back: the input fingerprint of the rejected build."""
 NOT_RUN, HELD = "not_run", "held_back_in_it"
-"""In the metadata of a check that was not run: the run that ended before it."""
+"""Metadata of a check that was not run: the run that ended before it."""
 
 
 def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
-    """The checks that show the gates of each table that is built here."""
     built = (step for step in steps if not step.external)
     return {table.name: checks_of(table, step) for step in built for table in step.tables}
 
@@ -54,23 +51,19 @@ def check_key(table: str, check: str) -> dg.AssetCheckKey:
 
 
 def gate_keys(steps: Sequence[Step]) -> list[dg.AssetCheckKey]:
-    """The checks that may hold a day back."""
     checks = checks_by_table(steps).items()
     return [check_key(table, check.name) for table, found in checks for check in found if check.blocks]
 
 
 def check_names(checks: Sequence[TableCheck]) -> list[str]:
-    """The checks of a table that runs and watchdogs evaluate: those of its gates, and the two beside them."""
     return [*(check.name for check in checks), FRESH, WATCHDOG]
 
 
 def evaluations(
     day: BuiltDay, checks: Sequence[TableCheck], target: Target | None = None
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """What the gates said of a day, by check; of a published day also that it is fresh.
-
-    ``target`` is the materialization that they judge: none if nothing was published. A check of which no rule was
-    judged when the day was published is left out.
+    """``target`` is the materialization judged; None if nothing was published. Checks without a rule judged at
+    publication are left out.
     """
     for check in checks:
         outcomes = check.outcomes(day.rules)
@@ -89,7 +82,7 @@ def _evaluation(
     target: Target | None,
     more: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
-    """A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing."""
+    """If only warnings are broken the day is published: Dagster shows a warning and blocks nothing."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
     held_back = any(rule.holds_back for rule in broken)
     return verdict_of(
@@ -128,7 +121,6 @@ def _broken_rule(rule: RuleOutcome) -> str:
 
 
 def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any]:
-    """What was seen and what was to be seen; several rules are a table. Beside it what pandera says of wrong rows."""
     details = [line for rule in outcomes for line in rule.details]
     said = {"pandera": "\n".join(details)} if details else {}
     if len(outcomes) > 1:
@@ -139,10 +131,7 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 def freshness(
     table: str, day: date, status: DayStatus, publication: str, target: Target | None = None, *, edited: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """Whether a day is built from what is published of its inputs; a stale day is a warning.
-
-    So is one whose version was ``edited`` in place since: why, and what to do.
-    """
+    """A stale day, or one whose version was ``edited`` in place, is a warning."""
     is_fresh = status is DayStatus.FRESH and not edited
     words = "built from what is published of its inputs" if is_fresh else f"{status}; the sensor repairs says what next"
     words = edited or words
@@ -157,7 +146,7 @@ def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluatio
 
 
 def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:
-    """A warning, since nothing was found wrong. ``held_back``: a gate of another day or table has ended ``run``."""
+    """This is a warning: nothing was found wrong. ``held_back``: a gate of another day or table ended ``run``."""
     why = "in which a gate held days back, published none" if held_back else "ended before it"
     words = f"Not run: the run {run[:8]}{',' * held_back} {why}. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run), **({HELD: True} if held_back else {})}
@@ -165,7 +154,6 @@ def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> d
 
 
 def without_data(table: str, check: str, day: str) -> dg.AssetCheckEvaluation:
-    """Of a day that a run planned and that there is nothing to build from: nothing can be wrong with it."""
     words = "Nothing to judge: nothing has landed for this day, or for a day that it is made of."
     return verdict_of(table, check, day, words, {}, passed=True)
 
@@ -173,7 +161,6 @@ def without_data(table: str, check: str, day: str) -> dg.AssetCheckEvaluation:
 def of_rule(
     table: str, day: date, rule: RuleOutcome, publication: str = "", target: Target | None = None
 ) -> dg.AssetCheckEvaluation:
-    """What a rule said that is a check of its own; ``publication`` is what it judged."""
     about = {"observed": rule.observed} | ({"expected": rule.expected} if rule.expected else {})
     words = ", expected ".join(about.values()) if rule.passed else _broken_rule(rule)
     about |= {PUBLICATION: publication} if publication else {}
@@ -194,7 +181,6 @@ def verdict_of(
     blocking: bool = False,
     target: Target | None = None,
 ) -> dg.AssetCheckEvaluation:
-    """What Dagster keeps of one check of one day; ``target`` is the materialization that it is about."""
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table),
         check_name=check,
@@ -209,14 +195,13 @@ def verdict_of(
 
 
 def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> dg.AssetCheckEvaluation:
-    """``verdict`` for another materialization of the same content; its words begin with ``why`` it is shown again."""
+    """``verdict`` for another materialization of the same content, prefixed with ``why`` it is shown again."""
     words = verdict.description or ""
-    # A day that is unchanged for the tenth time does not say so ten times.
+    # Not prefixed again for a day that is unchanged again.
     said = words if words.startswith(f"{why}: ") else f"{why}: {words}"
     return replace(verdict, description=said, target_materialization_data=target)
 
 
 def publication_of(told: dg.AssetCheckEvaluation | dg.AssetMaterialization | None) -> str:
-    """The publication that a verdict of ``watchdog`` or ``fresh``, or a materialization, is about; or empty."""
     named = told.metadata.get(PUBLICATION) if told else None
     return str(named.value) if named else ""

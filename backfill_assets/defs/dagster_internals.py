@@ -1,19 +1,19 @@
-"""All that this package uses of Dagster's private modules: they change without notice, so this one module knows them.
+"""All that this package uses of Dagster's private modules, which change without notice.
 
-Tried with Dagster 1.13.27, the version in ``uv.lock``. ``test_dagster_internals.py`` says for each part what to do when
-a later Dagster differs. What each part is worth beside plain Dagster:
+Tried with Dagster 1.13.27, the version in ``uv.lock``. ``test_dagster_internals.py`` says for each part what to do if a
+later Dagster differs. What each part gains over plain Dagster:
 
-- :class:`LocalEventLog`: ten days of four tables take Dagster 2.1 CPU seconds instead of 11.1.
-- :func:`report_checks` and :func:`report_materializations`: a batch for that event log.
-- :func:`start_runs_warm`: a run begins 2 to 3 s sooner: that is what a new Python spends on imports.
-- :func:`look_at_backfills_often`: the end of a backfill is seen after 2 s instead of 30 s. No setting has the interval.
-- :class:`LocalRunLauncher`: a run that was killed with its code server is not shown as started for ever.
-- :func:`show_as_run`: the page of a campaign that was stopped is not green.
+- :class:`LocalEventLog`: ten days of four tables take 2.1 CPU seconds of Dagster instead of 11.1.
+- :func:`report_checks`, :func:`report_materializations`: batches for that event log.
+- :func:`start_runs_warm`: a run begins 2 to 3 s sooner, the time that imports take.
+- :func:`look_at_backfills_often`: the end of a backfill is seen after 2 s instead of 30 s.
+- :class:`LocalRunLauncher`: a run killed together with its code server is not shown as started for ever.
+- :func:`show_as_run`: the page of a stopped campaign is not green.
 - :func:`reload_code`: partitions end where data ends without a click on Reload.
-- :func:`begin_at_first_page`: the UI's own address leads to ``start_here``. No setting has another than the timeline.
+- :func:`begin_at_first_page`: the UI's address leads to ``start_here``.
 
 ``python -m backfill_assets.defs.dagster_internals code-server start``, ``... daemon run`` and ``... webserver`` are
-Dagster's commands with shorter waits and that first page.
+Dagster's commands with these patches.
 """
 
 from __future__ import annotations
@@ -87,7 +87,6 @@ from backfill_assets.spark.service import command_line
 from backfill_assets.ui_addresses import FIRST_PAGE
 
 Target = AssetCheckEvaluationTargetMaterializationData
-"""The materialization that the evaluation of a check is about."""
 CheckStatus = AssetCheckExecutionRecordStatus
 
 # ------------------------------------------------------------------ checks of days
@@ -96,10 +95,10 @@ CheckStatus = AssetCheckExecutionRecordStatus
 def report_checks(
     instance: dg.DagsterInstance, run_id: str, evaluations: Iterable[dg.AssetCheckEvaluation], step: str | None = None
 ) -> int:
-    """Store ``evaluations`` for a run, in one batch; returns how many. Yielded by a step, each is a write of its own.
+    """Stores one batch: yielded by a step, each evaluation would be its own write.
 
     Dagster keeps one evaluation of a check for each partition and run, and "no run" counts as a run: ``run_id`` may be
-    made up for what no run has published.
+    made up.
     """
     events = []
     for each in evaluations:
@@ -111,7 +110,7 @@ def report_checks(
 
 
 def report_materializations(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization]) -> None:
-    """Store what no run of Dagster's has materialized, in one batch."""
+    """Store materializations without a run, in one batch."""
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
     _report(instance, RUNLESS_RUN_ID, [_event(kind, StepMaterializationData(each)) for each in events])
 
@@ -130,7 +129,6 @@ def _report(instance: dg.DagsterInstance, run_id: str, events: Sequence[DagsterE
 def newest_materializations(
     instance: dg.DagsterInstance, table: str, days: Collection[str]
 ) -> dict[str, dg.EventLogRecord]:
-    """The newest materialization of each of ``days`` that has one."""
     key = dg.AssetKey(table)
     newest = instance.event_log_storage.get_latest_storage_id_by_partition(
         key, dg.DagsterEventType.ASSET_MATERIALIZATION
@@ -143,7 +141,6 @@ def newest_materializations(
 
 
 def targets(instance: dg.DagsterInstance, table: str, days: Collection[str]) -> dict[str, Target]:
-    """The newest materialization of each of ``days``, for evaluations of checks to point at."""
     return {
         day: Target(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
         for day, record in newest_materializations(instance, table, days).items()
@@ -152,8 +149,6 @@ def targets(instance: dg.DagsterInstance, table: str, days: Collection[str]) -> 
 
 @dataclass(frozen=True)
 class ShownCheck:
-    """How Dagster shows a check of a day: the status of its newest attempt, and the run that planned it."""
-
     table: str
     check: str
     day: str
@@ -171,8 +166,6 @@ def shown_checks(instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey])
 
 @dataclass(frozen=True)
 class Said:
-    """What was said of a check, and the run that said it."""
-
     verdict: dg.AssetCheckEvaluation
     run: str
 
@@ -180,14 +173,12 @@ class Said:
 def newest_evaluations(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey, limit: int = 1, day: str | None = None
 ) -> list[dg.AssetCheckEvaluation]:
-    """What was said of a check, newest first; of one ``day`` if it is given."""
     return [each.verdict for each in newest_said(instance, key, limit, day)]
 
 
 def newest_said(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey, limit: int = 1, day: str | None = None
 ) -> list[Said]:
-    """The same, with the runs."""
     records = instance.event_log_storage.get_asset_check_execution_history(
         key,
         limit,
@@ -199,9 +190,8 @@ def newest_said(
 
 
 def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, partition: str) -> None:
-    """From now on the partition is shown as the run is: as failed once that has failed.
-
-    Dagster does so with a partition that a run planned and has not materialized since.
+    """Shows a partition as failed once the run failed: Dagster does so if the run planned it and has not
+    materialized it.
     """
     planned = AssetMaterializationPlannedData(dg.AssetKey(asset), partition)
     event = DagsterEvent.build_asset_materialization_planned_event(run.job_name, asset, planned)
@@ -212,16 +202,15 @@ def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, pa
 
 
 def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> bool:
-    """Ask the code server to load its code again, when this tick is over: it ends the process that this runs in.
-
-    Runs go on. False for a server that can only be asked by the UI.
+    """Reloads after this tick, since it ends the process that the tick runs in. Runs go on. False if only the UI
+    can ask.
     """
     if not isinstance(origin, GrpcServerCodeLocationOrigin):
         return False
     client = origin.create_client()
 
     def ask() -> None:
-        # A server without this call stays as it is, and the next tick says what to do.
+        # A server without this call is left alone: the next tick tells a person.
         with suppress(Exception):
             client.reload_code(timeout_seconds)
 
@@ -232,13 +221,12 @@ def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> b
 
 
 def is_stopped(instance: dg.DagsterInstance, name: str) -> bool:
-    """Whether a schedule or sensor that is on from the start was turned off. An instance for a test keeps nothing."""
+    """Test instances keep no state."""
     states = instance.all_instigator_state() if instance.schedule_storage else []
     return any(not state.is_running for state in states if state.instigator_name == name)
 
 
 def is_process_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether the launcher knows that the process of a started run has ended without a word: it was killed."""
     launcher = instance.run_launcher
     if run.status is not dg.DagsterRunStatus.STARTED or not launcher.supports_check_run_worker_health:
         return False
@@ -254,11 +242,11 @@ _OF_A_RUN = "multiprocessing"
 
 
 class LocalRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's own run launcher, which also detects that the process of a run is gone.
+    """Dagster's run launcher, which also detects that the process of a run is gone.
 
-    A run that is killed cannot report its end. Its code server reports it; but if that was killed too, Dagster would
-    show the run as started for ever, keep its place in the queue, and never retry it. Dagster's monitoring daemon asks
-    this launcher, which checks the processes of code servers on this machine and reports all other runs as alive.
+    A killed run's end is reported by its code server. If that was killed too, Dagster shows the run as started for
+    ever, keeps its place in the queue, and never retries it. Its monitoring daemon asks this launcher, which checks
+    processes on this machine and reports all other runs as alive.
     """
 
     @property
@@ -272,7 +260,7 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, f"its process {pid} is gone: it was killed")
 
     def _process_of(self, run: dg.DagsterRun) -> int | None:
-        """The run's process id; None if it recorded none, as in a command, or if its server is on another machine."""
+        """Returns None without a recorded process, as in a command, or for a server on another machine."""
         if json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("host") not in _THIS_MACHINE:
             return None
         events = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records
@@ -288,12 +276,11 @@ _BATCH = "1000"
 
 
 def batch_events() -> None:
-    """Let Dagster hand over the events of a step in batches, unless the environment says how many."""
     os.environ.setdefault(EVENT_BATCH_SIZE, _BATCH)
 
 
 class LocalStorage(DagsterSqliteStorage):
-    """Dagster's storage on sqlite with this event log: named in ``dagster.yaml``, with the same folder as before."""
+    """Dagster's sqlite storage with :class:`LocalEventLog`; ``dagster.yaml`` names it."""
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         super().__init__(base_dir, inst_data)
@@ -305,17 +292,16 @@ class LocalStorage(DagsterSqliteStorage):
 
 
 class LocalEventLog(SqliteEventLogStorage):
-    """Dagster's event log on sqlite, which stores a batch of events in one transaction for each of its files.
+    """Dagster's sqlite event log, with one transaction a file for a batch of events.
 
-    Dagster's own opens, commits and closes two or three connections for each event of a batch. What is stored, and
-    where, is the same: either reads what the other has written.
+    Dagster's own opens, commits and closes two or three connections for each event. The files stay the same.
     """
 
     def __init__(self, base_dir: str) -> None:
         self._in_batch: dict[str, Connection] = {}
         self._known: set[str] = set()
         super().__init__(base_dir)
-        # A batch holds the files of its events, and stores each event as if it had them to itself.
+        # Reentrant: a batch holds the lock, and so does the storing of each event in it.
         self._db_lock: Any = threading.RLock()
 
     @contextmanager
@@ -337,7 +323,7 @@ class LocalEventLog(SqliteEventLogStorage):
                 self.store_event(event)
 
     def has_table(self, table_name: str) -> bool:
-        """Asked for each event: a table that is there stays."""
+        """Cached: it is called for each event, and tables stay."""
         if table_name not in self._known and super().has_table(table_name):
             self._known.add(table_name)
         return table_name in self._known
@@ -354,24 +340,21 @@ BACKFILLS_EVERY_SECONDS = 2
 _INTERVAL = "DEFAULT_DAEMON_INTERVAL_SECONDS"
 _NAME = "backfill_assets.defs.dagster_internals"
 _IMPORTED = ("dagster._grpc.impl", "backfill_assets.defs.location")
-"""Not the definitions: what opens tables may not be open when a process is forked."""
+"""Without the definitions: no table may be open when a process is forked."""
 _CONTEXT, _COMMAND = "multiprocessing", "get_python_environment_entry_point"
 
 
 def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SECONDS) -> None:
-    """Set the constant that the backfill daemon reads when its loop begins: 30 seconds in plain Dagster, which a
-    person waits for at the end of each backfill. Without it, Dagster's interval stays.
-    """
+    """Dagster has no setting for this interval, 30 s; its daemon reads the constant once, as its loop begins."""
     if hasattr(controller, _INTERVAL):
         setattr(controller, _INTERVAL, seconds)
 
 
 def start_runs_warm(server: Any) -> None:
-    """Let ``server``, Dagster's module, fork its runs from a process that has imported everything.
+    """Make Dagster's ``server`` module fork runs from a process that has imported everything.
 
-    Plain Dagster starts a new Python for each run, which spends two to three seconds on imports. Runs have the code of
-    the server that starts them, also of the process that a reload starts. Without the names that are replaced here,
-    runs start as Dagster starts them.
+    Runs have the code of the server that starts them, also after a reload. If the replaced names are gone, runs start
+    as in plain Dagster.
     """
     if hasattr(server, _CONTEXT) and hasattr(server, _COMMAND):
         vars(server)[_CONTEXT] = SimpleNamespace(get_context=_warm_context)
@@ -381,13 +364,12 @@ def start_runs_warm(server: Any) -> None:
 def _warm_context(_: str) -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_IMPORTED))
-    # Its imports go on while the server has its own.
+    # It imports in parallel with the server.
     forkserver.ensure_running()
     return context
 
 
 def begin_at_first_page(app: Any) -> None:
-    """Have the webserver of the module ``app`` send whoever asks for the UI itself to the first page."""
     from starlette.responses import RedirectResponse
     from starlette.routing import Route
 
@@ -400,7 +382,6 @@ def begin_at_first_page(app: Any) -> None:
 
 
 def main() -> None:
-    """``daemon`` or ``webserver`` and its arguments, or those of ``dagster`` for a code server."""
     if sys.argv[1:2] == ["webserver"]:
         from dagster_webserver import app
         from dagster_webserver import cli as webserver_cli
@@ -428,6 +409,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Python would look for garbage among everything that was ever imported: two seconds and more of a busy machine.
+    # Skips garbage collection at exit, which takes over two seconds on a busy machine.
     atexit.register(gc.freeze)
     main()

@@ -1,6 +1,4 @@
-"""The asset ``incidents``: what is wrong, how much of it, what is done and what was settled; and the job of that name,
-by which a person says who looks after one, or that it is settled.
-"""
+"""The asset ``incidents``, and the job by which a person acknowledges or closes one."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import enum
@@ -36,8 +34,6 @@ _HOURS = "4h"
 
 
 class Word(enum.Enum):
-    """What a person says of an incident."""
-
     ACKNOWLEDGE = "acknowledge"
     CLOSE = "close"
 
@@ -88,7 +84,6 @@ def incidents_spec() -> dg.AssetSpec:
 
 
 def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
-    """Keeps the page as the incidents are, for the sensor; ``seen`` is the digest of what it said."""
     book, origin = IncidentBook(backfill.storage), context.code_location_origin
     closed = book.closed_since(clock.now() - _SHOWN_CLOSED)
     metadata = incidents_metadata(book.open(), closed, origin.location_name if origin else LOCATION)
@@ -98,9 +93,8 @@ def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen
 def incidents_metadata(
     open_: list[Incident], closed: list[Incident], location: str = LOCATION
 ) -> dict[str, dg.MetadataValue]:
-    """Numbers that the UI plots, a line for each incident, and of each open one what is known, to be said, and more.
-
-    Pure. The UI shows Markdown of up to a thousand characters where it is, and all else behind a link.
+    """Content of the page. Pure. The UI shows up to 1,000 characters of Markdown in place, longer text behind a
+    link.
     """
     first = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
     pages: dict[str, str] = {}
@@ -126,7 +120,6 @@ def _line(incident: Incident) -> str:
 
 
 def _in_short(incident: Incident) -> str:
-    """As much as is shown where it is, what a person needs first first."""
     to_do = [f"**To do:** {with_commands(incident.next_step)}"] if incident.next_step else []
     told = (each for each in incident.facts if each.label != PAGE and each.words != incident.words)
     facts = [f"**{each.label}:** {_linked(each)}" for each in told]
@@ -134,7 +127,7 @@ def _in_short(incident: Incident) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    """Lines: a table is as wide as its longest cell, and the page cuts what is wider than it."""
+    """Lines, no table: the page cuts a table that is wider than it."""
     yield from (f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
     yield from (f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
@@ -153,7 +146,7 @@ def _linked(fact: Detail) -> str:
 
 
 def _buttons(id: str, location: str) -> str:
-    """Open-source Dagster has no buttons of one's own: a launchpad that opens filled in has one."""
+    """Open-source Dagster has no custom buttons: links open a launchpad that is filled in."""
     looks = launchpad(location, id, Word.ACKNOWLEDGE, until=_HOURS, reason="")
     settled = launchpad(location, id, Word.CLOSE, reason="")
     how = "*Launch Run* there says so; give the run the tag `user` with your name."
@@ -161,6 +154,5 @@ def _buttons(id: str, location: str) -> str:
 
 
 def launchpad(location: str, id: str, word: Word, **more: str) -> str:
-    """The job's launchpad, with everything filled in but a person's reason and name."""
     config = {"ops": {STEP: {"config": {"incident": id, "action": word.name, **more}}}}
     return launchpad_page(location, JOB, {"config": yaml.safe_dump(config, sort_keys=False)})

@@ -1,4 +1,4 @@
-"""Turns declared datasets into a Dagster code location, or into a part of one."""
+"""Turns declared datasets into a Dagster code location, or a part of one."""
 
 from __future__ import annotations
 
@@ -40,21 +40,20 @@ def backfill_definitions(
     settings: Settings | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Everything that Dagster has for ``datasets``: a package that declares them, or a catalogue of them.
+    """Everything that Dagster has for ``datasets``, a package that declares them or a catalogue.
 
-    It is a whole code location, or is merged with what there is by ``dg.Definitions.merge``: its resources are called
-    ``backfill`` and ``backfill_spark``. Without ``settings``, those of the environment count. A location has one
-    executor; None leaves it to what it is merged with. Each process that builds then starts a Spark of its own, unless
-    ``SPARK_REMOTE`` names a server. A dataset that is declared wrong is left out, with a warning.
+    Mergeable by ``dg.Definitions.merge``; its resources are ``backfill`` and ``backfill_spark``. A location has one
+    ``executor``: None leaves it to the merged definitions, and each process that builds then starts its own Spark
+    unless ``SPARK_REMOTE`` names a server. A dataset that is declared wrong is left out, with a warning.
     """
     batch_events()
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
     for each in catalog.left_out:
         dg.get_dagster_logger("backfill").warning(str(each))
     chosen = settings or Settings.from_environment()
-    RepairBounds.parse(chosen.repairs)  # Where it is wrong, nothing is loaded.
+    RepairBounds.parse(chosen.repairs)  # Raises for invalid bounds before anything is loaded.
     for version in (version for step in catalog.steps for version in step.versions):
-        logic_of(version)  # As it is loaded: a file that is edited later is other code than this process has.
+        logic_of(version)  # Cached now: a file edited later is not the code of this process.
     spark = SharedSpark(settings=chosen)
     return code_location(
         catalog,
@@ -67,10 +66,9 @@ def backfill_definitions(
 
 
 def partitions_of(definitions: dg.Definitions, table: str) -> Partitions:
-    """The partitions of ``table`` in what :func:`backfill_definitions` gave, for an asset of one's own below it.
+    """The partitions of ``table`` in the result of :func:`backfill_definitions`, for an asset of one's own below it.
 
-    An asset with this very object has the table's days, however they grow, and runs may build both. Raises
-    :class:`InvalidRequest` for a table that is not there, as one that is declared wrong.
+    Dagster builds both in one run only with this very object. Raises :class:`InvalidRequest` for an unknown table.
     """
     found = {
         spec.key.to_user_string(): spec.partitions_def
@@ -93,13 +91,10 @@ def code_location(
     data: Mapping[str, DataDays] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Assets, checks, jobs, schedules and sensors for ``catalog``; ``resources`` has ``backfill`` and
-    ``backfill_spark``.
+    """Assets, checks, jobs, schedules and sensors; ``resources`` has ``backfill`` and ``backfill_spark``.
 
-    Steps run one after the other in the run's own process: they share one Spark session, and another process for each
-    would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
-    in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
-    ``data`` has, by dataset, where data begins and has ended: so do its partitions.
+    Steps run in the run's process: they share one Spark session, and another process would cost ten seconds a step.
+    ``days_per_run``: see :class:`Chain`. ``data``: see :class:`PartitionedTables`.
     """
     tables = PartitionedTables(catalog, data, days_per_run)
     streamed = [StreamedDataset(each) for chain in catalog.chains for each in chain if each.streamed]

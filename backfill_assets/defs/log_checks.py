@@ -1,7 +1,7 @@
-"""Checks that need no rows: the publication log and the names of landed files are enough. No run evaluates them.
+"""Checks that need no rows, only the publication log and names of landed files.
 
-A page of the sensor ``dagster_shows_what_is`` does, once a day has ended and was published, or its delivery came or is
-due. What was evaluated is not looked at again before something is published, or lands, for it.
+No run evaluates them. A page of the sensor ``dagster_shows_what_is`` does, once a day is over and published, or its
+delivery came or is due.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from backfill_assets.text import format_count
 
 _Found = TypeVar("_Found")
 _Landed = tuple[str, TableDay, Source, Sequence[str]]
-"""When the newest file of a day came, the day, its source, and its files."""
+"""Arrival of the day's newest file, the day, its source, its files."""
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
-"""The verdict on a day of a table, from what was measured of its published days; None if there is nothing to say."""
+"""A verdict on a day from the metrics of published days; None if there is nothing to say."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     AS_USUAL: (
         "The volume, the totals and the counts of a day beside those of the recent past: medians of the same weekday, "
@@ -65,15 +65,14 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     ),
 }
 _NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
-"""How a check of a day stands: never asked for, or open if a run planned it and does not come back to it."""
+"""Open: a run planned the check and ended before it."""
 _LATELY = timedelta(days=7)
-"""An older day is not waited for by what is usual."""
+"""``delivered_as_usual`` does not judge older days."""
 _MOST_JUDGED, _MOST_READ = 4_000, 60
 """In one tick: verdicts from the log, and days whose landed files are read."""
 
 
 def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
-    """By the name of its check, who judges a day of ``table``, which is one of ``step``, from the log."""
     found: dict[str, LogJudge] = {}
     if table.unusual_beyond is not None:
         found[AS_USUAL] = partial(as_usual.judge, table, step)
@@ -83,7 +82,6 @@ def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
 
 
 def log_checks(table: Table, step: Step) -> list[str]:
-    """The names of all checks of ``table`` that need no rows."""
     found = [*log_judges(table, step)]
     if step.source is not None:
         found += [AS_SENT] * step.sends_totals
@@ -93,8 +91,6 @@ def log_checks(table: Table, step: Step) -> list[str]:
 
 
 def log_checks_page(tables: PartitionedTables) -> Page:
-    """Evaluates them for the sensor."""
-
     def evaluate(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         if (log := backfill.publications()) is None:
             return "", seen
@@ -105,8 +101,6 @@ def log_checks_page(tables: PartitionedTables) -> Page:
 
 
 class _Verdict(NamedTuple):
-    """What was said of a day of a table; ``publication`` is what was judged, if one was."""
-
     of: TableDay
     rule: RuleOutcome
     publication: str = ""
@@ -114,21 +108,20 @@ class _Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class LogChecks:
-    """One look at all checks that need no rows."""
-
     instance: dg.DagsterInstance
     log: PublicationLog
     zone: LandingZone
     tables: PartitionedTables
     unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
-    """Why sources were not looked at to their end: one landing folder keeps no other day from its verdict."""
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
-        """Evaluates what is due ``now``; says so in words, and gives the cursor of the next look."""
-        # Days that had no partition yet were passed over: with others, all is looked at again.
+        """Returns words for the tick, and the next cursor."""
+        # Days without a partition were passed over: with new partitions, start anew.
         log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
         _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), {})
-        since: Mapping[str, str] = landed if isinstance(landed, dict) else {}  # an older cursor has one moment for all
+        since: Mapping[str, str] = (
+            landed if isinstance(landed, dict) else {}
+        )  # cursors of old versions have one time for all sources
         states = self.log.day_states(self.log.head(), self.tables.by_table)
         due = sorted(self._due(states, settled, date.fromisoformat(ended), today), key=lambda each: each[0].sequence)
         newest = max((state.sequence for state in states.values()), default=-1)
@@ -142,7 +135,7 @@ class LogChecks:
             *self._of_sources(partial(self._delivered_as_usual, now)),
             *(_Verdict(key, self._compared(source, key.day, files)) for _, key, source, files in read),
         ]
-        # No publication is cut in two: all that is left came after it. Each source goes on from what was read of it.
+        # A publication is judged whole: those left are later. Each source has its own position.
         newest_read = {source.name: max(since.get(source.name, ""), came) for came, _, source, _ in read}
         place = [log, last, str(today), {**since, **newest_read}]
         count = self._report(found)
@@ -154,13 +147,12 @@ class LogChecks:
     def _due(
         self, states: Mapping[TableDay, DayState], settled: int, ended: date, today: date
     ) -> Iterator[tuple[DayState, str]]:
-        """Published days that are over, with each check that was not evaluated since."""
         for key, state in states.items():
             table, step = self._tables[key.table]
             ends = step.cadence.period(key.day).last
             if state.content is None or ends >= today:
                 continue
-            # What came with its table is history: there is nobody to be told that it was unusual then.
+            # Adopted days are history: nobody acts on an unusual one.
             is_known = (state.sequence <= settled and ends < ended) or state.content.is_adopted
             stands = {_NEVER, _UNDER_WAY, _PASSED, _FAILED} if is_known else {_UNDER_WAY}
             checks = [check for check in log_judges(table, step) if self._standing(check, key) not in stands]
@@ -178,7 +170,7 @@ class LogChecks:
                 yield _Verdict(TableDay(state.table, state.day), rule, state.publication)
 
     def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
-        """Of a day that a run planned and did not publish, or that was withdrawn, there is nothing to find wrong."""
+        """A day that was planned and not published, or withdrawn, cannot be wrong."""
         for check, table, text in self._shown:
             key = TableDay(table, parse_day(text))
             is_published = (state := states.get(key)) is not None and state.content is not None
@@ -189,7 +181,6 @@ class LogChecks:
     # ------------------------------------------------------------- from what landed
 
     def _of_sources(self, look: Callable[[Step, Source], Iterable[_Found]]) -> Iterator[_Found]:
-        """What ``look`` finds in each source."""
         for step in self.tables.catalog.steps:
             if step.source is None:
                 continue
@@ -199,12 +190,11 @@ class LogChecks:
                 self.unreadable[step.source.name] = error
 
     def _delivered(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
-        """Of each day since the first one that landed whose delivery has come, or is due, since it was looked at."""
         landed = self.zone.paths(source) if step.delivered_within is not None else {}
         for day in DayRange(min(landed), max(now.date(), *landed)) if landed else ():
             key, files = TableDay(step.name, day), landed.get(day, ())
             known = self._standing(DELIVERED, key)
-            # What has passed was there: landed files may be cleared away.
+            # A passed day stays so: landed files may be cleared away.
             if known in (_UNDER_WAY, _PASSED, "" if files else _FAILED) or not self._has_partition(key):
                 continue
             came = min(map(self.zone.landed_at, files), default=None)
@@ -213,7 +203,6 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _delivered_as_usual(self, now: datetime, step: Step, source: Source) -> Iterator[_Verdict]:
-        """Of the days of the last week, of a source that declares no time; and of older ones that were missed."""
         learned = step.delivered_within is None and not source.replaced_whole
         landed = self.zone.paths(source) if learned else {}
         came = cache(lambda day: min(map(self.zone.landed_at, landed.get(day, ())), default=None))
@@ -232,10 +221,7 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
-        """Days that are over and got a file, or a control file, since they were looked at; and when the newest came.
-
-        All of a source or none: the next look would pass over what came to its other days before the newest.
-        """
+        """Yields all days of a source or none: the cursor is its newest arrival, and would pass over the rest."""
         found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
@@ -279,13 +265,12 @@ class LogChecks:
 
     @cached_property
     def _ended_runs(self) -> set[str]:
-        """Of the runs that have planned checks, those that do not come back to them."""
         planned = {each.planned_by for each in self._shown.values() if each.status is CheckStatus.PLANNED}
         runs = {name: self.instance.get_run_by_id(name) for name in planned}
         return {name for name, run in runs.items() if run is None or run.is_finished}
 
     def _report(self, found: Iterable[_Verdict]) -> int:
-        """For the run that planned the check, so that its page has the verdict; else for a look without a run."""
+        """Verdicts go to the run that planned the check, whose page shows them; else to a made-up run."""
         of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(UUID(clock.token(16)))
         by_table = sorted(found, key=lambda each: each.of.table)
         for table, of_table in groupby(by_table, key=lambda each: each.of.table):

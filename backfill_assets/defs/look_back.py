@@ -1,6 +1,6 @@
-"""What a look back means for a run: earlier days that it builds first, and later days that use its rows.
+"""What a look back means for a run: earlier days to build first, later days that use its rows.
 
-Dagster's dialog takes the range that a person writes, and follows no look back (see ``partition_mapping``).
+Dagster's dialog follows no look back (see ``partition_mapping``).
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
 EARLIER_TAG = "backfill/earlier_days"
-"""A run with this tag that has the first partition of a table builds these days before it, too: partitions begin where
-data does, and what is looked back to has earlier days."""
+"""Days before a table's first partition that the run of that partition builds too."""
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:
-    """The tag that says ``days``; none without any: ``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
+    """Formats days as ``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
     said = "; ".join(f"{table} {format_ranges(of_table)}" for table, of_table in days.items() if of_table)
     return {EARLIER_TAG: said} if said else {}
 
 
 def earlier_days_of(tags: Mapping[str, str], table: str) -> set[date]:
-    """The days of ``table`` before its first partition that a run or a backfill with ``tags`` builds."""
     said = (each.partition(" ") for each in tags.get(EARLIER_TAG, "").split("; "))
     ranges = (text for name, _, ranges in said if name == table for text in ranges.split(","))
     return {day for text in ranges for day in DayRange.parse(text.strip())}
@@ -51,11 +49,9 @@ def missing_earlier_days(
     zone: LandingZone,
     version: str = "",
 ) -> list[date]:
-    """The days of ``step`` that ``tables`` look back to from ``days``, that can be built and never were.
+    """Days of ``step`` that ``tables``, built together, look back to from ``days``, that can be built and never were.
 
-    ``steps`` are those of all datasets, in build order; ``tables`` are built together. Dagster's partitions know of no
-    look back (see :func:`~backfill_assets.defs.partitions.partition_mapping`): a run is given its own days only.
-    Steps that have ``version`` are built by it, and look back as it does.
+    ``steps`` are those of all datasets, in build order. Steps that have ``version`` look back as it does.
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
@@ -68,10 +64,9 @@ def missing_earlier_days(
 
 
 def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], target: Days, own: Days) -> Days:
-    """The days of a backfill's ``target`` that must be there before ``days`` of ``step``, and that Dagster does not
-    order before them: those that they look back to, and what these are made of. By step, in build order. Pure.
+    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, with their upstream days. Pure.
 
-    ``own`` are the days of the run itself: it builds its steps in order.
+    By step, in build order. ``own`` are the days of the run itself, which builds its steps in order.
     """
     found: dict[str, set[date]] = {}
     for read in (read for version in step.versions for read in version.reads if read.first < 0):
@@ -90,9 +85,8 @@ def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], ta
 def not_built_yet(
     wanted: Days, steps: Sequence[Step], storage: Storage, launched: datetime, *, force: bool = False
 ) -> list[tuple[Step, list[date]]]:
-    """Those of the ``wanted`` days, by step, that a backfill which was ``launched`` then has not built yet.
-
-    With ``force`` a day is built once by the backfill, whatever it was made of before.
+    """The ``wanted`` days that are not fresh; with ``force``, for all but raw, those not published since
+    ``launched``.
     """
     names = [name for step in steps for name in step.table_names]
     observed = observe_each(storage, names)
@@ -136,7 +130,6 @@ def _landed_days(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date
 
 
 def later_days_text(table: str, readers: Mapping[str, int]) -> str:
-    """What a person reads before a range of ``table`` is launched; ``readers`` are the days by step, at least one."""
     names = " and ".join(f"`{name}`" for name in readers)
     return (
         f"Days up to {format_count(max(readers.values()), 'day')} later use these rows as well: {names} "

@@ -1,4 +1,4 @@
-"""What Dagster shows of a built day as metadata, and what a run says of its days. Pure."""
+"""Metadata of built days in Dagster, and what a run logs of them. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _RULE_COLUMNS = {
 
 
 def day_metadata(day: BuiltDay) -> dict[str, Any]:
-    """Metadata of a published day: its rows and totals, its quality, where it comes from; ``details`` has the rest."""
     told = {"built over the rollback": day.rolled_back_by, "verified": day.verified}
     accounting = ", ".join(f"{name} {count:,}" for name, count in _accounting(day).items())
     return {
@@ -51,7 +50,6 @@ def day_metadata(day: BuiltDay) -> dict[str, Any]:
 
 
 def _details(day: BuiltDay) -> dict[str, Any]:
-    """What it was made of, and what that cost; a day that was there before cost nothing."""
     cost = {
         "table_version": day.table_version,
         "seconds": round(day.seconds, 3),
@@ -67,7 +65,6 @@ def _details(day: BuiltDay) -> dict[str, Any]:
 
 
 def _accounting(day: BuiltDay) -> dict[str, int]:
-    """Rows received, quarantined, deduplicated, superseded and deleted on the way to the day's own rows."""
     counts = {
         "received": _metric_of(day, "raw_", "received"),
         "quarantined": _quarantined(day),
@@ -79,13 +76,12 @@ def _accounting(day: BuiltDay) -> dict[str, int]:
 
 
 def _not_as_declared(day: BuiltDay) -> dict[str, str]:
-    """The fields of a day of raw that differ from what is declared, if any does; a few defects among them."""
     found = from_text(day.metrics.get(FIELDS))
     return {"not as declared": "; ".join(map(str, found))} if found else {}
 
 
 def rejects_metadata(day: BuiltDay) -> dict[str, int]:
-    """``received``, and the ``accepted`` and ``rejected`` rows that it is the sum of, with those that were deleted."""
+    """``received`` = ``accepted`` + ``rejected`` + ``deleted``. Empty if the counts are unknown."""
     received, rejected = _metric_of(day, "raw_", "received"), _quarantined(day)
     if received is None or rejected is None:
         return {}
@@ -95,13 +91,12 @@ def rejects_metadata(day: BuiltDay) -> dict[str, int]:
 
 
 def lacking(day: BuiltDay) -> str:
-    """What the day lacks although it may have passed; empty if no row was rejected."""
     rejected = _quarantined(day)
     return f"in quarantine: {rejected_of(rejected, int(_metric_of(day, 'raw_', 'received') or 0))}" if rejected else ""
 
 
 def _quarantined(day: BuiltDay) -> int | None:
-    """None where it is not known. Of a published day beside a quarantine, the rest is there: all is accounted for."""
+    """Returns None if unknown. For a published table beside a quarantine it is the rest: all rows are accounted for."""
     if day.table.startswith("quarantine_"):
         return day.rows
     found = _metric_of(day, "quarantine_", "rows")
@@ -112,7 +107,7 @@ def _quarantined(day: BuiltDay) -> int | None:
 
 
 def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
-    """A metric of what the day was built from, recorded as ``from.<table>.<metric>``; else the day's own."""
+    """A metric of the day's input, recorded as ``from.<table>.<metric>``; else the day's own."""
     for name, value in day.metrics.items():
         if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
             return value
@@ -135,15 +130,11 @@ def gates_summary(day: BuiltDay) -> str:
 
 
 def judged_for(day: BuiltDay) -> str:
-    """Of a reused day: its gates were not run again."""
     return f"as judged for publication {day.publication}"
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, Any]:
-    """``quality``, a chart with what is wrong in each dimension, and ``quality_score``, a number from 0 to 1 to plot.
-
-    A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
-    """
+    """A chart by dimension, and a score from 0 to 1. A reused day shows what its gates said at publication."""
     if day.rules:
         return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "")
     kept = from_record(day.metrics)
@@ -159,10 +150,6 @@ def _dimensions(qualities: Sequence[DimensionQuality], judged: str) -> dict[str,
 
 
 def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataValue:
-    """Every rule with what was seen, what was to be seen, and the next step of those that failed.
-
-    ``judged`` says in each row when that was, if it was not now.
-    """
     then = {"judged": judged} if judged else {}
     return metadata_table(
         _RULE_COLUMNS | dict.fromkeys(then, "string"),
@@ -185,16 +172,12 @@ def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataVa
 def metadata_table(
     columns: Mapping[str, str], rows: Iterable[Mapping[str, str | int | float | bool]]
 ) -> dg.MetadataValue:
-    """A table of ``rows`` with ``columns``: the type of each (``string``, ``int``, ``float``, ``bool``), by name.
-
-    Dagster reads the columns from the rows, and fails where there are none: the schema names them.
-    """
+    """``columns`` are types by name: Dagster infers columns from rows, and fails without rows."""
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
     return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
 
 
 def gate_failure(error: DaysFailed) -> dg.Failure:
-    """Names the days, the rules and the next step; the checks of the failed days have every rule's outcome."""
     failed_days = sorted({day.day for day in error.failed})
     broken = sorted({f"{day.table}.{rule.rule}" for day in error.failed for rule in day.rules if rule.holds_back})
     return dg.Failure(
@@ -209,13 +192,13 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
 
 
 def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
-    """An error that a person can act on, without a stack trace in front of it."""
+    """A failure without stack trace, for errors that a person can act on."""
     hint = {"next_step": error.hint} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
 
 
 def warnings(result: BuildResult) -> Iterator[str]:
-    """Days outside the run that got late rows, and days that a person had put back and that were built again."""
+    """Days outside the run that got late rows, and rolled-back days that were built again."""
     for table, late in result.appended_elsewhere.items():
         if late:
             where = format_ranges(late)
@@ -230,7 +213,6 @@ def warnings(result: BuildResult) -> Iterator[str]:
 
 
 def table_line(table: str, built: Sequence[BuiltDay]) -> str:
-    """What became of one table in a run: its days, and the publication that brought them."""
     days = [day for day in built if day.table == table]
     new = [day for day in days if not day.reused]
     by = ", ".join(sorted({day.publication for day in new}))
@@ -239,7 +221,6 @@ def table_line(table: str, built: Sequence[BuiltDay]) -> str:
 
 
 def _versions_text(built: Sequence[BuiltDay]) -> str:
-    """The versions of the logic that days have; raw has none."""
     days_of: dict[str, list[date]] = {}
     for day in built:
         days_of.setdefault(day.code_version, []).append(day.day)
@@ -250,6 +231,6 @@ def _versions_text(built: Sequence[BuiltDay]) -> str:
 
 
 def digest(metadata: Mapping[str, dg.MetadataValue], of: str = "") -> str:
-    """What a page says, in sixteen characters: it is written again when they change."""
+    """A digest of a page's content, 16 characters."""
     text = json.dumps([of, {name: str(value.value) for name, value in metadata.items()}])
     return sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Jobs, sensors and schedules that work on the lakehouse of their Dagster instance, and refuse another one."""
+"""Jobs, sensors and schedules that refuse a lakehouse other than that of their Dagster instance."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import os
@@ -23,9 +23,9 @@ from backfill_assets.upkeep.automation import SensorBook, all_is_well
 from backfill_assets.upkeep.heartbeat import beat
 
 EVERY_TAG = "backfill/every_seconds"
-"""Is on each sensor of ours, beside whatever others a code location has."""
+"""Marks our sensors among others of the code location."""
 _KEY = "backfill_assets/lakehouse"
-"""Names the lakehouse that a Dagster instance is about: with two, it would show days that one of them lacks."""
+"""An instance is about one lakehouse: with two, it would show days that one of them lacks."""
 IS_OFF = "Nothing is launched by itself: BACKFILL_AUTOMATION is off."
 Tick = dg.SensorResult | dg.SkipReason
 
@@ -41,10 +41,7 @@ def lakehouse_job(
     tags: Mapping[str, str] | None = None,
     example: Mapping[str, object] | None = None,
 ) -> dg.JobDefinition:
-    """A job of one ``step``, in the run's own process, that does ``work``: what a person can act on fails it in words.
-
-    ``work`` gets the configuration of the launchpad, which opens with ``example``; without a type of it, None.
-    """
+    """A job of one ``step`` in the run's own process. A :class:`BackfillError` fails it without stack trace."""
 
     def carry_out(context: dg.OpExecutionContext, config: Any, backfill: Backfill) -> None:
         with failing_plainly():
@@ -76,10 +73,7 @@ def lakehouse_sensor(
     by_itself: bool = True,
     **more: Any,
 ) -> dg.SensorDefinition:
-    """A sensor that is on from the start. A tick that raises shows a traceback where people look for what to do.
-
-    One that acts ``by_itself`` launches what no person has asked for: the settings may forbid that.
-    """
+    """A sensor that is on from the start. ``by_itself``: it launches work unasked, which settings may forbid."""
 
     @dg.sensor(
         name=name,
@@ -103,9 +97,9 @@ def lakehouse_sensor(
 
 @contextmanager
 def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, every_seconds: int) -> Iterator[None]:
-    """Note how a tick ends, and tell of a sensor that fails twice in a row; call the heartbeat while all is well.
+    """Record how a tick ends, and send a notice if a sensor fails twice in a row; call the heartbeat while all is well.
 
-    Nothing is written where nothing was published, unless a tick fails. What cannot be noted changes no tick.
+    Before the first publication only failures are written. A failure to record changes no tick.
     """
     book = SensorBook(backfill.storage)
     try:
@@ -114,7 +108,7 @@ def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, e
         said, hint = (error.message, error.hint or "") if isinstance(error, BackfillError) else (_in_words(error), "")
         with _logging(context):
             if book.note_failure(name, every_seconds, clock.now(), said, hint):
-                # The sensor that delivers may be the one that fails.
+                # Delivered here, since the failing sensor may be the one that delivers.
                 deliver(Publisher(backfill.storage), sender_of(backfill.settings.notices, log_writer(context.log)))
         raise
     if anything_published(backfill.storage):
@@ -136,7 +130,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _heartbeat(context: dg.SensorEvaluationContext, backfill: Backfill, book: SensorBook) -> None:
-    """From whichever sensor ends last; those that a person has turned off are not waited for."""
+    """Called by whichever sensor ends last; sensors that a person turned off are not waited for."""
     if not backfill.settings.heartbeat or context.repository_def is None:
         return
     own = [each.name for each in context.repository_def.sensor_defs if EVERY_TAG in each.tags]
@@ -153,10 +147,7 @@ def nightly_schedule(
     description: str,
     why_idle: Callable[[Backfill], str] = lambda _: "",
 ) -> dg.ScheduleDefinition:
-    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when.
-
-    ``why_idle`` says why a night is left out; an empty text is no reason.
-    """
+    """A schedule that is on from the start, at ``cron`` (UTC) unless the environment's ``variable`` overrides it."""
 
     @dg.schedule(
         name=name,
@@ -179,7 +170,6 @@ def nightly_schedule(
 
 @contextmanager
 def failing_plainly() -> Iterator[None]:
-    """What a person can act on fails the run in words; all other errors keep their stack trace."""
     try:
         yield
     except BackfillError as error:
@@ -187,9 +177,8 @@ def failing_plainly() -> Iterator[None]:
 
 
 def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> None:
-    """Record the lakehouse in ``storage`` as the one of ``instance``; raise if it belongs to another that still exists.
-
-    After a lakehouse was moved or removed, another one can take its place.
+    """Bind ``instance`` to this lakehouse. Raises :class:`LakehouseUnusable` if it has another that still has
+    publications.
     """
     known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
     if known == storage.root:

@@ -1,4 +1,4 @@
-"""How days become Dagster partitions, and what a step's reads mean in them."""
+"""Days as Dagster partitions, and what reads mean in them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _MONDAY = 1
 
 @dataclass(frozen=True)
 class Chain:
-    """What all tables of a chain of datasets share, so that one run can carry a range of days through its daily ones.
+    """What tables of a chain of datasets share, so that one run can carry a range of days through them: Dagster puts a
+    child into its parent's run only if both have the same partitions definition and backfill policy.
 
-    Dagster puts a child into its parent's run only if both have the same partitions definition and the same
-    backfill policy. ``days_per_run`` is the policy: ``None`` puts a whole range into one run, ``n`` fans it out.
+    ``days_per_run`` is that policy: ``None`` puts a whole range into one run.
     """
 
     start: date
-    """The first day that results can be made of. What is looked back to has earlier days, which have no partition."""
+    """The first day of results; days that are looked back to may be earlier, without a partition."""
     days_per_run: int | None = None
     name: str = ""
-    """What the chain leads to; people select its tables by it."""
+    """The last dataset of the chain."""
     last: date | None = None
-    """The last day, if the data of the chain has ended; None if its days go on until yesterday."""
+    """Days go on until yesterday if it is None."""
 
     @cached_property
     def partitions(self) -> Mapping[Cadence, Partitions]:
@@ -51,16 +51,13 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class PartitionedTables:
-    """All tables of a code location, as they are declared, and their partitions."""
-
     catalog: Catalog
     data: Mapping[str, DataDays] | None = None
-    """By dataset, where data begins and has ended: so do its partitions. None: nobody looks."""
+    """Where data begins and has ended, by dataset; None if unknown."""
     days_per_run: int | None = None
 
     @cached_property
     def chain_of(self) -> Mapping[str, Chain]:
-        """By dataset. A chain is named for what it leads to: the dataset that reads the others."""
         found: dict[str, Chain] = {}
         for each, leads_to in ((each, chain[-1].name) for chain in self.catalog.chains for each in chain):
             first, last = (self.data or {}).get(each.name, DataDays())
@@ -69,7 +66,7 @@ class PartitionedTables:
 
     @cached_property
     def by_table(self) -> Mapping[str, Partitions]:
-        """Of the tables that are built here: those of others are assets of others."""
+        """External tables are left out."""
         return {
             name: self.chain_of[dataset.name].of(step)
             for dataset in self.catalog.datasets
@@ -79,22 +76,19 @@ class PartitionedTables:
         }
 
     def has(self, table: str, day: date) -> bool:
-        """Whether a day of a table that is built here has a partition."""
         return table in self.by_table and self.by_table[table].has_partition_key(day.isoformat())
 
     def builds(self, table: str, day: date) -> bool:
-        """Whether runs build a day of a table: it has a partition, or one of the first partitions looks back to it."""
+        """Whether runs build the day: it has a partition, or a first partition looks back to it."""
         return self.has(table, day) or day in self._earlier.get(table, ())
 
     def without_partition(self, days: Mapping[str, Iterable[date]]) -> dict[str, set[date]]:
-        """Those of ``days`` that are earlier than the first partition of their table, by table."""
         first = {table: parse_day(str(self.by_table[table].start.date())) for table in days}
         earlier = {table: {day for day in of_table if day < first[table]} for table, of_table in days.items()}
         return {table: found for table, found in earlier.items() if found}
 
     @cached_property
     def _earlier(self) -> Mapping[str, DayRange]:
-        """By table, the days before the first partition that are looked back to."""
         found: dict[str, DayRange] = {}
         for chain in self.catalog.chains:
             begins, start = chain[0].first_day, self.chain_of[chain[0].name].start
@@ -106,10 +100,7 @@ class PartitionedTables:
 
 
 def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
-    """The week and the month that are not over yet are partitions too: their reports say that they are incomplete.
-
-    Data that has ended has a last week and a last month, which are over.
-    """
+    """The current week and month are partitions too: their reports say that they are incomplete."""
     first = cadence.start(start).isoformat()
     end = None if last is None else (cadence.period(last).last + timedelta(days=1)).isoformat()
     offset = _THE_CURRENT_ONE if last is None else 0
@@ -125,10 +116,9 @@ def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
 
 
 def partition_mapping() -> dg.TimeWindowPartitionMapping:
-    """A day depends on the same day of its inputs, a week or a month on its days.
+    """A week or month depends on its days; the first week may begin before the first day.
 
-    The mapping has no look back: with it, Dagster's dialog would add every later day that looks back to the chosen
-    range, also days for which nothing has landed, and would need another run for them. The sensor ``repairs`` builds
-    the later days that a change really reaches. The first week may begin before the first day.
+    It has no look back: Dagster's dialog would add every later day that looks back to the chosen range, also without
+    landed data. The sensor ``repairs`` builds the later days that a change reaches.
     """
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

@@ -1,4 +1,4 @@
-"""The Spark session that all steps of a run share, and the builder on top of it."""
+"""Dagster resources: the Spark session that the steps of a run share, and the lakehouse."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,6 @@ class SharedSpark(LazyPySparkResource):
         self._spark_session = None
 
     def session(self) -> "SparkSession":
-        """The run's session, started at the first call."""
         session: SparkSession = self.spark_session
         return session
 
@@ -110,15 +109,13 @@ class Backfill(dg.ConfigurableResource[Any]):
 
     @property
     def storage(self) -> Storage:
-        """The root of the lakehouse."""
         return Storage(str(self.settings.lakehouse))
 
     def builder(self, spark: SharedSpark | None = None) -> Builder:
-        """What builds days, on ``spark``: by default the session that its other work shares."""
         return Builder.from_settings(self.settings, self.catalog, (spark or self.spark).session)
 
     def resume(self, work: Callable[[], Work], say: Callable[[str], None], spark: SharedSpark | None = None) -> Work:
-        """Do ``work``. If its Spark server is lost and comes back, do it once more, from what is staged."""
+        """Do ``work``; if its Spark server is lost and comes back, do it once more from what is staged."""
         try:
             return work()
         except SparkLost as lost:
@@ -128,11 +125,9 @@ class Backfill(dg.ConfigurableResource[Any]):
         return work()
 
     def publications(self) -> PublicationLog | None:
-        """The publication log; None as long as nothing was published."""
         return PublicationLog(self.storage) if anything_published(self.storage) else None
 
     def built_of(self, datasets: Sequence[Dataset]) -> list[Dataset]:
-        """Those of which a day of some table is published."""
         log = self.publications()
         own = {name for each in datasets for step in each.steps if not step.external for name in step.table_names}
         states = log.day_states(log.head(), own) if log else {}
@@ -140,12 +135,10 @@ class Backfill(dg.ConfigurableResource[Any]):
         return [each for each in datasets if not built.isdisjoint(table.name for table in each.tables)]
 
     def with_kept_rules(self, days: Sequence[BuiltDay]) -> Sequence[BuiltDay]:
-        """``days`` with what the gates said of those that were reused, when they were published."""
         log = self.publications()
         return with_kept_rules(self.storage, log, days) if log else days
 
     def watch(self) -> Watch | None:
-        """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
         return Watch(self.catalog, self.storage, log, self.spark.session, asks_pandera=True) if log else None
 
@@ -154,13 +147,12 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
-        """The campaign, to carry it out in ``run``; without a run, to read its state."""
+        """The campaign, to carry it out in ``run``; without a run only its state can be read."""
         info, ui = run_info(run, self.catalog) if run else RunInfo(""), self.settings.ui or ""
         return CampaignRun.of_settings(self.settings, self.builder(), plan_of(campaign), info, progress, ui)
 
 
 def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
-    """Who launched ``run``, and from which code: recorded with each of its publications."""
     return RunInfo(
         run_id=run.run_id,
         git_commit=git_commit(catalog.folder),
@@ -170,10 +162,10 @@ def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
 
 
 def person_behind(tags: Mapping[str, str]) -> Person:
-    """Whom the run's tag ``user`` names; unknown without it, and of runs that a schedule or a sensor launched.
+    """The person named by the tag ``user``; unknown for runs of a schedule or sensor.
 
-    Dagster+ sets the tag to the user who is logged in. Open-source Dagster has no login: who launches a run writes it.
-    The user of the operating system is that of Dagster's process, and says nothing about the person.
+    Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it. The
+    operating-system user is that of Dagster's process.
     """
     name = tags.get(USER_TAG, "").strip()
     by_itself = SCHEDULE_NAME_TAG in tags or SENSOR_NAME_TAG in tags
@@ -181,7 +173,6 @@ def person_behind(tags: Mapping[str, str]) -> Person:
 
 
 def launched_by(tags: Mapping[str, str]) -> str:
-    """The backfill, schedule, sensor or person behind a run, from its tags."""
     for tag, kind in ((BACKFILL_ID_TAG, "backfill"), (SCHEDULE_NAME_TAG, "schedule"), (SENSOR_NAME_TAG, "sensor")):
         if tag in tags:
             return f"{kind} {tags[tag]}"

@@ -1,7 +1,6 @@
-"""How Dagster sees the tables of a step: an asset for each with its columns, and a check for what each enforces.
+"""Specs of assets and checks of a step's tables.
 
-The columns are those of the declared fields, not of the pandera model: Dagster loads the code location in every process
-that it starts, and pandera, with pandas, would cost each of them more than a second.
+Columns come from declared fields: importing pandera would cost each process of Dagster more than a second.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from backfill_assets.text import format_count
 
 CADENCE_TAG = "cadence"
 FORCE_TAG = "backfill/force"
-"""A run with this tag computes its days again even if nothing they are made of has changed."""
+"""A run with this tag computes days even if nothing they are made of has changed."""
 VERIFY_TAG = "backfill/verify"
 """A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
 VERSION_TAG = "backfill/version"
-"""The version that a run builds with; ``as published`` for the one that each day was published with."""
+"""The version that a run builds with; ``as published`` keeps each day's."""
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
-"""Groups beside those of the tables: the UI lists groups by name, these first and last."""
+"""The UI lists groups by name: these first and last."""
 _GROUPS: dict[Layer, str] = {
     "external": "tables_of_others",
     "raw": "raw",
@@ -42,31 +41,26 @@ _GROUPS: dict[Layer, str] = {
     "report": "reports",
 }
 _FACT = "fact_"
-"""A table that sums up a fact and is read by reports is shown among the facts."""
 
 
 def asset_specs(
     step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]], keys: Keys
 ) -> list[dg.AssetSpec]:
-    """One asset for each table of ``step``, depending on what the current version reads.
-
-    ``later`` has the steps that use a table's rows on later days, and for how many, by table.
-    """
+    """``later`` has, by table, the steps that use its rows on later days, and for how many days."""
     return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {}), keys) for table in step.tables]
 
 
 Keys = Mapping[str, dg.AssetKey]
-"""What assets are called that have not just the name of their table."""
+"""Asset keys that are not just the table's name."""
 
 
 def keys_of_others(steps: Iterable[Step]) -> Keys:
-    """The asset keys of tables of others, by the name that versions read them by."""
     others = (step.external for step in steps if step.external)
     return {each.name: dg.AssetKey(list(each.asset_key) or each.name) for each in others}
 
 
 def external_spec(step: Step, dataset: Dataset, chain: Chain, key: dg.AssetKey) -> dg.AssetSpec:
-    """The asset of a table that others write: nothing here materializes it, a sensor observes it."""
+    """An external table's asset: never materialized, observed by a sensor."""
     external, (table,) = step.external, step.tables
     if external is None:
         raise LookupError(f"{step.name} is no table of others.")
@@ -82,9 +76,6 @@ def external_spec(step: Step, dataset: Dataset, chain: Chain, key: dg.AssetKey) 
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
-    """The checks of the gates of each table, whether it is fresh, its watchdog, evaluated by a job of that name, and
-    those that need no rows.
-    """
     return [
         dg.AssetCheckSpec(name=name, asset=table.name, description=text, blocking=blocks, partitions_def=chain.of(step))
         for table in step.tables
@@ -98,7 +89,6 @@ def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
 
 
 def asset_description(table: Table, step: Step) -> str:
-    """What the table holds; below it, what a row is, and by which logic it is made of what."""
     key = ", ".join(f"`{column}`" for column in table.key)
     row = f"One row per {key} and {step.cadence.noun}." if key else "Rows are appended as they arrive."
     return f"{table.description}\n\n{row} {_made_how(step)}"
@@ -140,7 +130,7 @@ def _asset_spec(
             "dataset": dataset.name,
             "layer": table.layer,
             CADENCE_TAG: step.cadence.value,
-            # `tag:"daily"="sales"` in the UI: tables that have the same days, which one range fits.
+            # `tag:"daily"="sales"` selects, in the UI, tables with the same days.
             step.cadence.value: chain,
         },
         metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **notes},
@@ -188,7 +178,6 @@ _LINEAGE = "dagster/column_lineage"
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """Columns, types, nullability and value rules of ``table``, as its contract declares them."""
     types = declared_types(table.contract)
     return dg.TableSchema(
         columns=[_column(name, types[name], field, table.key) for name, field in table.contract.fields().items()],
@@ -199,7 +188,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 def lineage_metadata(
     step: Step, table_named: Callable[[str], Table], keys: Keys
 ) -> dict[str, dict[str, dg.MetadataValue]]:
-    """Metadata for a materialization of each table of ``step``; none for raw tables, whose columns come from files."""
+    """Metadata by table; none for raw tables, whose columns come from files."""
     metadata: dict[str, dict[str, dg.MetadataValue]] = {}
     for table in step.tables:
         origins = column_lineage(step, table, table_named)

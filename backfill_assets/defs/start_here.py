@@ -1,7 +1,4 @@
-"""The asset ``start_here``, the first page to open: how the lakehouse is, what people do and what needs one.
-
-No run materializes it: the sensor keeps it as the lakehouse is.
-"""
+"""The asset ``start_here``, the first page of the UI. No run materializes it: a sensor writes it when it changes."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,10 +68,6 @@ def start_here_spec(catalog: Catalog) -> dg.AssetSpec:
 
 
 def _lessons(catalog: Catalog) -> dict[str, dg.MetadataValue]:
-    """What people do, below what the page says now.
-
-    The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain.
-    """
     last = catalog.datasets[-1].tables[-1].name
     table = _FIRST_TABLE if _FIRST_TABLE in catalog.table_names else last
     module = of_project(Path.cwd(), "dagster", "module_name") or "MODULE"
@@ -93,8 +86,6 @@ def _lessons(catalog: Catalog) -> dict[str, dg.MetadataValue]:
 
 
 def start_here_page(tables: PartitionedTables) -> Page:
-    """Keeps the page as the lakehouse is, for the sensor: an event for each change of what it says."""
-
     def show_state(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
         origin = context.code_location_origin
         location = origin.location_name if origin else LOCATION
@@ -106,25 +97,18 @@ def start_here_page(tables: PartitionedTables) -> Page:
 
 @dataclass(frozen=True)
 class StartPage:
-    """What the page says: the state in a sentence, what needs a person, and what is not in published days."""
-
     state: str
     people: Sequence[ToDo] = ()
     landed: Sequence[Line] = ()
     quarantine: Sequence[Line] = ()
     newest: str = ""
-    """The newest publication, and when it was."""
     location: str = LOCATION
 
 
 def lakehouse_state(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str = LOCATION
 ) -> StartPage:
-    """The state now, with what the sensor ``repairs`` would do and leave to people.
-
-    Reads logs and journals, names of landed files, and some of the reasons of rejected rows. ``location`` is the code
-    location, for links.
-    """
+    """Reads logs, names of landed files and some rejected rows' reasons."""
     ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log, wrong = backfill.publications(), [*map(_left_out, tables.catalog.left_out)]
     lands = any(each.lands for each in tables.catalog.datasets)
@@ -167,11 +151,10 @@ def state_sentence(
     is_any_rejected: bool = False,
     lands: bool = True,
 ) -> str:
-    """How the lakehouse is, in a sentence. Pure.
+    """The state in a sentence. Pure.
 
-    ``built`` are the datasets that have data, in words; ``is_at_work`` while repairs are launched, ``is_waiting`` while
-    some wait, as for a plan that rebuilds their days; ``off`` is what is said where nothing is launched by itself, and
-    ``lands`` whether any of the data lands.
+    ``built``: published datasets in words. ``is_at_work``: repairs are launched. ``is_waiting``: repairs wait, as for
+    an open plan. ``off``: said if automation is off. ``lands``: any data lands.
     """
     if not built:
         return f"Nothing is published yet. {'Land data, then launch' if lands else 'Launch'} a range."
@@ -193,7 +176,7 @@ def state_sentence(
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
-    """Those with data, with the published days of their last step that has a day a partition, if any has. Pure."""
+    """Days are counted on the last daily step. Pure."""
     days = published_days(states)
     found = []
     for dataset in datasets:
@@ -216,7 +199,7 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 
 def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
-    """Those that fail, or have not run to their end for long, without those that a person has turned off."""
+    """Failing or silent sensors, without those that a person has turned off."""
     now = clock.now()
     for each in SensorBook(storage).all():
         if is_stopped(instance, each.sensor) or not (trouble := each.trouble(now)):
@@ -228,14 +211,12 @@ def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> I
 
 
 def _left_out(gone: LeftOut) -> ToDo:
-    """A dataset that is declared wrong, or a table that reads one: nothing looks at it, or builds it."""
     title = f"{gone.what} is left out: it is declared wrong"
     do = (gone.error.hint or "put its declaration right").rstrip(".")
     return ToDo(title, Urgency.SAFETY, gone.error.message, do=do)
 
 
 def _failing_place(place: FailingPlace) -> ToDo:
-    """One that takes no notices. It is tried again by itself."""
     title = f"{place.name} takes no notices since {place.since:%Y-%m-%d %H:%M} UTC"
     do = place.next_step.rstrip(".")
     item = ToDo(title, Urgency.SAFETY, f"{place.words.rstrip('.')}. It is tried again by itself")
@@ -245,7 +226,6 @@ def _failing_place(place: FailingPlace) -> ToDo:
 def _landed_and_left(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str
 ) -> Iterator[ToDo]:
-    """New days that are left to a daily job which a person or the settings have turned off."""
     for chain in tables.catalog.chains:
         schedule = schedule_name(chain[-1].name)
         if not _is_daily_job_off(instance, backfill, chain):
@@ -264,7 +244,6 @@ def _landed_and_left(
 
 
 def _landed_and_waiting(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> Iterator[Line]:
-    """What waits for the daily job, or for who asks for it: files that no one would notice."""
     for chain in tables.catalog.chains:
         daily_job = not _is_daily_job_off(instance, backfill, chain)
         yield from map(Line, landed_and_waiting(instance, backfill, chain, tables, daily_job=daily_job))
@@ -275,7 +254,7 @@ def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: S
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
-    """Days that passed their gates among them: that a few rows are missing is tolerated, and no secret."""
+    """Days that passed their gates are included: a few rejected rows are tolerated, and shown."""
     for each in found:
         reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
         yield Line(
@@ -286,7 +265,7 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
 
 
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
-    """A campaign that a command has carried so far has no page here: its commands are named then."""
+    """A campaign that commands carried out has no page: its commands are named."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
         page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
@@ -306,24 +285,21 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
 
 
 def _there_or_by(item: ToDo, do: str, command: str) -> ToDo:
-    """The one next step: on its page, or in a terminal where it has none."""
     return replace(item, do=do, opens=item.page) if item.page else replace(item, command=command)
 
 
 def report_state(instance: dg.DagsterInstance, found: StartPage, shown: str = "") -> str:
-    """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
     return keep_page(instance, ASSET, state_metadata(found), shown)
 
 
 def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
-    """Write a page if it says something else than ``seen``, the digest of what it said; returns the new one."""
+    """Materialize a page if its digest differs from ``seen``; returns the new digest."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now
 
 
 def state_metadata(found: StartPage) -> dict[str, dg.MetadataValue]:
-    """What the page shows: the state, an entry for each thing that needs a person, and the rest in short. Pure."""
     rest = f"[the newest tick of the sensor repairs]({sensor_page(found.location, REPAIRS)}) has all"
     shown = {
         STATE: escape_markdown(found.state),

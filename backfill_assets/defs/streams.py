@@ -1,4 +1,4 @@
-"""A dataset that is streamed, in Dagster: an asset whose run is the stream, what it shows, and what starts it again."""
+"""Streams in Dagster: an asset whose run is the stream, and the sensor that restarts it."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import os
@@ -34,9 +34,8 @@ from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision
 
 SENSOR = "streams"
 STREAM_TAG = "backfill/stream"
-"""On every run that is a stream: the name of its asset."""
 COMMAND = (str(Path(sys.executable).with_name("backfill")), "stream")
-"""The command that is installed beside the Python that runs this."""
+"""The command installed beside the running Python."""
 _LOOK_EVERY_SECONDS = 0.5
 
 
@@ -52,16 +51,15 @@ class StreamOptions(dg.Config):
     new_topic: bool = False
     """Read a topic that is another one than was read under its name, from its first event on."""
     since: str = ""
-    """Of a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
+    """For a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
-    """At which history is read, such as ``2000`` records or ``5MB`` a second."""
+    """The rate at which history is read, such as ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
     """Another rate in hours of the day (UTC): ``06:00-22:00=500``."""
     report_every_seconds: float = 60
     """How often the log gets a line, and the page of the asset a point in its plots."""
 
     def arguments(self, table: str, source: str) -> list[str]:
-        """What the command ``backfill stream`` is given."""
         flags = {
             "--from-beginning": self.from_beginning,
             "--available-now": self.available_now,
@@ -77,8 +75,6 @@ class StreamOptions(dg.Config):
 
 @dataclass(frozen=True)
 class StreamedDataset:
-    """A dataset that is streamed."""
-
     dataset: Dataset
 
     @property
@@ -87,12 +83,11 @@ class StreamedDataset:
 
     @property
     def raw(self) -> Step:
-        """The step that the events come in by."""
         return next(step for step in self.dataset.steps if step.source)
 
 
 def stream_asset(streamed: StreamedDataset, command: Sequence[str] = COMMAND) -> dg.AssetsDefinition:
-    """The asset whose run is the stream. The run itself starts no Spark: the process of ``command`` does."""
+    """The run starts no Spark: the process of ``command`` does."""
 
     @dg.asset(
         name=streamed.asset,
@@ -135,8 +130,6 @@ def _require_no_other(storage: Storage, table: str) -> None:
 
 @dataclass
 class _Watch:
-    """Follows the stream of one run by its status until it ends."""
-
     context: dg.AssetExecutionContext
     storage: Storage
     streamed: StreamedDataset
@@ -144,9 +137,8 @@ class _Watch:
     _due: float = 0.0
 
     def run(self, command: Sequence[str]) -> dict[str, Any]:
-        """Run the stream until it ends or the run is terminated; the metadata of its last status."""
         self.context.log.info(f"Starting {' '.join(command[1:])}")
-        # Its session is its own: a Spark server is shared with runs, and one of them could starve it.
+        # The stream has its own Spark: a run on a shared server could starve it.
         variables = {RUN_VARIABLE: self.context.run.run_id, "SPARK_REMOTE": None}
         child = StreamChild.start(command, variables, sys.stderr.write)
         try:
@@ -160,12 +152,11 @@ class _Watch:
         return self._metadata(self._status())
 
     def _status(self) -> StreamStatus | None:
-        """The status, if it is that of this run's process: that of an earlier one stays until the first beat."""
+        """An earlier run's status stays until this run's process has beaten."""
         status = read_stream(self.storage, self.streamed.raw.name)
         return status if status and status.holder.run == self.context.run.run_id else None
 
     def _look(self) -> None:
-        """A line of the log and a point in the plots of the asset's page, while the run goes on."""
         status = None if clock.seconds() < self._due else self._status()
         if status is None:
             return
@@ -184,12 +175,12 @@ class _Watch:
 
 _LAST_LINES = 20
 _PATIENCE_SECONDS = ((signal.SIGINT, 45.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0))
-"""What a stream is sent to stop, gentlest first, and how long each is waited for."""
+"""Signals to stop a stream, in order, and how long each is waited for."""
 
 
 @dataclass
 class StreamChild:
-    """A running process, which ends with this one, and the last lines that it wrote to standard error."""
+    """A process that ends with this one, with the last lines of its stderr."""
 
     process: subprocess.Popen[str]
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
@@ -199,7 +190,7 @@ class StreamChild:
     def start(
         cls, command: Sequence[str], variables: Mapping[str, str | None], write: Callable[[str], object]
     ) -> "StreamChild":
-        """Start ``command``; each line of its output goes to ``write``. A variable that is None is taken away."""
+        """Output lines go to ``write``. A variable that is None is removed."""
         environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
         process = subprocess.Popen(
             ["/bin/sh", "-c", ENDED_WITH_ITS_STARTER, "INT", *command],
@@ -220,19 +211,18 @@ class StreamChild:
         return child
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code, waiting for it at most so long; None while the process runs."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self) -> None:
-        """Let it publish what it has and end; a process that does not is killed, which loses nothing either."""
+        """Let it publish what it has and end; killing it loses nothing either."""
         for number, seconds in _PATIENCE_SECONDS:
             if self.process.poll() is None:
                 self.process.send_signal(number)
                 self.wait(seconds)
-        # The shell that waits for the end of the run has nothing more to wait for.
+        # Ends the shell that waits for the end of the run.
         if self.process.stdin and not self.process.stdin.closed:
             with suppress(OSError), self.process.stdin as pipe:
                 pipe.write("\n")
@@ -240,7 +230,7 @@ class StreamChild:
             reader.join(1)
 
     def require_success(self, table: str) -> None:
-        """Raise :class:`StreamFailed` with the last words of a process that has ended with an error."""
+        """Raises :class:`StreamFailed` with the process's last lines."""
         code = self.process.returncode
         if code:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -283,12 +273,11 @@ def stream_line(status: StreamStatus) -> str:
 
 
 def _delays(status: StreamStatus) -> Mapping[str, Delays | str]:
-    """By table; that of raw is named before it is known."""
     return {status.table: "p50 unknown, p99 unknown", **status.delays}
 
 
 def stream_metadata(status: StreamStatus) -> dict[str, Any]:
-    """Numbers are plotted by the UI, from one materialization to the next; what is not known yet has no point there."""
+    """Numbers are plotted over materializations; an unknown number is left out."""
     last = status.last
     late = {
         f"{table}_{name}_seconds": float(value)
@@ -330,7 +319,7 @@ def _held_record(held: HeldEvents) -> dict[str, str]:
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:
-    """As text: all rows of a table in the UI have all columns, and the end may be unknown."""
+    """Text, since the UI needs all columns in all rows, and the end may be unknown."""
     numbers = {"position": position.position, "end": position.end, "lag": position.lag}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {"partition": position.partition, **texts}
@@ -348,8 +337,6 @@ _MOST_EARLIER = 12
 
 
 def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
-    """On from the start: it starts a stream that a person has started before, or that is declared to run always."""
-
     def restart(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         always = backfill.built_of([each.dataset for each in streamed if each.dataset.streamed == "always"])
         decisions = [
@@ -378,7 +365,7 @@ def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
 def decide(
     instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDataset, *, begins: bool = False
 ) -> RestartDecision:
-    """Reads Dagster's runs before the lease: a run that starts in between is seen by its lease."""
+    """Reads Dagster's runs before the lease: a run that starts in between shows by its lease."""
     now = clock.now()
     under_way = _under_way(instance, streamed.asset, now)
     earlier = _earlier(instance, streamed.asset)
@@ -389,7 +376,7 @@ def decide(
 
 
 def request(instance: dg.DagsterInstance, streamed: StreamedDataset, repeat: EarlierStart | None) -> dg.RunRequest:
-    """The same run again, or the first one. Its key is that of the run before: two ticks ask for one run."""
+    """The run key names the run before: two ticks request one run."""
     run = instance.get_run_by_id(repeat.run) if repeat else None
     return dg.RunRequest(
         run_key=f"after-{repeat.run}" if repeat else f"first-{streamed.asset}",
@@ -400,7 +387,6 @@ def request(instance: dg.DagsterInstance, streamed: StreamedDataset, repeat: Ear
 
 
 def _under_way(instance: dg.DagsterInstance, asset: str, now: datetime) -> str:
-    """The run that is to start the stream, or watches it."""
     records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
     runs = (each.dagster_run for each in records if is_alive(instance, each, now))
     found = (run for run in runs if dg.AssetKey(asset) in (run.asset_selection or ()))
@@ -414,7 +400,7 @@ def _earlier(instance: dg.DagsterInstance, asset: str) -> list[EarlierStart]:
 
 
 def _earlier_start(record: dg.RunRecord) -> EarlierStart:
-    """A run that was killed with its daemon has no end until the daemon is back: the last update counts."""
+    """A run killed with its daemon has no end until the daemon is back: the last update counts."""
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp
     started = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else record.create_timestamp
     run = record.dagster_run

@@ -1,8 +1,4 @@
-"""Timelines with a name in Dagster: the asset ``timelines`` shows each, and a job builds days on one.
-
-The asset has a partition for each timeline, with its days, age, size and difference to main. No run materializes it:
-the sensor keeps it as the lakehouse has it.
-"""
+"""Named timelines in Dagster: an asset with a partition for each, and a job that builds days on one."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Mapping, Sequence
@@ -84,10 +80,7 @@ def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: Timeli
 
 
 def versions_of(steps: Sequence[Step], version: str) -> dict[str, str]:
-    """The version of each step of a run for ``version``: those that do not have it go by their current one.
-
-    Raises :class:`InvalidRequest` if none has it. Pure.
-    """
+    """Steps without ``version`` use their current one. Raises :class:`InvalidRequest` if none has it. Pure."""
     having = {step.name for step in steps if version in {AS_PUBLISHED, *(each.name for each in step.versions)}}
     if version and not having:
         steps[0].version(version)
@@ -108,7 +101,6 @@ def timelines_spec() -> dg.AssetSpec:
 
 
 def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any) -> tuple[str, Any]:
-    """The page of each timeline, for the sensor; ``seen`` has the digests of the last time."""
     changes, unreadable, shown = report_timelines(context.instance, backfill.storage, seen or {})
     for problem in unreadable:
         context.log.warning(problem)
@@ -119,11 +111,9 @@ def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill, seen
 def report_timelines(
     instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]
 ) -> tuple[int, list[str], Mapping[str, str]]:
-    """Make the partitions of the asset those of the timelines that are kept, and report those that have changed.
+    """Sync the asset's partitions with kept timelines, and report those whose digest differs from ``shown``.
 
-    ``shown`` has the digest of what was reported of each the last time, by name. Returns how many changed, which
-    cannot be read and why, and the digests. While a timeline cannot be read, its name is not known, and all partitions
-    stay.
+    While a timeline is unreadable its name is unknown, and no partition is deleted.
     """
     kept, unreadable = readable_timelines(storage, clock.now())
     tables = {table for each in kept for table in each.days}
@@ -144,7 +134,6 @@ def report_timelines(
 
 
 def timeline_metadata(timeline: NamedTimeline, main: DayRecords) -> dict[str, dg.MetadataValue]:
-    """What the page of a timeline shows: the answer of `backfill timeline show`, and its numbers. Pure."""
     answer = timeline_answer(FoundTimeline(timeline, main, {}))
     differ = sum(int(row["differ_from_main"]) for row in answer.as_json()["tables"])
     return {

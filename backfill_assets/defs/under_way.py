@@ -1,6 +1,4 @@
-"""Native backfills and runs: what is under way and may still write, how programs launch what the UI launches, and what
-stops one that goes wrong. Reads Dagster's memory only, no data.
-"""
+"""Backfills and runs: which are under way, launching them, and stopping those that go wrong. Reads no data."""
 
 from __future__ import annotations
 
@@ -42,14 +40,10 @@ from backfill_assets.upkeep.backfill_breaker import RunAttempt, RunOutcome, back
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
-"""A started run without an event for this long counts as dead.
-
-Its process may have been killed on another machine: see :mod:`backfill_assets.defs.dagster_internals`.
-"""
+"""A started run without an event for this long counts as dead: it may have been killed on another machine."""
 
 
 def busy_days(instance: dg.DagsterInstance, tables: Collection[str]) -> dict[str, list[WriteUnderWay]]:
-    """What is under way, by those of ``tables`` that it targets: runs first, and each with its days."""
     moment = clock.now()
     records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
     runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
@@ -80,10 +74,7 @@ def _days_of_run(run: dg.DagsterRun, table: str) -> Collection[date] | None:
 
 
 def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
-    """Its days of each of ``tables``, of which it may target none; None for any day.
-
-    Its other assets may have partitions that are no days, or none: campaigns do.
-    """
+    """A table's None means any day: other assets, as campaigns, have partitions that are no days."""
     if backfill.asset_backfill_data is None:
         return dict.fromkeys(tables)
     keys: dict[str, set[str]] = {table: set() for table in tables}
@@ -99,7 +90,7 @@ def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> di
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
-    """Has it not ended, and was it launched lately, or has it a run that is alive or ended lately?"""
+    """Launched within :data:`PATIENCE`, or with a run that is alive or ended within it."""
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
@@ -111,7 +102,6 @@ def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill,
 
 
 def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
-    """Did any run or backfill ever target ``table``, in success or failure?"""
     key = dg.AssetKey(table)
     planned = instance.event_log_storage.get_latest_storage_id_by_partition(
         key, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
@@ -122,7 +112,7 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
-    """A queued run is alive. A started run is alive if its newest event is younger than :data:`PATIENCE`."""
+    """A queued run is alive; a started one if its newest event is younger than :data:`PATIENCE`."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
@@ -132,7 +122,7 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
-    """The tables that a run selects; without a selection all tables, but none for a run of the watchdogs."""
+    """Without a selection all tables; none for a run of the watchdogs."""
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
@@ -151,10 +141,9 @@ def launch_backfill(
 ) -> str:
     """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
-    Days of a weekly or monthly table stand for the period they lie in. Those of the ``wanted`` days that are
-    ``earlier`` than the first partition come with the run of that one: without a partition, Dagster launches nothing.
-    ``tags`` reach every run. A given ``backfill_id``, of at most 32 characters, makes the call repeatable: the second
-    one changes nothing.
+    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by the run
+    of that partition. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises
+    :class:`InvalidRequest` for a day without partition.
     """
     apart = earlier or {}
     wanted_id = backfill_id or clock.token(4)
@@ -175,11 +164,7 @@ def launch_backfill(
 
 
 def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
-    """What a tick says that launched ``backfills``; ``ui`` is the address of the UI.
-
-    Dagster shows only runs that a tick requests: it knows of no title, and of no id by which the same one is launched
-    once.
-    """
+    """Dagster lists only runs that a tick requests, which have no title and no idempotent id."""
     pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
     return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
 
@@ -223,10 +208,10 @@ _OUTCOMES: Mapping[dg.DagsterRunStatus, RunOutcome] = {
 
 
 def trip_backfills(instance: dg.DagsterInstance, backfill: Backfill) -> list[str]:
-    """Cancel each backfill of this code location's tables that is over a limit, as the UI does; gives a line for each.
+    """Cancel backfills of this location's tables that exceed a limit, and announce nearly spent budgets.
 
-    It is told before it is canceled, once for each backfill: whoever dies in between is followed by one who finds the
-    backfill under way, and the notice there. So is a budget of which most is spent.
+    The notice comes before the cancellation, under a key: a tick after a crash finds the backfill under way and the
+    notice there.
     """
     settings, storage, said = backfill.settings, backfill.storage, []
     price = None if settings.core_hour_price is None else settings.core_hour_price / 3600
@@ -252,7 +237,7 @@ def _datasets_of(backfill: PartitionBackfill, catalog: Catalog) -> set[str]:
 
 
 def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttempt]:
-    """Oldest first. A run that failed and that Dagster will start again is under way."""
+    """Oldest first. A failed run that Dagster will retry is under way."""
     now = clock.now().timestamp()
     for record in instance.get_run_records(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill}), ascending=True):
         run, began = record.dagster_run, record.start_time
@@ -263,7 +248,7 @@ def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttemp
 
 
 def _cancel(instance: dg.DagsterInstance, backfill: str) -> None:
-    """Dagster's daemon cancels its runs at its next tick. As it is now: the daemon keeps its progress in it."""
+    """Read again just before: the daemon keeps its progress in the record."""
     found: Any = instance.get_backfill(backfill)
     if found is not None and found.status is BulkActionStatus.REQUESTED:
         instance.update_backfill(found.with_status(BulkActionStatus.CANCELING))

@@ -1,4 +1,4 @@
-"""The daily and the nightly jobs, and when they run: what they did is in the log of their runs."""
+"""Daily and nightly jobs with their schedules."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Sequence
@@ -32,10 +32,7 @@ class RestoreConfig(dg.Config):
 
 
 def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition, dg.JobDefinition]:
-    """Maintenance, which starts no Spark, and what may start it: refreshing timelines, and putting raw rows back.
-
-    The runs of these share ``pool``.
-    """
+    """Runs that may start Spark share ``pool``."""
     return (
         lakehouse_job(
             MAINTAIN,
@@ -67,9 +64,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
 
 
 def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
-    """On from the start: one deletes only what nothing needs, as a full disk would stop every run, the other is idle
-    until a timeline is to be kept fresh, and comes after the daily jobs.
-    """
+    """On from the start: a full disk would stop every run. Refreshing comes after the daily jobs."""
     return (
         nightly_schedule(
             "maintenance_every_night",
@@ -90,7 +85,6 @@ def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> S
 
 
 def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
-    """Plans and carries out in one run, so that the plan is seconds old."""
     maintenance = backfill.maintenance()
     done = maintenance.carry_out(maintenance.plan(), context.log.info)
     for each in done:
@@ -101,7 +95,7 @@ def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> No
 
 
 def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
-    """One after the other: one that cannot be brought up to date fails the run, after the others."""
+    """A timeline that cannot be brought up to date fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
     for found in fresh_timelines(lake.storage, clock.now()):
@@ -136,12 +130,7 @@ _BEFORE_ANY_BACKFILL = "10"
 
 
 def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Definitions:
-    """A job for one day through all daily steps of ``chain``, in one process on one Spark session, and its schedule.
-
-    Yesterday, every day at two o'clock UTC, once its arrivals are complete. It is on from the start, and takes up a
-    dataset once something of it is published: cloning this repository starts no work before a person has. A chain
-    without a daily table of its own has none.
-    """
+    """Yesterday, at two o'clock UTC. On from the start, and takes up a dataset once something of it is published."""
     name, tables = chain[-1].name, [table for dataset in chain for table in daily_tables(dataset)]
     if not tables:
         return dg.Definitions()
@@ -179,11 +168,10 @@ def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Defini
 
 
 def daily_tables(dataset: Dataset) -> list[str]:
-    """Weeks and months follow when their days are there; a job has partitions of one kind."""
+    """A job has partitions of one kind: weeks and months follow when their days are there."""
     daily_steps = (step for step in dataset.steps if step.cadence is Cadence.DAILY and not step.external)
     return [table.name for step in daily_steps for table in step.tables]
 
 
 def schedule_name(chain: str) -> str:
-    """The schedule of a chain's daily job."""
     return f"every_day_{chain}"

@@ -1,9 +1,7 @@
-"""Watchdogs in Dagster: one check for each table that reads published days again, and when it runs.
+"""Watchdogs: a check for each table that reads published days again, and the job that evaluates it.
 
-Dagster runs checks of their own (``multi_asset_check``) with every run that materializes their tables, also in
-backfills, where nothing switches that off: each day would be read twice. So the check is declared beside the gates,
-and a job evaluates it, for the days of its run configuration; without any, for what is new and tonight's turn of the
-rest. Until the job has looked at a new publication, its watchdog is shown as not executed.
+Dagster runs standalone checks (``multi_asset_check``) with every run that materializes their tables, also in backfills:
+each day would be read twice. So a job evaluates them. Until then a new publication's watchdog is shown as not executed.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
@@ -59,7 +57,6 @@ class WatchOptions(dg.Config):
 
 
 def watchdog_job(tables: PartitionedTables) -> dg.JobDefinition:
-    """All watchdogs in one process, on one Spark session."""
     return lakehouse_job(
         JOB,
         STEP,
@@ -71,7 +68,6 @@ def watchdog_job(tables: PartitionedTables) -> dg.JobDefinition:
 
 
 def watchdog_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
-    """On from the start: reading costs little, and damage shows only when the data is read."""
     description = (
         "Reads what was published since the last time, days of which a file is gone or of another size, and one "
         "thirtieth of all history. Writes nothing."
@@ -82,7 +78,7 @@ def watchdog_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
 def unchanged_watchdogs(
     instance: dg.DagsterInstance, table: str, days: Sequence[BuiltDay], now: Mapping[str, Target]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The verdicts of the watchdog on those of ``days`` that a run has reused, once more: it plans them all."""
+    """Newest verdicts on reused ``days``, reported again: the run planned these checks."""
     publications = {str(day.day): day.publication for day in days if day.reused}
     for day, verdict in newest_verdicts(instance, table, publications).items():
         yield again(verdict, now.get(day), "unchanged since it was read")
@@ -91,14 +87,14 @@ def unchanged_watchdogs(
 def newest_verdicts(
     instance: dg.DagsterInstance, table: str, publications: Mapping[str, str]
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """The newest verdict of the watchdog of ``table``, by day, where it is on the publication named here."""
+    """The newest verdict by day, if it is on the publication given here."""
     if not publications:
         return {}
     key = check_key(table, WATCHDOG)
     limit = max(_LEAST_LOOKED_AT, _EVALUATIONS_A_DAY * len(publications))
     newest = newest_evaluations(instance, key, limit)
     found = {str(verdict.partition): verdict for verdict in reversed(newest)}
-    # Each night reads a part of all days: what was said of one may lie behind all that was said of others since.
+    # A night reads a share of all days: an older day's verdict may lie beyond the limit.
     for day in publications.keys() - found.keys() if len(newest) == limit else ():
         found.update(zip([day], newest_evaluations(instance, key, day=day), strict=False))
     return {day: found[day] for day, of in publications.items() if day in found and publication_of(found[day]) == of}
@@ -129,7 +125,7 @@ def _look(known: PartitionedTables, context: dg.OpExecutionContext, config: Watc
 
 
 def _look_at(watch: Watch, tables: Sequence[Table], days: Sequence[date], problems: dict[str, str]) -> list[WatchedDay]:
-    """A table that cannot be read, or is judged by one, goes to ``problems`` and hides no other."""
+    """An unreadable table goes to ``problems`` and hides no other."""
     try:
         return watch.look(tables, days)
     except SparkLost:
@@ -162,13 +158,13 @@ def _own_choice(
 
 
 def _looked_until(place: str, log: str) -> int:
-    """The entry of ``log`` that the job has come to; none of one that was made again at the same place."""
+    """The last log entry looked at; -1 for another log at the same place."""
     until, _, of = place.partition(" ")
     return int(until) if until and of in ("", log) else -1
 
 
 def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
-    """Tables that are looked at on the same days are looked at together, so that what they share is read once."""
+    """Tables of the same days are read together: shared inputs are read once."""
     groups: dict[tuple[date, ...], list[Table]] = {}
     for name, days_of_table in days.items():
         groups.setdefault(tuple(days_of_table), []).append(known.catalog.table(name))
@@ -193,16 +189,13 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
 
 
 TURNS = 30
-"""After this many nights every published day has been looked at again."""
+"""Nights after which every published day was looked at."""
 
 
 def days_to_watch(
     states: Iterable[DayState], altered: Mapping[str, Collection[date]], *, looked_until: int, tonight: date
 ) -> dict[str, list[date]]:
-    """By table, ascending: days published after the entry ``looked_until`` of the log, tonight's turn, and ``altered``.
-
-    A day that is withdrawn is not looked at.
-    """
+    """Days published after log entry ``looked_until``, tonight's turn, and ``altered``; no withdrawn days."""
     found: dict[str, set[date]] = {}
     for state in (each for each in states if each.content is not None):
         day = state.day

@@ -1,7 +1,7 @@
-"""The charts of a difference: sums before and after, their change, and what became of the rows, by period. Pure.
+"""Charts of a difference by period: sums before and after, their change, and what became of rows. Pure.
 
-They are drawn without scripts: a browser shows them, paper has them, and a reader that speaks gets them in words. What
-a colour says is said by a shape or a pattern as well. One period is no chart: it is a sentence.
+SVG without scripts, for browsers, paper and screen readers; a shape or pattern repeats what a colour says. A single
+period is a sentence instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _BAR_SHARE = 0.8
 _MOST_LABELS, _MOST_TICKS = 5, 4
 _DOTS_UP_TO = 45
 BEFORE, AFTER, UP, DOWN = "before", "after", "up", "down"
-"""Names of looks: the page gives each a colour, and a shape or a pattern."""
 ROW_LOOKS = ("unchanged", "changed", "added", "removed")
 
 
@@ -39,8 +38,6 @@ class AxisTick:
 
 @dataclass(frozen=True)
 class PeriodBar:
-    """A rectangle; ``look`` names its colour and pattern, and ``tip`` is shown under the pointer."""
-
     look: str
     x: float
     y: float
@@ -51,7 +48,7 @@ class PeriodBar:
 
 @dataclass(frozen=True)
 class SumLine:
-    """One side of a measure; a period whose sum is unknown interrupts nothing: the line joins its neighbours."""
+    """A period with an unknown sum is skipped."""
 
     look: str
     points: tuple[tuple[float, float, str], ...]
@@ -64,8 +61,6 @@ class SumLine:
 
 @dataclass(frozen=True)
 class PeriodChart:
-    """What is drawn, in pixels, and ``words``: the same for those who do not see it."""
-
     title: str
     words: str
     x_ticks: tuple[AxisTick, ...]
@@ -73,15 +68,12 @@ class PeriodChart:
     bars: tuple[PeriodBar, ...] = ()
     lines: tuple[SumLine, ...] = ()
     legend: tuple[str, ...] = ()
-    """Looks, each of which is its own label."""
     zero: float | None = None
-    """Where the line of zero is."""
     right: float = WIDTH - _RIGHT
     left: float = _LEFT
 
 
 def charts_of(table: TableCompared) -> list[Chart]:
-    """Each drawn as SVG; colours and patterns are those of the page that it is on."""
     from jinja2 import Environment, FileSystemLoader
 
     environment = Environment(
@@ -95,7 +87,6 @@ def charts_of(table: TableCompared) -> list[Chart]:
 
 
 def period_charts(table: TableCompared) -> list[PeriodChart]:
-    """The measures that change, and the rows; none for a single period, which :func:`period_sentences` has."""
     if len(table.days) < 2:
         return []
     changing = [measure for measure in table.measures if any(day.of(measure).change for day in table.days)]
@@ -104,7 +95,6 @@ def period_charts(table: TableCompared) -> list[PeriodChart]:
 
 
 def period_sentences(table: TableCompared) -> list[str]:
-    """What a table of one period says instead of charts: each measure before and after, and the rows."""
     if len(table.days) != 1:
         return []
     (day,) = table.days
@@ -118,7 +108,6 @@ def period_sentences(table: TableCompared) -> list[str]:
 
 
 def sums_chart(table: TableCompared, measure: str) -> PeriodChart | None:
-    """Each period's sum in main, and as it would be."""
     known = [(day.day, found) for day in table.days if (found := day.of(measure)).change is not None]
     if len(known) < 2:
         return None
@@ -145,7 +134,6 @@ def sums_chart(table: TableCompared, measure: str) -> PeriodChart | None:
 
 
 def change_chart(table: TableCompared, measure: str) -> PeriodChart | None:
-    """The change of each period's sum, in percent; a period that had nothing before has no bar."""
     known = [(day.day, found, found.share) for day in table.days if (found := day.of(measure)).share is not None]
     if len(known) < 2:
         return None
@@ -176,7 +164,6 @@ def change_chart(table: TableCompared, measure: str) -> PeriodChart | None:
 
 
 def rows_chart(table: TableCompared) -> PeriodChart:
-    """What became of each period's rows."""
     most = max(sum(getattr(day.rows, look) for look in ROW_LOOKS) for day in table.days)
     x, (y, y_ticks) = _x_of(table), _y_axis(0.0, float(max(1, most)), _short)
     width = _bar_width(table)
@@ -221,14 +208,13 @@ def _change_words(name: str, table: TableCompared, known: Sequence[tuple[date, S
 
 
 def _x_of(table: TableCompared) -> Callable[[date], float]:
-    """Where the middle of a period is: time goes on where periods are left out."""
+    """Gaps in time stay gaps."""
     first, length = table.days[0].day.toordinal(), _LENGTH_DAYS[table.cadence]
     pixels = (WIDTH - _LEFT - _RIGHT) / _span(table)
     return lambda day: round(_LEFT + (day.toordinal() - first + length / 2) * pixels, 1)
 
 
 def _span(table: TableCompared) -> int:
-    """From the first day to the last one, in days."""
     return table.days[-1].day.toordinal() - table.days[0].day.toordinal() + _LENGTH_DAYS[table.cadence]
 
 
@@ -237,7 +223,6 @@ def _bar_width(table: TableCompared) -> float:
 
 
 def _x_ticks(table: TableCompared, x: Callable[[date], float]) -> tuple[AxisTick, ...]:
-    """The first period, the last one, and some between."""
     last = len(table.days) - 1
     most = min(_MOST_LABELS, len(table.days))
     chosen = sorted({round(n * last / (most - 1)) for n in range(most)}) if most > 1 else [0]
@@ -248,7 +233,6 @@ def _x_ticks(table: TableCompared, x: Callable[[date], float]) -> tuple[AxisTick
 
 
 def _label(day: date, table: TableCompared) -> str:
-    """``6 Mar``; of a month ``Mar 2017``."""
     return f"{day:%b %Y}" if table.cadence is Cadence.MONTHLY else f"{day.day} {day:%b}"
 
 
@@ -259,7 +243,6 @@ def _name(day: date, table: TableCompared) -> str:
 def _y_axis(
     low: float, high: float, text: Callable[[float], str]
 ) -> tuple[Callable[[float], float], tuple[AxisTick, ...]]:
-    """A scale that holds ``low`` and ``high``, and round numbers on it."""
     if low == high:
         low, high = (low - 1, high + 1) if low else (0.0, 1.0)
     step = _round_step((high - low) / _MOST_TICKS)
@@ -273,7 +256,6 @@ def _y_axis(
 
 
 def _round_step(least: float) -> float:
-    """The next of 1, 2 and 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 

@@ -1,8 +1,7 @@
-"""Compares the days of one table on two sides: counts, sums, groups and examples.
+"""Compares days of one table on two sides: counts, sums, groups and examples.
 
-Checksums show which days hold the same. The rows of the others are joined, in this process and from their files, and
-once more on the few days that the examples are taken from. Nothing is written, and Spark is not started but for hashes
-that it has not written.
+Checksums show which days are equal. Rows of the others are joined by DuckDB, and again for the few days with examples.
+Spark starts only for hashes that it has not written.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 
 FiguresRead = dict[tuple[str, date, str], DayContent]
-"""What was read, by table, day and content; a foreign write is known by the version of main."""
+"""A foreign write is keyed by the version of main."""
 
 
 def complete(
@@ -59,10 +58,7 @@ def complete(
     overlay: Overlay = NOTHING_LAID,
     read: FiguresRead | None = None,
 ) -> dict[date, DayContent]:
-    """``contents`` with every figure that is compared: what was not measured is read.
-
-    Rows are those of ``version`` of main, and of ``overlay`` for the days that it has. ``read`` keeps what is read.
-    """
+    """Figures that were not measured are read, from ``version`` of main or ``overlay``. ``read`` caches them."""
     names, read = measures.compared_metrics(table), {} if read is None else read
     known = {
         day: content
@@ -109,13 +105,10 @@ _SAMPLE_ROWS = 10
 _SAMPLED_DAYS = 3
 _MOST_GROUPS = 200
 NOTHING = DayContent(rows=0, checksum="0")
-"""What a day holds that was never published."""
 
 
 @dataclass(frozen=True)
 class TableComparison:
-    """``days`` of ``table`` on two sides."""
-
     lake: Lake
     table: Table
     cadence: Cadence
@@ -124,10 +117,9 @@ class TableComparison:
     before: Mapping[date, DayRecord]
     after: Mapping[date, DayRecord]
     stay: Mapping[date, DayIs] = field(default_factory=dict)
-    """Days that would stay as they are before, and why: nothing comes after them."""
 
     def how(self, day: date) -> DayIs:
-        """``compared`` for a day that has to be read: checksums do not show what would become of it."""
+        """``compared`` if checksums do not show what becomes of the day."""
         if day in self.stay:
             return self.stay[day]
         before, after = self.logicals(day)
@@ -136,17 +128,12 @@ class TableComparison:
         return "equal" if before == after or nothing else "compared"
 
     def logicals(self, day: date) -> tuple[str, str]:
-        """The logical fingerprints of a day on both sides."""
         absent = DayRecord(day=day)
         after = "" if day in self.stay else self.after.get(day, absent).logical
         return self.before.get(day, absent).logical, after
 
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        """What the days hold that are not ``compared``, with every sum that is shown, as far as that is known.
-
-        What was not measured is read, but for days whose turn has not come. The rows of an equal day are the same on
-        both sides: it is the later one whose sums were measured.
-        """
+        """Reads sums that were not measured, except for days not staged. On an equal day, the later side has them."""
         sides = {day: self.after if how == "equal" else self.before for day, how in hows.items() if how != "compared"}
         contents = {day: _content(side, day) for day, side in sides.items()}
         added_up = {day: content for day, content in contents.items() if hows[day] != "not staged" or content is None}
@@ -155,9 +142,9 @@ class TableComparison:
         return {day: content for day, content in found.items() if content is not None}
 
     def compare(self, known: TableCompared | None = None, only: Collection[str] = ()) -> TableCompared:
-        """``known`` is a comparison from before: nothing is read if both sides of its days are as they were.
+        """Days are not read again if ``known``, an earlier comparison, has both sides as they are.
 
-        For each column in ``only`` that the table has, it is looked for what differs beside it.
+        For each column in ``only``, it is found which other columns differ beside it.
         """
         hows = {day: self.how(day) for day in self.days}
         to_read = [day for day, how in hows.items() if how == "compared"]
@@ -180,7 +167,6 @@ class TableComparison:
             yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged_sums(self.table, content))
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], only: Sequence[str]) -> TableCompared:
-        """``found`` with ``days`` compared row by row: groups, examples, and what differs beside ``only``."""
         with waiting(self.progress, f"{self.table.name}: {format_are(len(days), 'day')} compared"), engine() as duckdb:
             sides = self._rows(duckdb, days)
             lines = compare_rows(self.table, *sides)
@@ -207,7 +193,6 @@ class TableComparison:
         return DayCompared(day=day, how=how, rows=rows, sums=sums, published=published, staged=staged)
 
     def _rows(self, duckdb: Backend, days: Sequence[date]) -> tuple[ir.Table, ir.Table]:
-        """The rows of ``days`` before and after."""
         contract = self.table.contract
 
         def rows(side: Mapping[date, DayRecord]) -> ir.Table:
@@ -217,7 +202,7 @@ class TableComparison:
         return rows(self.before), rows(self.after)
 
     def _sample(self, duckdb: Backend, days: Mapping[date, GroupCompared]) -> tuple[ChangedRow, ...]:
-        """From the few days with the most changed rows, so that the others are not read again."""
+        """From the days with most changed rows, so that others are not read again."""
         changed = {day: group.rows.changed for day, group in days.items() if group.rows.changed}
         fullest = sorted(changed, key=lambda day: (-changed[day], day))[:_SAMPLED_DAYS]
         if not fullest:
@@ -227,7 +212,7 @@ class TableComparison:
 
 
 def _content(side: Mapping[date, DayRecord], day: date) -> DayContent | None:
-    """None for a foreign write, whose content is unknown until it is read."""
+    """Returns None for a foreign write: not known until it is read."""
     record = side.get(day)
     if record is None:
         return NOTHING
@@ -243,8 +228,6 @@ def _with_days(found: TableCompared, days: Sequence[DayCompared]) -> TableCompar
 
 
 def _groups(table: Table, column: str, lines: Lines) -> GroupsCompared:
-    """The groups that differ most first: by the first total, then by rows, then by value."""
-
     def order(group: GroupCompared) -> tuple[Decimal, int, bool, str]:
         by = sum((abs(group.sums[name].change or Decimal(0)) for name in table.totals[:1]), Decimal(0))
         return -by, -group.rows.differing, group.value is not None, group.value or ""
@@ -268,7 +251,6 @@ def _group(table: Table, value: str | None, line: Mapping[str, Any]) -> GroupCom
 
 
 def _unchanged_sums(table: Table, content: DayContent) -> dict[str, Sums | None]:
-    """The sums of a day whose rows approving would not change."""
     sums = {name: content.figure(f"{TOTAL}{name}") for name in table.totals}
     return {
         name: None if value is None else Sums(before=_plain(value), after=_plain(value)) for name, value in sums.items()
@@ -290,7 +272,6 @@ def _changed_row(table: Table, withheld: Collection[str], row: Mapping[str, Any]
 
 
 def _plain(value: Decimal) -> Decimal:
-    """``value`` without trailing zeros after the point: ``12.5``, ``1200``."""
     found = value.normalize(EXACT)
     exponent = found.as_tuple().exponent
     return found.quantize(Decimal(1), context=EXACT) if isinstance(exponent, int) and exponent > 0 else found

@@ -1,4 +1,4 @@
-"""Finds differences: of a plan's campaign and main, kept with the plan; and of any two states."""
+"""Finds differences between a plan's campaign and main, and between any two states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ from backfill_assets.timeline.view import find_place, is_of_campaign, stale_line
 
 
 def declared_of(steps: Sequence[Step]) -> DeclaredOfTables:
-    """What the answer about a difference has to know of the declared tables."""
     tables = [table for step in steps for table in step.tables]
     totals = (
         SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
@@ -57,11 +56,7 @@ def compare(
     known: Sequence[TableCompared] = (),
     expectations: Sequence[Expectation] = (),
 ) -> tuple[list[TableCompared], int]:
-    """What publishing ``staged`` of ``steps`` would change, table by table, as of which entry of the publication log.
-
-    ``known`` are comparisons from before: a table is not read again if both sides of its days are as they were. Where
-    one of ``expectations`` says that only one column changes, the others are compared.
-    """
+    """Also returns the entry of the publication log. Tables whose days are as in ``known`` are not read again."""
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
     found = []
@@ -84,10 +79,9 @@ def find_difference(
     staged: StagedDays | None = None,
     known: Sequence[TableCompared] = (),
 ) -> Difference:
-    """Compare what the campaign of ``plan`` has staged with main, judge it, and keep it for others.
+    """Compares what the campaign of ``plan`` has staged (or only ``staged``) with main, judges it, and keeps it.
 
-    With ``staged``, compare only that. ``known`` are earlier comparisons: only tables that moved since are read again.
-    Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
+    Raises :class:`InvalidRequest` if nothing is staged: before the campaign ran, and after its cut-over.
     """
     steps = shadow_steps(lake.catalog, plan)
     tables = [table.name for each in steps for table in each.step.tables]
@@ -103,12 +97,10 @@ def find_difference(
 
 
 def last_difference(storage: Storage, plan: str) -> Difference | None:
-    """The difference that was found last, without Spark; None if none was found yet."""
     return _kept(storage).get(f"{plan}.difference")
 
 
 def keep_difference(storage: Storage, difference: Difference) -> None:
-    """Keep the newest difference of a plan; what was kept before is replaced."""
     _kept(storage).replace(f"{difference.plan}.difference", difference)
 
 
@@ -123,19 +115,16 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class LakehouseState:
-    """A state of all tables, as people name it: what was published by a moment, with the days of a timeline over it."""
-
     text: str
     view: View
     timeline: NamedTimeline | None = None
 
     @property
     def own_days(self) -> Mapping[str, set[date]]:
-        """The days, by table, that are the timeline's own."""
         return {table: set(days) for table, days in self.view.over.items()}
 
     def stale_lines(self, steps: Sequence[Step]) -> list[str]:
-        """Which days of the timeline were computed from others than it shows; none of what was published."""
+        """Days of the timeline computed from others than it shows."""
         if self.timeline is None:
             return []
         return stale_lines(self.timeline, OpenedTimeline(self.view.storage, self.timeline).stale_days(steps))
@@ -143,8 +132,6 @@ class LakehouseState:
 
 @dataclass(frozen=True)
 class StatesRequest:
-    """Two states, as people name them; of ``tables`` and ``days`` if they are given, else of all that may differ."""
-
     left: str
     right: str
     tables: Sequence[str] = ()
@@ -152,7 +139,7 @@ class StatesRequest:
 
 
 def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> LakehouseState:
-    """Raises :class:`InvalidRequest` for what names no state, and for a version without the ``table`` it is of."""
+    """Raises :class:`InvalidRequest` for an unknown state, or for a version without its ``table``."""
     if text == MAIN:
         return LakehouseState(MAIN, View.newest(storage))
     found = find_place(storage, text, now) if is_of_campaign(text) else timeline_called(storage, text, now)
@@ -167,11 +154,7 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> L
 
 
 def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
-    """What is other on the right than on the left, table by table.
-
-    Without ``tables``, of those that a timeline has days of, or else of all. Without ``days``, of the timelines' own
-    days and of all that differ.
-    """
+    """Tables default to those of the timelines' days, or else all; days to the timelines' own and those that differ."""
     now, first = clock.now(), next(iter(asked.tables), "")
     left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
     own = {table for state in (left, right) for table in state.own_days}
@@ -196,7 +179,6 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
 def _versions_of_days(
     steps: Sequence[Step], before: DayRecords, after: DayRecords, compared: Sequence[TableCompared]
 ) -> Iterator[tuple[str, str, str]]:
-    """Of each day that differs its step, and the versions that made it on both sides."""
     names = step_by_table(steps)
     for table in compared:
         for day in table.differing:
@@ -208,7 +190,7 @@ def _versions_of_days(
 def days_to_compare(
     left: LakehouseState, right: LakehouseState, before: DayRecords, after: DayRecords, chosen: DayRange | None
 ) -> dict[str, set[date]]:
-    """The days of each table that are shown: those that differ, and those that are a timeline's own. Pure."""
+    """Days that differ and timelines' own days; or those in ``chosen``. Pure."""
     differ = differing(before, after)
     if chosen is not None:
         return {table: {day for day in {*before[table], *after[table]} if day in chosen} for table in differ}

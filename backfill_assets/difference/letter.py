@@ -1,4 +1,4 @@
-"""A difference as an answer: what a manager wants to know, in the order in which they ask; then the detail. Pure."""
+"""A difference as an answer: what a manager asks, in that order, then the detail. Pure."""
 
 from __future__ import annotations
 
@@ -51,25 +51,22 @@ _MOST_DAYS, _MOST_GROUPS, _MOST_CHANGED = 31, 5, 30
 
 @dataclass(frozen=True)
 class LetterTerms:
-    """What a plan and its campaign say beside the numbers: what it is for, who decides, and what became of it."""
-
     plan: str
     campaign: str
     window_days: int
     who: str = ""
-    """Who may approve it, as a sentence."""
     title: str = ""
     reason: str = ""
     outcome: str = ""
-    """Empty as long as it waits for a decision; then what was decided, as a sentence."""
+    """Empty while it waits for a decision."""
     published: bool = False
     page: str = ""
-    """Where people approve it in the UI; once it is published, where they undo it. Empty without a UI."""
+    """To approve it or, once published, to undo it; empty without a UI."""
 
 
 @dataclass(frozen=True)
 class DeclaredOfTables:
-    """Which tables are ``reports`` that people read, and which ``totals`` have to be those of another table."""
+    """``totals`` have to equal those of another table."""
 
     reports: frozenset[str] = frozenset()
     totals: tuple[SameTotal, ...] = ()
@@ -82,10 +79,7 @@ def difference_answer(
     *,
     drawn: bool = False,
 ) -> Answer:
-    """``terms`` are of a plan: of two states no one has to decide. With ``drawn``, the detail has charts, for a page.
-
-    What it was made of comes last: it is for whoever looks for an error.
-    """
+    """``terms`` are a plan's; two states need no decision. ``drawn`` adds charts, for a page."""
     parts = (
         *_about(difference, terms),
         *_in_a_minute(difference, declared),
@@ -105,12 +99,10 @@ def difference_answer(
 
 
 def _as_typed(state: str) -> str:
-    """A state as a command takes it: without what kind of a state it is."""
     return state.removeprefix("publication ").removeprefix("timeline ")
 
 
 def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -> Answer:
-    """What changes, on which days, in which code, and whether it is as expected; a terminal begins with that."""
     unmet = [f"{each.expectation}: {'; '.join(where_not(each))}" for each in difference.unmet]
     met = f"{len(difference.verdicts) - len(unmet)} of {format_count(len(difference.verdicts), 'expectation')} met"
     held = sum(table.count("held back", "left out") for table in difference.tables)
@@ -135,7 +127,6 @@ def _brief(difference: Difference, declared: DeclaredOfTables, answer: Answer) -
 
 
 def headline(difference: Difference) -> str:
-    """``Amount falls by 388.90 EUR (-0.41 %), from 94,913.00 to 94,524.10 EUR.``"""
     table = difference.headline
     if table is None or not table.known:
         return "Nothing is compared yet."
@@ -191,7 +182,6 @@ def _in_a_minute(difference: Difference, declared: DeclaredOfTables) -> Iterator
 
 
 def reports_line(difference: Difference, reports: Collection[str]) -> str:
-    """Which of the ``reports`` that people read would change."""
     read = [table for table in difference.tables if table.table in reports]
     changing = [table.table for table in read if table.differing]
     same = [table.table for table in read if not table.differing]
@@ -204,7 +194,6 @@ def reports_line(difference: Difference, reports: Collection[str]) -> str:
 
 
 def _days_lines(table: TableCompared) -> list[str]:
-    """Which days change, and what becomes of each other planned day."""
     noun, all_days = unit(table), len(table.days)
     ranges = format_ranges((day.day for day in table.differing), _MOST_RANGES)
     found = [f"{format_changing(len(table.differing), all_days, noun)}{f': {ranges}' if ranges else ''}."]
@@ -225,7 +214,6 @@ def _days_lines(table: TableCompared) -> list[str]:
 
 
 def where_not(verdict: ExpectationVerdict) -> list[str]:
-    """The first deviations, and how many more there are."""
     if not verdict.tables:
         return ["the plan has no such day or measure"]
     lines = [
@@ -240,7 +228,6 @@ def where_not(verdict: ExpectationVerdict) -> list[str]:
 
 
 def holds_back(difference: Difference) -> bool:
-    """Are there days that a person has to leave out knowingly?"""
     return any(table.count("held back", "left out") for table in difference.tables)
 
 
@@ -277,13 +264,13 @@ def _next(difference: Difference, terms: LetterTerms | None) -> tuple[str, ...]:
 
 
 def first_measure(table: TableCompared) -> str:
-    """The first measure that changes; else one that is unknown, else the first there is."""
+    """The first that changes; else one that is unknown, else the first."""
     unknown = (measure for measure in table.measures if table.total(measure).change is None)
     return next(table.changing(), None) or next(unknown, None) or next(iter(table.measures), ROWS)
 
 
 def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
-    """The same numbers with the same digits after the point: as many as the longest of them needs."""
+    """All with as many decimals as the longest needs."""
     exponents = [value.normalize(EXACT).as_tuple().exponent for value in values if value is not None]
     places = max((-each for each in exponents if isinstance(each, int)), default=0)
     step = Decimal(1).scaleb(-max(0, places))
@@ -291,7 +278,6 @@ def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
 
 
 def sums_cells(found: Sums) -> tuple[object, ...]:
-    """Before, after, change, and the change in percent: of nothing there is no share."""
     share: object = Quantity(found.share, "share")
     if found.share is None and found.change is not None:
         share = "from nothing" if found.change else None
@@ -299,7 +285,6 @@ def sums_cells(found: Sums) -> tuple[object, ...]:
 
 
 def _money(tables: Iterable[TableCompared]) -> Grid:
-    """The first measure of each table that changes."""
     rows = []
     for table in tables:
         measure = first_measure(table)
@@ -324,7 +309,6 @@ def _rows(tables: Iterable[TableCompared]) -> Grid:
 
 
 def notes(table: TableCompared) -> list[str]:
-    """What a reader of the numbers has to know."""
     found = []
     if held := table.count("held back"):
         found.append(f"{format_count(held, unit(table))} failed the gates and would not be published.")
@@ -357,7 +341,7 @@ def _detail(table: TableCompared, *, drawn: bool) -> Answer:
 
 
 def _sums(table: TableCompared) -> Grid:
-    """Of the days of which it is known what becomes of them, ``rows`` among the measures."""
+    """Only days whose change is known."""
     known, planned = len(table.known), format_count(len(table.days), unit(table))
     title = f"Sums of {planned}" if known == len(table.days) else f"Sums of the {known} of {planned} that are staged"
     rows = [(measure, *sums_cells(table.total(measure))) for measure in (ROWS, *table.measures)]
@@ -365,7 +349,6 @@ def _sums(table: TableCompared) -> Grid:
 
 
 def _groups(table: TableCompared, groups: GroupsCompared) -> Iterator[Part]:
-    """The groups of a column that differ most, by the first measure; nothing if none does."""
     measure = table.measures[0] if table.measures else ROWS
     rows = [
         (
@@ -385,7 +368,6 @@ def _groups(table: TableCompared, groups: GroupsCompared) -> Iterator[Part]:
 
 
 def _changed_rows(table: TableCompared) -> Iterator[Grid]:
-    """Changed rows side by side: a line for each column that differs."""
     if table.sample:
         title = f"{len(table.sample)} of {format_count(table.rows.changed, 'changed row')}, side by side"
         columns = ("day", "key", "column", "before", "after")
@@ -395,7 +377,6 @@ def _changed_rows(table: TableCompared) -> Iterator[Grid]:
 
 
 def side_by_side(row: ChangedRow) -> Iterator[tuple[object, ...]]:
-    """Day, key, column, before and after."""
     key = ", ".join(f"{name} {_value(value)}" for name, value in row.key.items())
     for cell in row.cells:
         yield row.day, key, cell.column, Toned(_value(cell.before), Tone.BAD), Toned(_value(cell.after), Tone.GOOD)
@@ -408,7 +389,6 @@ def _value(value: str | None) -> str:
 
 
 def _days(table: TableCompared) -> Grid:
-    """Each day, by the first measure that changes; rows if none does."""
     measure = next(table.changing(), ROWS)
     columns = (unit(table), "is", *COUNTS, *_SUMS)
     title = f"{format_count(len(table.days), unit(table))}, by {column_label(measure)}"

@@ -1,7 +1,4 @@
-"""Whether a difference is what was expected, and whether its tables agree; both in sentences. Pure.
-
-An expectation is met or not: on which days, and by how much.
-"""
+"""Whether a difference is as expected, and whether its tables agree, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -42,15 +39,13 @@ from backfill_assets.text import (
 
 
 class Deviation(Record):
-    """One place where a difference is not as expected. ``day`` is None for all days together."""
-
     table: str
     day: date | None
     observed: str
 
 
 class ExpectationVerdict(Record):
-    """One expectation, as it was written. One deviation is enough for it not to be met, and so is nothing to judge."""
+    """Without anything to judge, it is not met."""
 
     expectation: str
     tables: tuple[str, ...]
@@ -109,7 +104,7 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
 
 
 def _beside(column: str, day: DayCompared, table: TableCompared) -> str:
-    """What differs on a day beside ``column``; empty if nothing does. Without a key no row can be called changed."""
+    """Empty if nothing differs beside ``column``. Without a key no row counts as changed."""
     if (day.rows.added or day.rows.removed) and not table.whole_rows:
         return f"{format_count(day.rows.added, 'row')} would be added, {day.rows.removed:,} removed"
     others = day.beside.get(column)
@@ -132,7 +127,7 @@ def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviat
 
 
 def _differing(groups: GroupsCompared, value: str | None) -> str:
-    """How a group differs; empty if it does not. A group that is not listed may still differ, less than the others."""
+    """A group that is not listed may still differ, less than the others."""
     found = next((each for each in groups.most if each.value == value), None)
     if found is not None:
         return _rows(found.rows.differing) if found.rows.differing else ""
@@ -140,7 +135,7 @@ def _differing(groups: GroupsCompared, value: str | None) -> str:
 
 
 def _within(expectation: Expectation, found: Sums) -> bool:
-    """An expectation of what is unknown is not met."""
+    """Unknown does not meet an expectation."""
     change = found.change if expectation.unit == "" else found.share
     if expectation.limit is None or change is None:
         return not found.differs
@@ -182,10 +177,7 @@ def table_sentence(table: TableCompared) -> str:
 
 
 def change_sentence(table: TableDifference, cadence: Cadence = Cadence.DAILY) -> str:
-    """``report: 22 of 31 published days change; on these 31 days rows +0.20 %, revenue_eur -0.41 %.``
-
-    A difference is of all planned days, and its percentages with it.
-    """
+    """``report: 22 of 31 published days change; on these 31 days rows +0.20 %, revenue_eur -0.41 %.``"""
     noun, count = cadence.noun, len(table.changed) + len(table.unchanged)
     moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
     over = f"this {noun}" if count == 1 else f"these {format_count(count, noun)}"
@@ -200,12 +192,10 @@ def _move_text(measure: str, sums: Sums) -> str:
 
 
 def unit(table: TableCompared) -> str:
-    """What a partition of ``table`` is: ``day``, ``week`` or ``month``."""
     return table.cadence.noun
 
 
 def change(found: Sums) -> str:
-    """``-0.41 %``; what there is now where there was nothing; ``unchanged``; ``unknown``."""
     if found.change is None or found.after is None:
         return UNKNOWN
     if not found.change:
@@ -214,7 +204,6 @@ def change(found: Sums) -> str:
 
 
 def _main_change(table: TableCompared) -> tuple[str, list[str]]:
-    """The first measure that changes, or is unknown; if none does, how many rows change, and that no sum does."""
     differing = [measure for measure in (*table.measures, ROWS) if table.total(measure).differs]
     if first := [*table.changing(), *differing][:1]:
         return f"{column_label(first[0])} {change(table.total(first[0]))}", []
@@ -239,10 +228,8 @@ def _groups(found: GroupsCompared) -> str:
 
 
 class Difference(Record):
-    """What publishing a campaign would change, or how two states differ; as of one entry of the publication log."""
-
     plan: str = Field(default="", exclude_if=not_)
-    """Empty for two states, which are ``left`` and ``right``: main, a timeline, or a moment."""
+    """Empty for two states ``left`` and ``right``: main, a timeline, or a moment."""
     left: str = Field(default="", exclude_if=not_)
     right: str = Field(default="", exclude_if=not_)
     target: str
@@ -250,13 +237,10 @@ class Difference(Record):
     log_entry: int
     made_at: datetime
     tables: tuple[TableCompared, ...]
-    """In build order."""
     verdicts: tuple[ExpectationVerdict, ...] = ()
-    """One for each expectation of the plan."""
     stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Of a timeline: which of its days were computed from others than it shows, a line each."""
+    """Days of a timeline that were computed from others than it shows."""
     code: tuple[CodeChange, ...] = Field(default=(), exclude_if=not_)
-    """What changed in the logic between both sides."""
 
     @property
     def name(self) -> str:
@@ -268,17 +252,15 @@ class Difference(Record):
 
     @property
     def sides(self) -> Sides:
-        """The days that it shows, before and after, as fingerprints."""
         return sides_compared(self.tables)
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint by which an approval names this difference."""
         return fingerprint_of(self.sides)
 
     @property
     def headline(self) -> TableCompared | None:
-        """The table that was asked for; if it does not change, the first one that does. None without tables."""
+        """The target's table or, if it does not change, the first that does."""
         asked = next((table for table in self.tables if table.table == self.target), None)
         changed = next((table for table in self.tables if table.differing), None)
         if asked is None or (changed and not asked.differing):
@@ -287,7 +269,6 @@ class Difference(Record):
 
     @property
     def sentence(self) -> str:
-        """The whole campaign in one sentence: the table that was asked for, then the others."""
         headline, changed = self.headline, [table for table in self.tables if table.differing]
         if headline is None:
             return "Nothing is rebuilt." if self.plan else "Nothing differs."
@@ -300,7 +281,6 @@ class Difference(Record):
 
 
 def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int, made_at: datetime) -> Difference:
-    """``tables`` as they were compared, with a verdict for each expectation of ``plan``."""
     return Difference(
         plan=plan.id,
         target=plan.asked.target,
@@ -324,7 +304,7 @@ def _expectations(unmet: int, all_of_them: int) -> str:
 
 @dataclass(frozen=True)
 class SameTotal:
-    """A declared rule: in each period ``measure`` of ``table`` adds up to ``of_measure`` of ``of_table``."""
+    """In each period, ``measure`` of ``table`` adds up to ``of_measure`` of ``of_table``."""
 
     table: str
     measure: str
@@ -334,9 +314,8 @@ class SameTotal:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What ``rule`` finds in the periods of a difference, ascending; ``apart`` has by how much, where it is known.
-
-    ``gated`` periods have days that are not in the difference; their gates compared all of them.
+    """``apart`` has the gap, None if unknown. ``gated`` periods have days outside the difference; their gates compared
+    them.
     """
 
     rule: SameTotal
@@ -347,7 +326,7 @@ class Agreement:
 
 
 def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared]) -> tuple[Agreement, ...]:
-    """Of each rule whose two tables are in the difference, by the days whose change is known."""
+    """Only rules with both tables in the difference, by days whose change is known."""
     by_name = {table.table: table for table in tables}
     pairs = [(rule, by_name.get(rule.table), by_name.get(rule.of_table)) for rule in rules]
     return tuple(
@@ -358,7 +337,7 @@ def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared])
 
 
 def agreement_sentence(found: Sequence[Agreement]) -> str:
-    """Whether all tables agree, in words; the first deviation if they do not, and empty where no rule compares them."""
+    """The first deviation, if any; empty if no rule applies."""
     broken = [each for each in found if each.apart]
     if broken:
         rule, (day, by) = broken[0].rule, broken[0].apart[0]
@@ -388,7 +367,7 @@ def agreement_sentence(found: Sequence[Agreement]) -> str:
 
 
 def _agreement(rule: SameTotal, own: TableCompared, other: TableCompared) -> Agreement:
-    """Totals where the whole period is there. Else the changes, as far as they are equal: other days may change too."""
+    """Totals of whole periods; of others the changes, since other days may change too."""
     beside = {day.day: day for day in other.days}
     agreeing: list[date] = []
     gated: list[date] = []

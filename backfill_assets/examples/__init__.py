@@ -1,1 +1,1 @@
-"""A project that uses the package, as any other does: datasets, the data that they land, a demo and a lab."""
+"""A project that uses the package: datasets, data to land, a demo and a lab."""

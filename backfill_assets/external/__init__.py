@@ -1,1 +1,1 @@
-"""Tables that others write: what their days are made of, when that moved, and their rows at a pinned version."""
+"""Tables that others write: what their days are made of, when a day moved, and rows at a pinned version."""

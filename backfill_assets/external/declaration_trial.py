@@ -1,4 +1,4 @@
-"""Tries a dataset on the newest day of the tables of others that it reads: nothing is staged, published or kept."""
+"""Tries a dataset on the newest day of its tables of others: nothing is staged, published or kept."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _There:
-    """A table of others as it is now."""
-
     table: Table
     external: ExternalTable
     version: int
@@ -58,9 +56,8 @@ class _There:
 def check_tables_of_others(
     spark: SparkSession, dataset: Dataset, find: Find, published: Storage, progress: Progress
 ) -> CheckedFile:
-    """Judge the newest day of the first table of others, with what is read beside it, by every version of every step.
-
-    Raises :class:`SourceUnreadable` for a table without a row.
+    """Judges the newest day of the first table, by every version of every step. Raises :class:`SourceUnreadable`
+    without rows.
     """
     found = [_There.of(step, dataset.first_day) for step in dataset.steps if step.external]
     day, steps = max(found[0].days), [step for step in dataset.steps if not step.is_origin]
@@ -77,14 +74,12 @@ def check_tables_of_others(
 
 
 def _days_read(steps: list[Step], there: _There, day: date) -> list[date]:
-    """What the versions of ``steps`` read of a table to build ``day``, of the days that it has."""
     reads = (read for step in steps for version in step.versions for read in version.reads)
     wanted = {day, *(each for read in reads if read.table == there.table.name for each in read.days(DayRange.of(day)))}
     return sorted(wanted.intersection(there.days)) or [max(there.days)]
 
 
 def _read(spark: SparkSession, trial: VersionTrial, there: _There, days: list[date], key_file: str) -> VersionTried:
-    """Some rows of a table, for the versions that read it; and what its gate says of all that was read."""
     table = there.table
     trial.progress(f"reading {table.name}, version {there.version}")
     contents = {day: there.days[day].content(there.version) for day in days}

@@ -1,7 +1,5 @@
-"""A Delta table of others, by its own log: its files at a version, and those that came and went with other rows.
-
-Spark reads its rows, so it may have all that Spark can read: deletion vectors, mapped columns, widened types, clusters.
-See https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
+"""A Delta table of others, by its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md). Spark reads its
+rows, so deletion vectors, column mapping, type widening and clustering are allowed.
 """
 
 from __future__ import annotations
@@ -39,23 +37,20 @@ _COLUMNS = (
 _PHYSICAL = "delta.columnMapping.physicalName"
 _DAYS_ARE = ("date", "timestamp", "timestamp_ntz", "string")
 _STATISTICS_END = timedelta(milliseconds=1)
-"""The greatest moment of a file is cut to milliseconds."""
+"""Statistics truncate moments to milliseconds."""
 _MOST_VERSIONS_BEHIND = 100
 _ID_LENGTH = 20
-"""Of the id of a file of deletion vectors, in Z85."""
 _Z85 = str.maketrans(
     f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#",
     f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~",
 )
-"""From its characters to those that Python decodes."""
+"""Translates Z85 to Python's base85."""
 _ANY_ZONE = timedelta(days=1)
-"""Engines write the moment of a partition in zones of their own."""
+"""Engines write partitions' moments in different zones."""
 
 
 @dataclass(frozen=True)
 class DeltaTableOfOthers:
-    """The log of a table, which is only read."""
-
     external: ExternalTable
 
     @cached_property
@@ -68,11 +63,10 @@ class DeltaTableOfOthers:
 
     @property
     def spark_uri(self) -> str:
-        """What Spark is given to open it."""
         return self.storage.spark_uri(self.folder)
 
     def newest(self) -> int:
-        """The newest version, by the names in its log. Raises :class:`LakehouseUnusable` where there is none."""
+        """Raises :class:`LakehouseUnusable` without a table."""
         version = newest_version(self.storage, self.folder)
         if version is None:
             raise LakehouseUnusable(
@@ -82,7 +76,7 @@ class DeltaTableOfOthers:
         return version
 
     def id_at(self, version: int) -> str:
-        """The id that the table was made with; another one where it was made anew at the same place."""
+        """The id differs if the table was created again."""
         found = ""
         for actions in actions_up_to(self.storage, self.folder, version, ["metaData.id"]):
             for action in actions:
@@ -90,14 +84,12 @@ class DeltaTableOfOthers:
         return found
 
     def at(self, version: int) -> TableVersion:
-        """What the table was at ``version``; raises :class:`VersionGone` where its log does not reach that far back."""
+        """Raises :class:`VersionGone` if the log starts later."""
         return self._replay(version).state()
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, list[ExternalFile] | None]:
-        """The ``newest`` version, and the files that came or went with other rows after ``version``.
-
-        None of these where it is not known: a commit was cleaned up since, or the table was made anew, or a column that
-        is read is another one in the same files.
+        """The ``newest`` version, and files with changed rows after ``version``: None if a commit was cleaned up, the
+        table was created again, or a column that is read is mapped to another one.
         """
         try:
             replay = self._replay(version)
@@ -112,15 +104,12 @@ class DeltaTableOfOthers:
         return replay.state(newest), touched if replay.read_from == before else None
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """Whether a newer version is recorded that changes nothing: others clean old ones up, and each day is enough.
-
-        Of a table that is written to all day, not each version is.
-        """
+        """A version that moves no day is recorded once a day, or after many versions: others clean up old ones."""
         before = self.committed_on(known)
         return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
 
     def history(self, version: int) -> str:
-        """How far back versions can be read, of which others delete files that are removed since, in words."""
+        """Words for people. Files of old versions may be gone all the same."""
         oldest = oldest_version(self.storage, self.folder)
         if oldest is None:
             return f"version {version}; its log cannot be read now"
@@ -128,7 +117,6 @@ class DeltaTableOfOthers:
         return f"version {version}; its own history goes back to {oldest}" + (f", of {since}" if since else "")
 
     def committed_on(self, version: int) -> date | None:
-        """The day of a commit, in UTC; None where it was cleaned up."""
         for _, actions in actions_back(self.storage, self.folder, version, 1):
             for action in actions:
                 if at := (action.get("commitInfo") or {}).get("timestamp"):
@@ -136,7 +124,7 @@ class DeltaTableOfOthers:
         return None
 
     def cleaned_up(self, version: int, days: Collection[date]) -> str:
-        """A file that ``days`` are read from in an older ``version``, and that is gone; empty if all are there."""
+        """A file of ``days`` in ``version`` that is gone, or empty."""
         if version >= self.newest():
             return ""
         wanted = self._replay(version).files_of(days)
@@ -151,8 +139,6 @@ class DeltaTableOfOthers:
 
 @dataclass
 class _Replay:
-    """A log that is read action by action."""
-
     external: ExternalTable
     version: int
     id: str = ""
@@ -160,10 +146,9 @@ class _Replay:
     partitioned_by: tuple[str, ...] = ()
     active: dict[str, ExternalFile] = field(default_factory=dict)
     vectors: dict[str, str] = field(default_factory=dict)
-    """The file that has the deletion vector of a file, by the path of that."""
 
     def apply(self, actions: Actions) -> list[ExternalFile]:
-        """Apply one commit, or one part of a checkpoint; gives the files that came or went with other rows."""
+        """One commit, or part of a checkpoint; returns files with changed rows."""
         touched: list[ExternalFile] = []
         for action in actions:
             if meta := action.get("metaData"):
@@ -190,9 +175,8 @@ class _Replay:
 
     @property
     def read_from(self) -> tuple[str, str]:
-        """The id of the table, and what columns that are read are called in its files if they have other names there.
-
-        With mapped columns, one can be dropped and another one get its name: rows differ, and no file does.
+        """The table's id, and physical names of mapped columns that are read: one can be dropped and another one get
+        its name, which changes rows and no file.
         """
         wanted = {each.lower() for each in (*self.external.columns.values(), self.external.day)}
         read = (each for each in self.schema.get("fields", ()) if each["name"].lower() in wanted)
@@ -201,7 +185,7 @@ class _Replay:
         return self.id, " ".join(mapped)
 
     def files_of(self, days: Collection[date]) -> list[str]:
-        """The files in the table's own folder that ``days`` are read from, vectors among them."""
+        """Files below the table's folder, with deletion vectors."""
         found = list[str]()
         for path, file in self.active.items():
             touches = not file.without_days and (file.touches is None or any(day in file.touches for day in days))
@@ -211,7 +195,7 @@ class _Replay:
 
     @property
     def _day(self) -> Mapping[str, Any]:
-        """The field of the schema that says the day of a row."""
+        """Raises :class:`InvalidRequest` if it cannot be a day."""
         wanted = self.external.day.lower()
         found = next((each for each in self.schema["fields"] if each["name"].lower() == wanted), None)
         if found is None or found["type"] not in _DAYS_ARE:
@@ -236,7 +220,7 @@ class _Replay:
         )
 
     def _touches(self, partition: Mapping[str, str | None], stats: Mapping[str, Any]) -> tuple[DayRange | None, bool]:
-        """The days of a file, and whether it has none."""
+        """The days, None if unknown; and whether no row has a day."""
         day = self._day
         name, kind = (day.get("metadata") or {}).get(_PHYSICAL, day["name"]), day["type"]
         if day["name"] in self.partitioned_by:
@@ -258,7 +242,7 @@ class _Replay:
 
 
 def _file_of(vector: Mapping[str, Any]) -> str:
-    """The file of a deletion vector, below the folder of its table; empty for one that is nowhere below it."""
+    """A relative path; empty if the vector is inline or elsewhere."""
     if vector.get("storageType") != "u":
         return ""
     before, id = vector["pathOrInlineDv"][:-_ID_LENGTH], vector["pathOrInlineDv"][-_ID_LENGTH:]

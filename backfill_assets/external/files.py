@@ -1,8 +1,7 @@
-"""What the days of a table of others are made of: the files that touch each day, with their deletion vectors. Pure.
+"""What days of a table of others are made of: the files that touch each. No row is read. Pure.
 
-No row is read. A file touches the days between the least and the greatest value of the day's column in its statistics,
-or just the day of its partition. Of a file without either, all days are taken to be touched: then a day may look as if
-it had moved that has not, and never the other way round.
+A file touches the days between the least and greatest in its statistics, or its partition's day, else all days. So a
+day may seem to have moved that has not, never the reverse.
 """
 
 from __future__ import annotations
@@ -20,33 +19,29 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 
 FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
-"""The metrics of such a day: how many files touch it, its share of their bytes, which ones they are, and the version
-of the table that was looked at when that was so first.
+"""Metrics of a day: files that touch it, its share of bytes, a hash of which files, and the version at which they were
+first observed.
 """
 _IDENTITY_DIGITS = 15
-"""Hexadecimal ones: what every reader of JSON takes for a whole number."""
+"""Every JSON reader keeps so many hexadecimal digits exactly."""
 _NOTHING_READ = fingerprints.inputs({})
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:
-    """A file of one version of a table: ``identity`` changes with its rows, also by a deletion vector."""
+    """``identity`` changes with its rows."""
 
     identity: str
     rows: int
     bytes: int
     touches: DayRange | None
-    """None: its days are not known."""
+    """None if unknown."""
     without_days: bool = False
-    """None of its rows has a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayMadeOf:
-    """The files that touch a day, together. ``rows`` are at most those of the day; of ``bytes`` it has its share.
-
-    A build that reads a file of many days reads it once for all days of a chunk, so each counts with a part of it.
-    """
+    """``rows`` is an upper bound, ``bytes`` a share: a build reads a file once for all its days of a chunk."""
 
     files: int = 0
     rows: int = 0
@@ -54,7 +49,7 @@ class DayMadeOf:
     identity: int = 0
 
     def content(self, version: int, read_as: str = "") -> DayContent:
-        """As the publication log keeps it, of the ``version`` looked at; another one where ``read_as`` is."""
+        """The record at ``version``; its checksum depends on ``read_as``."""
         return DayContent(
             rows=self.rows,
             checksum=str(_number_of(f"{self.identity} {read_as}") if self.files else 0),
@@ -64,11 +59,9 @@ class DayMadeOf:
         )
 
     def renewed(self, known: DayContent, version: int) -> DayContent:
-        """``known``, whose rows are in other files now."""
         return replace(known, metrics={**known.metrics, **self._metrics(version)})
 
     def is_what(self, known: DayContent | None) -> bool:
-        """Whether the day was made of just this when it was looked at before."""
         return known is not None and known.metrics.get(IDENTITY) == self.identity
 
     def _metrics(self, version: int) -> Mapping[str, int]:
@@ -79,10 +72,7 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """By day, from the first to the last of ``possible`` days that a file touches; all of them if that is not known.
-
-    A day between them that no file touches is there, and has no rows.
-    """
+    """Days from the first to the last ``possible`` one that a file touches; those in between exist."""
     with_days = [each for each in files if not each.without_days]
     days, of_day = _from_first_to_last(with_days, possible), dict[int, list[_Share]]()
     for file in with_days:
@@ -101,8 +91,6 @@ def _from_first_to_last(files: Iterable[ExternalFile], possible: DayRange) -> Da
 
 
 class _Share(NamedTuple):
-    """A file that touches a day, and how many of its bytes count for the day."""
-
     file: ExternalFile
     bytes: int
 
@@ -120,12 +108,10 @@ def _number_of(text: str) -> int:
 
 @dataclass(frozen=True)
 class Moved:
-    """What a look found of days that are made of other files than before."""
-
     changed: Mapping[date, DayContent]
-    """Their rows may be other ones: what is made of them is stale."""
+    """Rows may differ: what is made of them is stale."""
     renewed: Mapping[date, DayContent]
-    """Their rows lie in other files: nothing becomes stale."""
+    """Only files differ: nothing is stale."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.renewed)
@@ -143,11 +129,10 @@ def moved_days(
     *,
     is_another: bool = False,
 ) -> Moved:
-    """The days that are not as they are ``known``, of which ``now`` has what they are made of in ``version``.
+    """Days whose files differ from ``known``.
 
-    ``touched`` are the files that came and went with other rows since then, None if that is not known: then each day
-    that is made of other files counts as changed. Each day with files does if the table ``is_another``: it was made
-    anew, or is read otherwise. A day that is known and has no file any more has no rows.
+    ``touched`` are files with changed rows; if None, all such days are changed. With ``is_another`` (created again, or
+    declared otherwise) every day with files is. A known day without files has no rows.
     """
     with_days = [file for file in touched or () if not file.without_days]
     everywhere = touched is None or is_another or any(file.touches is None for file in with_days)
@@ -167,7 +152,6 @@ def moved_days(
 
 
 def bytes_of_others(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> dict[str, dict[date, int]]:
-    """Of each table of others among ``steps``, how many bytes of its files count for each day."""
     found: dict[str, dict[date, int]] = {step.name: {} for step in steps if step.external}
     for key in states:
         if key.table in found:
@@ -176,11 +160,10 @@ def bytes_of_others(steps: Iterable[Step], states: Mapping[TableDay, DayState]) 
 
 
 def bytes_there(states: Mapping[TableDay, DayState], table: str, days: Iterable[date]) -> int:
-    """How many bytes of the files of a table of others count for ``days``, as it was looked at."""
     contents = (content_in(states, TableDay(table, day)) for day in days)
     return sum(int(each.metrics.get(BYTES) or 0) for each in contents if each)
 
 
 def possible_days(first: date, newest_commit: date, ahead: int = 1) -> DayRange:
-    """From the first day of a dataset until the day after the newest commit: what lies beyond is no day of a row."""
+    """Days outside are implausible."""
     return DayRange(first, max(first, newest_commit + timedelta(days=ahead)))

@@ -1,7 +1,4 @@
-"""The gate of a table of others: what was read of it is held to its contract, before what is made of it is published.
-
-Its rows are nobody's here, so nothing of them is set aside: days that are made of broken rows are held back.
-"""
+"""The gate of tables of others. Rows cannot be quarantined here, so days made of broken rows are held back."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ _COUNTED_COLUMNS = pa.schema([("day", pa.date32()), (VIOLATING, pa.int64())])
 
 
 def broken_days(table: Table, rows: DataFrame) -> dict[date, tuple[RuleOutcome, ...]]:
-    """What is wrong with each day of ``rows`` of a table of others; nothing of days that are sound.
-
-    One pass over the columns of its contract, and another one over those of its key.
-    """
+    """Needs one pass over the columns of the contract, and one over the key."""
     found: dict[date, tuple[RuleOutcome, ...]] = {}
     if _asks_anything(table):
         counted = by_query(rows, _counting(table), _COUNTED).groupBy("day").agg(F.sum(VIOLATING).alias(VIOLATING))
@@ -54,7 +48,7 @@ def _asks_anything(table: Table) -> bool:
 
 @cache
 def _counting(table: Table) -> PartitionQuery:
-    """How many rows break the contract, by day: the counts of all partitions add up."""
+    """Counts of partitions add up."""
     import ibis
 
     columns = columns_of(table.contract)
@@ -64,7 +58,6 @@ def _counting(table: Table) -> PartitionQuery:
 
 
 def _said(table: Table, rows: DataFrame) -> tuple[str, ...]:
-    """What pandera says of some of the broken rows."""
     import ibis
 
     columns = columns_of(table.contract)
@@ -77,12 +70,11 @@ def _said(table: Table, rows: DataFrame) -> tuple[str, ...]:
 
 
 def _of_given(sql: str) -> str:
-    """The rows come as a stream, which is read once: what is asked of it several times is kept."""
+    """Keeps the rows, because a stream can be read once."""
     return f'WITH "given" AS MATERIALIZED (FROM "{ROWS}"), "found" AS ({sql.replace(ROWS, "given")}) FROM "found"'
 
 
 def _days_with_equal_keys(table: Table, rows: DataFrame) -> Mapping[date, int]:
-    """By day, how many keys several rows have."""
     if not table.key:
         return {}
     equal = rows.groupBy("day", *table.key).count().where(F.col("count") > 1)

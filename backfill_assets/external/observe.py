@@ -1,8 +1,7 @@
-"""Looks at tables of others, and publishes what was seen: records of days that moved, and no row.
+"""Observes tables of others, and publishes records of days that moved, without rows.
 
-On the publication log such a table is like any other, but its main has no files: each day is known by what its files
-are there, and the version that all of it was read from is a source position. So pins, plans, staleness and timelines
-work as they do, and what is published was made of what main holds.
+Such a table's main has no files: a day is known by its files there, and their version is a source position. So pins,
+plans, staleness and timelines work unchanged.
 """
 
 from __future__ import annotations
@@ -39,54 +38,47 @@ from backfill_assets.publish.promote import MOST_TRIES, Again, promote
 from backfill_assets.publish.publisher import Conflict, Publisher
 
 _POSITION = "external:"
-"""Begins the source position of a table of others; its id follows, and the next version is its number."""
+"""The table's id follows; the number is its version + 1."""
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"observed","type":"long","nullable":true,"metadata":{}},'
     '{"name":"day","type":"date","nullable":true,"metadata":{}}]}'
 )
-"""Of the table without rows that stands for it in the lakehouse."""
+"""The schema of an empty stand-in in the lakehouse."""
 
 
 @dataclass(frozen=True)
 class At:
-    """The version of a table of others that a look was at."""
-
     id: str
-    """That of the table, and of what is read of it as it is declared."""
+    """The table's id, and a hash of its declaration."""
     version: int
 
 
 @dataclass(frozen=True)
 class LookThere:
-    """What a table of others is now, beside what is known of it. Nothing is written."""
+    """A table now, compared with what is recorded. Nothing is written."""
 
     external: ExternalTable
     known: At | None
     now: At
     moved: Moved = NOTHING_MOVED
     is_recorded: bool = False
-    """Whether all of it is known, so that nothing has to be recorded."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What a look at a table of others found."""
-
     table: str
     version: int
     changed: tuple[date, ...] = ()
-    """The days that are made of other rows than when they were looked at before, or are new."""
+    """New days, and days whose rows may differ."""
     publication: str = ""
-    """Empty if nothing had to be recorded."""
 
 
 def there_of(external: ExternalTable) -> DeltaTableOfOthers | ParquetFolderOfOthers:
-    """The table where it lies."""
     return DeltaTableOfOthers(external) if external.written == "delta" else ParquetFolderOfOthers(external)
 
 
 def observed_at(storage: Storage, external: ExternalTable, version: int | None) -> At | None:
-    """Which version of the table was looked at by ``version`` of main; None if that was never done."""
+    """What main ``version`` stands for; None if never observed."""
     if version is None:
         return None
     for id, position in read_transactions(storage, external.name, version).items():
@@ -96,7 +88,7 @@ def observed_at(storage: Storage, external: ExternalTable, version: int | None) 
 
 
 def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list[tuple[ExternalTable, date]]:
-    """The tables of others that ``steps`` read in any version, or are, each with the first day of its dataset."""
+    """Tables among ``steps`` and what any version reads, with the first day of their dataset."""
     read = {read.table for step in steps for version in step.versions for read in version.reads}
     names = read.union(name for step in steps for name in step.table_names)
     return [
@@ -108,10 +100,8 @@ def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list
 
 
 def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, date]]) -> list[Observed]:
-    """Look at tables of others, and record the days that moved since the last look.
-
-    Raises :class:`LakehouseUnusable` where there is no table, and :class:`InvalidRequest` where it has not the columns
-    that are declared.
+    """Record days that moved. Raises :class:`LakehouseUnusable` for a missing table, :class:`InvalidRequest` for
+    missing columns.
     """
     return [_observe(publisher, external, first_day) for external, first_day in tables]
 
@@ -144,7 +134,7 @@ class _Looking:
 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
-    """What the table is now. ``today`` counts where its own log does not say when it was written last."""
+    """``today`` bounds plausible days if the table does not tell its last commit."""
     _require_access(log.storage, external)
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
@@ -166,7 +156,7 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
 
 
 def _require_access(storage: Storage, external: ExternalTable) -> None:
-    """Spark's sessions have access to buckets if the lakehouse is in one."""
+    """Spark has credentials for buckets only if the lakehouse is in one."""
     if external.location.startswith(S3) and storage.is_folder:
         raise LakehouseUnusable(
             f"{external.name} is at {external.location}, in a bucket, and the lakehouse in the folder {storage.root}.",
@@ -196,7 +186,7 @@ def _record_of(publisher: Publisher, look: LookThere) -> Publication:
 
 
 def _positions(known: At | None, now: At) -> Iterable[Position]:
-    """A table that was made anew at the same place counts from 1 again, under its own id."""
+    """A table created again has a new id, and starts anew."""
     same = known is not None and known.id == now.id
     yield Position(id=_POSITION + now.id, before=known.version + 1 if same and known else None, after=now.version + 1)
     if known is not None and not same:
@@ -204,7 +194,7 @@ def _positions(known: At | None, now: At) -> Iterable[Position]:
 
 
 def require_columns(external: ExternalTable, now: TableVersion) -> None:
-    """Raise :class:`InvalidRequest` for a table that has not the columns that are declared."""
+    """Raise :class:`InvalidRequest` for missing columns and other types."""
     if problems := problems_of(external, now.types):
         raise InvalidRequest(
             f"{external.name} cannot be read as it is declared: {'; '.join(problems)}.",
@@ -213,12 +203,11 @@ def require_columns(external: ExternalTable, now: TableVersion) -> None:
 
 
 def is_look(publication: Publication) -> bool:
-    """Is it the record of a look at a table of others?"""
     return any(each.id.startswith(_POSITION) for change in publication.tables for each in change.positions)
 
 
 def require_observed(storage: Storage, external: ExternalTable, version: int | None) -> At:
-    """The version of the table that a pinned version of main stands for; raises where it was never looked at."""
+    """Raises :class:`LakehouseUnusable` if never observed."""
     at = observed_at(storage, external, version)
     if at is None:
         raise LakehouseUnusable(
@@ -228,7 +217,7 @@ def require_observed(storage: Storage, external: ExternalTable, version: int | N
 
 
 def read_in_place(storage: Storage, steps: Iterable[Step], versions: Mapping[str, int]) -> dict[str, str]:
-    """By table of others among ``steps``, the version that is read of it, and how far back its own history goes."""
+    """The version of each table, and how far its history goes."""
     found: dict[str, str] = {}
     for external in (step.external for step in steps if step.external):
         at = observed_at(storage, external, versions.get(external.name))

@@ -1,7 +1,5 @@
-"""A folder of Parquet files that others write: what is there now, since nothing but the files says what there was.
-
-Its version is a digest of the names, sizes and times of its files. No earlier one can be read again: what is read is
-compared with what was looked at, day by day, before and after.
+"""A folder of Parquet files of others, without history: its version is a digest of names, sizes and times. So each
+day's files are compared with those observed, before and after reading.
 """
 
 from __future__ import annotations
@@ -29,14 +27,14 @@ from backfill_assets.model.external_table import ExternalTable
 _ENDING = ".parquet"
 _HIDDEN = ("_", ".")
 _DIGITS = 13
-"""Hexadecimal ones of the digest: it is a number that every reader of JSON takes for a whole one."""
+"""Every JSON reader keeps so many hexadecimal digits exactly."""
 _FOOTERS_KEPT = 20_000
 _KINDS = ("date", "timestamp", "timestamp_ntz", "string")
 
 
 @dataclass(frozen=True)
 class ParquetFolderOfOthers:
-    """Files in a folder and in folders below it, such as ``order_date=2025-01-01``."""
+    """Subfolders count, such as ``order_date=2025-01-01``."""
 
     external: ExternalTable
 
@@ -46,12 +44,11 @@ class ParquetFolderOfOthers:
 
     @property
     def spark_uri(self) -> str:
-        """What Spark is given as the root of the files."""
         return self.storage.spark_uri()
 
     @cached_property
     def _listed(self) -> list[StoredFile]:
-        """Looked at once: the files of one look belong together."""
+        """Cached: all answers of a look are about the same files."""
         found = [each for each in self.storage.files("", recursive=True) if each.path.endswith(_ENDING)]
         if any("_delta_log" in each.path.split("/") for each in found) or self.storage.exists("_delta_log"):
             raise InvalidRequest(
@@ -64,7 +61,7 @@ class ParquetFolderOfOthers:
         )
 
     def newest(self) -> int:
-        """The version that is there. Raises :class:`LakehouseUnusable` where there is no file."""
+        """Raises :class:`LakehouseUnusable` without a file."""
         if not self._listed:
             raise LakehouseUnusable(
                 f"{self.external.name}: there is no file *{_ENDING} in {self.external.location}.",
@@ -74,11 +71,10 @@ class ParquetFolderOfOthers:
         return int(hashlib.sha256(told.encode()).hexdigest()[:_DIGITS], 16)
 
     def id_at(self, version: int) -> str:
-        """A folder is what lies at its place."""
         return "files"
 
     def at(self, version: int) -> TableVersion:
-        """What is there now, whatever ``version`` is asked for."""
+        """The current state, for any ``version``."""
         footers = dict(zip(self._listed, self.storage.each(self._footer, self._listed), strict=True))
         files = tuple(self._file(stored, footer) for stored, footer in footers.items())
         newest = footers[max(self._listed, key=lambda each: each.modified_ms)].schema.to_arrow_schema()
@@ -87,27 +83,22 @@ class ParquetFolderOfOthers:
         return TableVersion("files", self.newest(), files, types)
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, None]:
-        """What is there, and that it is not known which files have other rows than those that they replace."""
+        """Which files have other rows than their predecessors is unknown."""
         return self.at(newest), None
 
     def history(self, version: int) -> str:
-        """That there is none, in words."""
         return "the files that are there; it has no history"
 
     def committed_on(self, version: int) -> date | None:
-        """The day of the newest file, in UTC."""
         newest = max(each.modified_ms for each in self._listed)
         return datetime.fromtimestamp(newest / 1000, UTC).date()
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """A digest that nothing moved by: of files without a day, say."""
+        """A digest that moves no day is not recorded, for example of files without days."""
         return False
 
     def paths_of(self, days: Mapping[date, DayContent]) -> list[str]:
-        """The files that have rows of ``days``, as Spark is given them.
-
-        Raises :class:`LakehouseUnusable` if a day is made of other files than when it was looked at.
-        """
+        """Paths for Spark. Raises :class:`LakehouseUnusable` if files of a day are not those observed."""
         wanted = DayRange(min(days), max(days))
         files = self.at(self.newest()).files
         now = days_made_of(files, wanted)
@@ -120,7 +111,6 @@ class ParquetFolderOfOthers:
         return [self.storage.spark_uri(each.identity.rpartition(" ")[0].rpartition(" ")[0]) for each in touching]
 
     def type_of_day(self) -> T.DataType:
-        """The type of the column that says the day, in the files; text where it is in their path."""
         stored = self._listed[-1]
         if any(name.lower() == self.external.day.lower() for name in _of_path(stored.path)):
             return T.StringType()
@@ -138,7 +128,7 @@ class ParquetFolderOfOthers:
         return ExternalFile(_identity(stored), footer.num_rows, stored.size, touches, without)
 
     def _days(self, stored: StoredFile, footer: pq.FileMetaData) -> tuple[DayRange | None, bool]:
-        """The days of a file, by its folder or its statistics, and whether it has none."""
+        """The days by path or statistics, None if unknown; and whether no row has a day."""
         of_path = {name.lower(): value for name, value in _of_path(stored.path).items()}
         if (value := of_path.get(self.external.day.lower())) is not None:
             day = day_or_none(value[:10])
@@ -170,7 +160,7 @@ class ParquetFolderOfOthers:
 
 @lru_cache(maxsize=_FOOTERS_KEPT)
 def _footer_of(root: str, stored: StoredFile) -> pq.FileMetaData:
-    """Read once: each chunk of a build looks whether its files are still those that it began with."""
+    """Cached: each chunk of a build checks its files again."""
     return Storage(root).parquet_footer(stored.path)
 
 
@@ -179,12 +169,12 @@ def _touches(file: ExternalFile, days: Collection[date]) -> bool:
 
 
 def _identity(stored: StoredFile) -> str:
-    """A file that is replaced under its name has another size or another time."""
+    """A replaced file has another size or time."""
     return f"{stored.path} {stored.size} {stored.modified_ms}"
 
 
 def _of_path(path: str) -> dict[str, str]:
-    """What the folders on the way to a file say: ``order_date=2025-01-01``."""
+    """``order_date=2025-01-01``."""
     pairs = (part.partition("=") for part in path.split("/")[:-1])
     return {name: unquote(value) for name, equals, value in pairs if equals}
 
@@ -196,7 +186,7 @@ def _text(end: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """As Spark calls it; of what Spark has no type for, as Arrow does."""
+    """Spark's name, or Arrow's without one."""
     try:
         return str(from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString())
     except Exception:

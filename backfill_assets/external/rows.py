@@ -1,4 +1,4 @@
-"""The rows of a table of others at a pinned version, as Spark reads them, with tokens in place of personal values."""
+"""Rows of a table of others at a pinned version, read by Spark, with tokens for personal values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _A_DAY = timedelta(days=1)
 
 
 DaysToRead = Mapping[int, Mapping[date, DayContent]]
-"""By version, the days that are read at it, and what they were made of when they were looked at."""
+"""Days with recorded contents, by version."""
 
 
 def external_rows(
@@ -44,10 +44,8 @@ def external_rows(
     days: DaysToRead,
     token_key_file: str,
 ) -> DataFrame:
-    """The rows of ``days``, with the columns that are declared.
-
-    Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that is cleaned up,
-    and for files that are not those that were looked at.
+    """Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that was cleaned
+    up, and for files that are not those observed.
     """
     schema, there = struct_type(on_days(external.contract)), there_of(external)
     parts = [
@@ -62,7 +60,7 @@ def external_rows(
 
 
 def require_as_looked_at(external: ExternalTable, days: DaysToRead) -> None:
-    """Raise :class:`LakehouseUnusable` if others have changed files under a reader: of a Delta table nobody can."""
+    """Raise :class:`LakehouseUnusable` if files of a Parquet folder changed while they were read."""
     there = there_of(external)
     if isinstance(there, ParquetFolderOfOthers):
         for of in days.values():
@@ -76,10 +74,8 @@ def days_to_read(
     contents: Mapping[date, DayContent],
     laid: Mapping[date, DayRecord],
 ) -> DaysToRead:
-    """The version that each day of ``read`` is read at, with what is known of it: that of main when it was pinned.
-
-    Of days that a place has ``laid`` over main it is the newest one, if the day still is what it was, and else the one
-    that the day was looked at in.
+    """The version at which each day of ``read`` is read: that of main when it was pinned. Days ``laid`` over main are
+    read at the newest version if they have not moved since, else at the one observed.
     """
     found: dict[int, dict[date, DayContent]] = {}
     if through := read.days.keys() - laid.keys():
@@ -104,7 +100,6 @@ def _looked_at_in(external: ExternalTable, record: DayRecord) -> int:
 
 
 def _rows_of(rows: DataFrame, external: ExternalTable, days: Collection[date], schema: T.StructType) -> DataFrame:
-    """The rows of ``days`` among ``rows`` of the table, as they are declared."""
     (day,) = (each for each in rows.schema if each.name.lower() == external.day.lower())
     column, types = F.col(f"`{day.name}`"), {each.name: each.dataType for each in schema}
     chosen = rows.where(_may_be_of(column, day.dataType, days))
@@ -118,7 +113,6 @@ def _rows_of(rows: DataFrame, external: ExternalTable, days: Collection[date], s
 def _of_files(
     spark: SparkSession, there: ParquetFolderOfOthers, days: Mapping[date, DayContent], schema: T.StructType
 ) -> DataFrame:
-    """The rows of the files that touch ``days``, with the columns that ``schema`` is made of."""
     external = there.external
     paths = list(map(literal_path, there.paths_of(days)))
     types = {external.columns[each.name]: each.dataType for each in schema if each.name in external.columns}
@@ -130,7 +124,6 @@ def _of_files(
 
 
 _DAY = "the day of the row"
-"""No column has spaces and is called so."""
 
 
 def _at_version(spark: SparkSession, there: DeltaTableOfOthers, version: int, days: Collection[date]) -> DataFrame:
@@ -140,7 +133,7 @@ def _at_version(spark: SparkSession, there: DeltaTableOfOthers, version: int, da
         raise _cleaned_up(there, version, f"its file {gone} is gone")
     try:
         rows = spark.read.format("delta").option("versionAsOf", version).load(there.spark_uri)
-        rows.schema  # noqa: B018 - through Connect, what cannot be read is found out when it is asked for
+        rows.schema  # noqa: B018 - Connect analyses a plan only on access
     except PySparkException as error:
         raise _cleaned_up(there, version, str(error).strip().splitlines()[0]) from error
     return rows
@@ -155,7 +148,7 @@ def _cleaned_up(there: DeltaTableOfOthers, version: int, why: str) -> LakehouseU
 
 
 def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:
-    """The day of each row; null where there is none. Sessions are in UTC."""
+    """Sessions are in UTC."""
     if isinstance(kind, T.StringType):
         return F.try_to_timestamp(F.substring(column, 1, 10), F.lit("yyyy-MM-dd")).cast("date")
     if isinstance(kind, T.TimestampType) and zone != IN_UTC:
@@ -164,14 +157,14 @@ def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:
 
 
 def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Column:
-    """A condition on the column as it is, by which Delta leaves out files: all rows of ``days`` fulfil it."""
+    """A condition on the raw column, by which Delta skips files."""
 
     def between(first: date, last: date) -> Column:
         if isinstance(kind, T.DateType):
             return column.between(F.lit(first), F.lit(last))
         if isinstance(kind, T.StringType):
             return (column >= F.lit(str(first))) & (column < F.lit(str(last + _A_DAY)))
-        # As far as clocks are from UTC.
+        # Clocks are less than a day from UTC.
         return (column >= F.lit(str(first - _A_DAY)).cast(kind)) & (column < F.lit(str(last + 2 * _A_DAY)).cast(kind))
 
     return reduce(or_, (between(each.first, each.last) for each in contiguous(days)), F.lit(False))
@@ -181,7 +174,7 @@ def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Colu
 
 
 def _with_tokens(rows: DataFrame, columns: Sequence[str], key_file: str) -> DataFrame:
-    """Tokens are made where rows are read, with the key that is a file there: it travels with no plan."""
+    """Workers read the key from a file: it is in no plan."""
     require_workers(rows.sparkSession)
     tokenised = partial(_tokenised, columns=tuple(columns), key_file=key_file)
     return rows.mapInArrow(carrying(tokenised), rows.schema)

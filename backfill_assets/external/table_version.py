@@ -1,4 +1,4 @@
-"""What a table of others is in one version, whoever says it: its own log, or the files in its folder. Pure."""
+"""One version of a table of others, by its log or its files. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from backfill_assets.external.files import ExternalFile
 
 @dataclass(frozen=True)
 class TableVersion:
-    """One version of a table of others: ``id`` is another one for a table that was made anew at the same place."""
+    """``id`` differs if the table was created again."""
 
     id: str
     version: int
     files: tuple[ExternalFile, ...]
     types: Mapping[str, str]
-    """The type of each column, as Delta's JSON has it; ``struct`` and the like by that word alone."""
+    """Delta's JSON names, nested types by their first word."""
 
 
 def day_in(text: str, kind: str, zone: str, moved: timedelta = timedelta()) -> date | None:
-    """The day that a value of a log says: of a moment the one in ``zone``, ``moved`` by as much; None for none."""
+    """The day of a moment in ``zone``, after adding ``moved``."""
     if kind in ("date", "string"):
         return day_or_none(str(text)[:10])
     try:

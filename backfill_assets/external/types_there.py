@@ -1,4 +1,4 @@
-"""Whether columns of a table of others can be read as they are declared: nothing is guessed, rounded or cut. Pure."""
+"""Whether columns of others can be read as declared, without guessing, rounding or cutting. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.text import suggest_or_list
 
 _BY_DELTA: Mapping[str, str] = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-"""What Delta's JSON calls otherwise than Spark does."""
+"""Delta's names that differ from Spark's."""
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "tinyint": ("smallint", "int", "bigint"),
     "smallint": ("int", "bigint"),
@@ -19,12 +19,12 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
     "timestamp_ntz": ("timestamp",),
 }
-"""A moment without a zone is one in UTC."""
+"""A moment without a zone counts as UTC."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def problems_of(external: ExternalTable, there: Mapping[str, str]) -> list[str]:
-    """What of the declared columns is not ``there``, or is of another type. Types are as Delta's JSON has them."""
+    """Types are those of Delta's JSON."""
     return list(_problems(external, {name.lower(): kind for name, kind in there.items()}, there))
 
 
@@ -45,7 +45,7 @@ def _by_spark(kind: str) -> str:
 
 
 def is_readable_as(kind: str, declared: str) -> bool:
-    """Whether each value of a column of type ``kind`` is one of the ``declared`` type. Of nested ones Spark judges."""
+    """Nested types are left to Spark."""
     if kind == declared or declared in _WIDER.get(kind, ()):
         return True
     has, wants = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(declared)

@@ -1,1 +1,1 @@
-"""What is asked of many rows at once, as expressions of Ibis that DuckDB carries out in this process."""
+"""Queries over many rows: Ibis expressions that DuckDB evaluates in this process."""

@@ -1,6 +1,5 @@
-"""Pandera's own verdict on rows: with examples for the few days that break their contract, and as a second opinion.
-
-The judge's query is made of pandera's checks. Here pandera itself runs them, with a query for each, and says more.
+"""Pandera's own verdict, check by check: examples for days that break their contract, and a second opinion on the
+judge's one query.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_EXAMPLES = 5
-"""Of each check."""
 _MOST_DAYS, _ROWS_OF_A_CHECK = 3, 20
-"""Pandera holds in memory what it is shown if it fails: some rows of a few days."""
+"""Pandera keeps failing rows in memory."""
 AGREES = "pandera_agrees"
 Outcomes = Mapping[date, Sequence[RuleOutcome]]
 
@@ -34,7 +32,6 @@ Outcomes = Mapping[date, Sequence[RuleOutcome]]
 def with_reports(
     storage: Storage, table: Table, outcomes: Outcomes, files: Callable[[], DayFiles]
 ) -> dict[date, tuple[RuleOutcome, ...]]:
-    """``outcomes`` with what pandera says of the first days whose rows break the contract, if there are any."""
     found = {day: tuple(rules) for day, rules in outcomes.items()}
     broken = [day for day, rules in sorted(found.items()) if any(map(_is_broken_contract, rules))][:_MOST_DAYS]
     for day in broken:
@@ -44,12 +41,11 @@ def with_reports(
 
 
 def pandera_report(storage: Storage, table: Table, files: DayFiles) -> tuple[str, ...]:
-    """What pandera says of rows in ``files`` that break the contract: a line for each check, with examples."""
     return _said(storage, table, files, partial(_some_broken, table.contract))
 
 
 def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: int) -> GateFinding:
-    """Whether pandera says of a day what the judge's query says, which has found ``violating`` rows."""
+    """``violating`` rows were found by the judge's own query."""
     said = pandera_report(storage, table, files) if violating else _said(storage, table, files, lambda rows: rows)
     return GateFinding(
         bool(said) == bool(violating),
@@ -60,7 +56,7 @@ def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: i
 
 
 def _some_broken(contract: type[Contract], rows: ir.Table) -> ir.Table:
-    """Some rows for each thing that is asked of a column and that they break: a rare one is among them."""
+    """Some rows of each breach, so that rare ones are among them."""
     import ibis
 
     broken = stored(rows.filter(is_unsound(contract, rows)))
@@ -73,13 +69,12 @@ def _is_broken_contract(rule: RuleOutcome) -> bool:
 
 def _said(storage: Storage, table: Table, files: DayFiles, choose: Callable[[ir.Table], ir.Table]) -> tuple[str, ...]:
     with engine() as connection:
-        # Pandera joins values with their verdicts by their place.
+        # Pandera joins values and verdicts by position.
         connection.raw_sql("SET preserve_insertion_order = true")
         return _breaches(table.contract, stored(choose(rows_of_files(connection, storage, table.contract, files))))
 
 
 def said_of(contract: type[Contract], rows: pa.Table) -> tuple[str, ...]:
-    """What pandera says of a few ``rows`` that are in memory: a line for each check, with examples."""
     with engine() as connection:
         connection.raw_sql("SET preserve_insertion_order = true")
         connection.con.register("some_rows", rows)
@@ -90,7 +85,7 @@ def _breaches(contract: type[Contract], rows: ir.Table) -> tuple[str, ...]:
     from pandera.errors import SchemaErrors
 
     if not rows.count().to_pyarrow().as_py():
-        return ()  # No value fulfils a check, says pandera.
+        return ()  # pandera fails every check of an empty table
     try:
         pandera_schema(contract, MOST_EXAMPLES).validate(rows, lazy=True)
     except SchemaErrors as errors:

@@ -1,6 +1,5 @@
-"""Rows by the keys that new raw rows brought: counted in files, read, and left out of copies of files, by DuckDB.
-
-A day grows by the second. A job of Spark's takes longer than the files of a micro-batch, however few rows it looks at.
+"""Rows of files by the keys that new raw rows brought, by DuckDB: a Spark job takes longer than all files of a
+micro-batch.
 """
 
 from __future__ import annotations
@@ -28,21 +27,20 @@ if TYPE_CHECKING:
     from backfill_assets.model.refinement import Refinement
 
 _ROWS, _CHANGED, _PLACE = "rows of a table", "changed keys", "its place"
-"""No column has a space in its name."""
 _DAY_DIGITS = 10
 _ROWS_AT_ONCE = 64 * 1024
 
 
 @dataclass(frozen=True)
 class KeyedFiles:
-    """Files of a table, as it names them: raw, whose keys are landed text, or one that has typed keys."""
+    """Raw's keys are landed text, all others typed."""
 
     table: Table
     files: Sequence[AddedFile]
 
 
 def keys_of_raw(storage: Storage, raw: KeyedFiles, refinement: Refinement) -> pa.Table:
-    """The days and typed keys of the rows in files of raw; null where a part of a key cannot be read."""
+    """Unreadable parts are null."""
     with database() as connection:
         keys = _asked(connection, storage, raw, _landed_keys(raw.table, refinement))
         names = ", ".join(["day", *map(_quoted, range(len(refinement.key)))])
@@ -52,7 +50,6 @@ def keys_of_raw(storage: Storage, raw: KeyedFiles, refinement: Refinement) -> pa
 def count_rows_of_keys(
     storage: Storage, refinement: Refinement, changed: pa.Table, raw: KeyedFiles, typed: Sequence[KeyedFiles]
 ) -> dict[str, dict[str, int]]:
-    """How many rows of ``changed`` keys each file has, by table and path: of raw, and of tables with ``typed`` keys."""
     found: dict[str, dict[str, int]] = {}
     queries = [_landed_keys(raw.table, refinement), *(_typed_keys(each.table, refinement.key) for each in typed)]
     with database() as connection:
@@ -68,7 +65,6 @@ def count_rows_of_keys(
 def select_rows_of_keys(
     connection: DuckDBPyConnection, storage: Storage, refinement: Refinement, changed: pa.Table, raw: KeyedFiles
 ) -> str:
-    """A query of DuckDB's for the rows in files of raw whose keys are among ``changed``, in the columns of raw."""
     connection.register(_CHANGED, changed)
     own = f"({_asked(connection, storage, raw, _landed_keys(raw.table, refinement))}) AS own"
     names = ", ".join(f'own."{name}"' for name in columns_of(raw.table.contract).names)
@@ -78,10 +74,7 @@ def select_rows_of_keys(
 def rows_of_other_keys(
     storage: Storage, place: KeyedFiles, key: Sequence[str], changed: pa.Table
 ) -> Iterator[tuple[date, pa.Table]]:
-    """The rows in ``place`` whose keys are not among ``changed``, some at a time, day after day.
-
-    They are as they are in their files, with the hashes that were written beside them.
-    """
+    """Rows as in their files, with stored hashes, in batches by day."""
     columns = copied_columns(place.table)
     with database() as connection:
         connection.register(_CHANGED, changed)
@@ -95,7 +88,6 @@ def rows_of_other_keys(
 
 
 def copied_columns(table: Table) -> pa.Schema:
-    """What files of ``table`` have: its columns but the day, and hashes of its rows."""
     columns = columns_of(table.contract, [each.name for each in hashes_written_of(table)])
     return columns.remove(columns.get_field_index(DAY))
 
@@ -104,7 +96,6 @@ def copied_columns(table: Table) -> pa.Schema:
 
 
 def _asked(connection: DuckDBPyConnection, storage: Storage, place: KeyedFiles, query: str) -> str:
-    """``query`` of the rows in ``place``, each with its file, and the day of that."""
     columns = copied_columns(place.table).append(pa.field(_PLACE, pa.string()))
     files = {f"{file.day} {file.path}": [file.below(place.table.name)] for file in place.files}
     rows = select_rows(connection, storage, columns, _PLACE, files)
@@ -113,7 +104,7 @@ def _asked(connection: DuckDBPyConnection, storage: Storage, place: KeyedFiles, 
 
 
 def _same(key: Sequence[str]) -> str:
-    """Null is a key like any other: of a part that cannot be read."""
+    """Null, an unreadable part, equals null."""
     parts = (f"changed.{_quoted(number)} IS NOT DISTINCT FROM own.{_quoted(number)}" for number in range(len(key)))
     return f'"{_CHANGED}" AS changed ON {" AND ".join(["changed.day = own.day", *parts])}'
 
@@ -128,7 +119,7 @@ def _key(number: int) -> str:
 
 @cache
 def _landed_keys(raw: Table, refinement: Refinement) -> str:
-    """To make a query takes longer than to answer it for a few files."""
+    """Cached: compiling takes longer than running it on a few files."""
     rows = _rows(raw)
     return _with_keys(rows, [_landed(rows, refinement, name) for name in refinement.key])
 
@@ -161,5 +152,4 @@ def _landed(rows: ir.Table, refinement: Refinement, name: str) -> ir.Value:
 
 
 def _comparable(value: ir.Value) -> ir.Value:
-    """A moment without its zone, which is UTC for all."""
     return value.cast("timestamp") if value.type().is_timestamp() else value

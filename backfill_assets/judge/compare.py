@@ -1,7 +1,6 @@
-"""Compares the rows of a table on two sides: exactly, of any type, as many as the disk can hold.
+"""Compares the rows of a table on two sides, exactly; needs disk, not memory.
 
-Values are equal if SQL's ``IS NOT DISTINCT FROM`` says so, at any depth: null equals null and NaN equals NaN, 0.0 and
--0.0 are equal, and a decimal is what it amounts to. A double that is declared with digits is rounded to them.
+Values are equal by ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN equals NaN, 0.0 equals -0.0.
 """
 
 from __future__ import annotations
@@ -27,22 +26,21 @@ if TYPE_CHECKING:
 
 SIDES = ("before", "after")
 TOGETHER = "values of a row that are other ones together"
-"""What differs where each column alone has the values that it had."""
+"""Stands for a difference in combinations of columns only."""
 _NUMBER = "its number"
-"""No column has a space in its name."""
 _MOST_DIGITS = 38
 
 Lines = dict[str | None, dict[str, Any]]
-"""By day, or by value of a column, as text: how many rows there are ``before``, ``after``, on both sides (``kept``) and
-with the same values on both sides (``same``); and the sums ``before NAME`` and ``after NAME`` of each total."""
+"""Rows by day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); and sums ``before
+NAME`` and ``after NAME``.
+"""
 
 
 def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, Lines]:
-    """What became of the rows, by day and by each of ``table.groups``.
+    """What became of rows, by day and by each of ``table.groups``.
 
-    Rows belong together by day and key; those of a table without a key, and of a key that repeats, as a multiset. A row
-    that leaves its day or group is one less there, and one more where it comes to. Where both sides have the hashes
-    that were written of all rows, those with equal ones are the same, and their other columns are not read.
+    Rows are matched by day and key; without a key, or if one repeats, as multisets. Equal stored hashes, if all rows
+    have them, are equal rows.
     """
     names, hashed = list(table.contract.fields()), RowHash(table.contract).name
     has_hashes = all(hashed in side.columns for side in (before, after))
@@ -55,14 +53,13 @@ def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, L
         else:
             cells = stored(_cells(table, _joined(*whole, _key(table)), names))
         joined = [cells[f"rows {side}"].sum().to_pyarrow().as_py() or 0 for side in SIDES]
-        # A join has a row for each two rows of one key: there are more than rows if the key repeats.
+        # A key that repeats gives more joined rows than there are rows.
         if joined == [rows for rows, _ in counts]:
             return _by_day_and_group(table, cells)
     return _by_day_and_group(table, stored(_cells(table, _one_by_one(table, *whole), names)))
 
 
 def _counts(rows: ir.Table, name: str) -> tuple[int, int]:
-    """How many rows there are, and how many of them have a value of ``name``."""
     (found,) = rows.aggregate(rows=rows.count(), values=rows[name].count()).to_pyarrow().to_pylist()
     return found["rows"], found["values"]
 
@@ -72,9 +69,8 @@ def _by_day_and_group(table: Table, cells: ir.Table) -> dict[str, Lines]:
 
 
 def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> list[dict[str, Any]]:
-    """Up to ``most`` rows that both sides have and that differ, those whose first total differs most first.
-
-    Of each column ``before NAME``, ``after NAME`` and ``differs NAME``.
+    """Matched rows that differ, as ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first
+    total first.
     """
     import ibis
 
@@ -90,10 +86,7 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
 
 
 def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
-    """By day, the columns beside ``column`` that do not hold the same on both sides; no entry for a day without any.
-
-    Rows are compared without ``column``, in any order; only on days where they differ, each column by itself.
-    """
+    """Columns besides ``column`` that differ, by day; the order of rows does not matter."""
     names = [name for name in table.contract.fields() if name not in (DAY, column)]
     before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
     if not (apart := _days_apart(before, after, names)):
@@ -104,17 +97,13 @@ def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str)
 
 
 def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[date]:
-    """The days whose rows are not the same multiset of ``names``."""
     together = [DAY, *names]
     both = before.select(together).mutate(n=1).union(after.select(together).mutate(n=-1))
     return set(_unbalanced(both, "n")[[DAY]].distinct()[DAY].to_pyarrow().to_pylist())
 
 
 def is_balanced(rows: ir.Table, weight: str) -> bool:
-    """Do the weights of equal rows add up to nothing: is there one with -1 for each one with 1?
-
-    Here even 0.0 and -0.0 differ, at any depth: as text they show their signs.
-    """
+    """Whether weights of equal rows sum to 0. Here 0.0 and -0.0 differ."""
     signed = {
         f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
     }
@@ -122,13 +111,12 @@ def is_balanced(rows: ir.Table, weight: str) -> bool:
 
 
 def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
-    """Each row that is there more often on one side, once."""
     sums = rows.group_by([name for name in rows.columns if name != weight]).agg(**{weight: rows[weight].sum()})
     return sums.filter(sums[weight] != 0)
 
 
 def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
-    """``rows`` with doubles that are declared with digits as they count, and maps as their entries by key."""
+    """Doubles with ``digits`` are rounded; maps become sorted entries."""
     digits = {name: each.digits for name, each in table.contract.fields().items() if each.digits is not None}
     doubles = {name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()}
     maps = {name: entries_in_key_order(rows[name], kind) for name, kind in rows.schema().items() if kind.is_nested()}
@@ -136,7 +124,6 @@ def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
 
 
 def _amount(table: Table, pairs: ir.Table, side: str, name: str) -> ir.NumericColumn:
-    """What is added up of a total."""
     value, digits = pairs[f"{side} {name}"], table.contract.fields()[name].digits
     return cast("ir.NumericColumn", value if digits is None else decimal_of(value, digits))
 
@@ -149,11 +136,7 @@ def _key(table: Table) -> list[str]:
 
 
 def _one_by_one(table: Table, before: ir.Table, after: ir.Table) -> ir.Table:
-    """Like :func:`_joined` by key, for a table without one, and for a key that a foreign write repeats.
-
-    Equal rows belong together, as many as both sides have; and of the others of a key the first ones, the second ones
-    and so on.
-    """
+    """For tables without a usable key: equal rows are matched first, the others of a key in order."""
     names = before.columns
     pairs = _joined(_numbered(before, names), _numbered(after, names), [*names, _NUMBER])
     if not table.key:
@@ -168,7 +151,6 @@ def _one_by_one(table: Table, before: ir.Table, after: ir.Table) -> ir.Table:
 
 
 def _numbered(rows: ir.Table, names: Sequence[str]) -> ir.Table:
-    """Each row with its place among those that have the same ``names``."""
     import ibis
 
     rest = [name for name in rows.columns if name not in (*names, _NUMBER)]
@@ -177,7 +159,6 @@ def _numbered(rows: ir.Table, names: Sequence[str]) -> ir.Table:
 
 
 def _joined(before: ir.Table, after: ir.Table, names: Sequence[str]) -> ir.Table:
-    """``before NAME`` and ``after NAME`` of each column, null where a row is on one side only."""
     old, new = before.rename("before {name}"), after.rename("after {name}")
     return old.outer_join(new, [old[f"before {name}"].identical_to(new[f"after {name}"]) for name in names])
 
@@ -194,10 +175,6 @@ def _equal(pairs: ir.Table, names: Sequence[str]) -> ir.BooleanValue:
 
 
 def _cells(table: Table, pairs: ir.Table, names: Sequence[str]) -> ir.Table:
-    """Pairs of rows that have the same days and groups before and after: how many they are, and their sums.
-
-    Those with equal ``names`` are the same.
-    """
     both = _on_both_sides(pairs)
     places = [f"{side} {name}" for side, name in product(SIDES, (DAY, *table.groups))]
     sums = {
@@ -231,13 +208,12 @@ def _count(values: ir.Column) -> ir.Scalar:
 
 
 def _sum(values: ir.Column) -> ir.Scalar:
-    """Exact, as a decimal with the digits behind the point that ``values`` have; 0 for none."""
     scale = values.type().scale if values.type().is_decimal() else 0
     return values.sum().cast(f"decimal({_MOST_DIGITS}, {scale})").fill_null(0)
 
 
 def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
-    """By how much a total of each row changes. As a double where a decimal would have more digits than there are."""
+    """A double where a decimal lacks digits."""
     kind = before.type()
     digits, scale = (kind.precision, kind.scale) if kind.is_decimal() else (20, 0)
     kind = f"decimal({digits + 1}, {scale})" if digits < _MOST_DIGITS else "float64"
@@ -248,7 +224,7 @@ def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
 
 
 def value_text(value: Any) -> str | None:
-    """A value as Spark casts it to a string, but for doubles, which are written as Python does; None of null."""
+    """Spark's cast to string, but doubles like Python."""
     written = next((write for kind, write in _WRITTEN if isinstance(value, kind)), str)
     return None if value is None else written(value)
 
@@ -273,4 +249,4 @@ _WRITTEN: Sequence[tuple[type, Callable[[Any], str]]] = (
     (list, lambda value: f"[{_items_text(value)}]"),
     (dict, lambda value: f"{{{_items_text(value.values())}}}"),
 )
-"""A moment is a day, too, and a truth value a number: those come first. -0.0 is 0.0."""
+"""Subclasses first: a datetime is a date, a bool a number."""

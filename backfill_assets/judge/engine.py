@@ -1,6 +1,5 @@
-"""DuckDB through Ibis, in this process, over the files of a lakehouse; what memory does not hold goes to the disk.
-
-Nothing that every command imports may import this room's libraries: they are imported where something is asked.
+"""DuckDB through Ibis in this process, over files of a lakehouse. Libraries are imported where they are used: every
+command may import this module.
 """
 
 from __future__ import annotations
@@ -38,22 +37,18 @@ if TYPE_CHECKING:
 
 DAY = "day"
 DayFiles = Mapping[date, Sequence[AddedFile]]
-"""The files that have the rows of each day, as the lakehouse names them."""
 LabelledFiles = Mapping[Any, Sequence[AddedFile]]
-"""The same with any label in place of the day."""
 SHARE_OF_MEMORY = 0.25
-"""Of what the machine has, for all of its cores. What needs more is written to a temporary folder."""
+"""The share for all cores; more spills to disk."""
 _FULL = "Look at the disk and the memory of this machine, then run it again."
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
-"""No column has a space in its name."""
 _LABEL_OF_FILE = f"""COALESCE("{_LABEL}", error('DuckDB has another name for a file that it read: ' || "{_FILE}"))"""
 _PATTERN = re.compile(r"[*?\[]")
-"""What DuckDB takes for a pattern. Not all names of files with such a character can be written as one."""
+"""DuckDB expands these, and not every such name can be escaped."""
 
 
 def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
-    """``files`` of the Delta table in ``folder`` of a lakehouse, by day."""
     found: dict[date, list[AddedFile]] = {}
     for file in files:
         found.setdefault(date.fromisoformat(file.day), []).append(file.below(folder))
@@ -61,13 +56,11 @@ def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
 
 
 def of_days(files: DayFiles, days: Collection[date]) -> DayFiles:
-    """Those of ``files`` that have rows of ``days``."""
     return {day: some for day, some in files.items() if day in days}
 
 
 @contextmanager
 def engine(threads: int = 0) -> Iterator[Backend]:
-    """A DuckDB without tables, for expressions of Ibis: see :func:`database`."""
     import ibis
 
     with database(threads) as connection:
@@ -76,10 +69,8 @@ def engine(threads: int = 0) -> Iterator[Backend]:
 
 @contextmanager
 def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
-    """A DuckDB without tables. It counts in UTC, and looks for no extension outside this package.
-
-    By itself it takes all cores, and the least CPU time with ``threads=1``. Raises :class:`LakehouseUnusable` for
-    DuckDB's own errors.
+    """An empty DuckDB in UTC that loads no extension, and spills to disk. ``threads=1`` takes the least CPU time.
+    Raises :class:`LakehouseUnusable` for DuckDB's errors.
     """
     import duckdb
 
@@ -96,7 +87,7 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
             "enable_external_file_cache": False,
         }
         with duckdb.connect(config=settings) as connection:
-            # A process without a main file, such as Dagster's, is an interactive one to DuckDB.
+            # DuckDB takes a process without a main file, such as Dagster's, for an interactive one.
             connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
             register(connection)
             register_structures(connection)
@@ -109,12 +100,11 @@ def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
 
 
 def without_query(error: Exception) -> str:
-    """What an engine says of an error, without the query that DuckDB quotes."""
     return re.split(r"\n+LINE \d+:", str(error))[0].strip()
 
 
 def _remove_spilled(folder: Path) -> None:
-    """What a process left behind that was killed; that of another container may look like one for a day."""
+    """Killed processes leave folders. For a day one may belong to a process of another container."""
     import psutil
 
     for left in folder.glob(f"{_SPILL}-*-*"):
@@ -125,12 +115,10 @@ def _remove_spilled(folder: Path) -> None:
 
 
 def declared_types(contract: type[Contract]) -> dict[str, pa.DataType]:
-    """How files have each column, without the day, which is that of their folder."""
     return {name: to_arrow_type(kind, timezone="UTC") for name, kind in spark_types(contract).items() if name != DAY}
 
 
 def columns_of(contract: type[Contract], hashes: Iterable[str] = ()) -> pa.Schema:
-    """How rows of ``contract`` are read: its columns, those that have ``hashes`` of its rows, and the day."""
     also = [(name, pa.int64()) for name in hashes]
     return pa.schema([*declared_types(contract).items(), *also, (DAY, pa.date32())])
 
@@ -138,17 +126,14 @@ def columns_of(contract: type[Contract], hashes: Iterable[str] = ()) -> pa.Schem
 def rows_of_files(
     connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
-    """The rows of ``files`` with :func:`columns_of` ``contract``: one that a file lacks is null. Nothing is read yet.
-
-    Their ``day`` is the one that ``files`` names. A file's own types are cast to those that are declared.
-    """
+    """Reads lazily: missing columns are null, types are cast, and ``day`` is the one of ``files``."""
     return labelled_rows(connection, storage, columns_of(contract, hashes), DAY, files)
 
 
 def labelled_rows(
     connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> ir.Table:
-    """Like :func:`rows_of_files`, with ``columns``: one of them is the ``label`` that ``files`` give each file."""
+    """:func:`rows_of_files` with ``columns``, one of which is the ``label``."""
     import ibis
 
     asked = select_rows(connection.con, storage, columns, label, files)
@@ -158,7 +143,7 @@ def labelled_rows(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """:func:`labelled_rows` as a query in DuckDB's SQL: Ibis would take longer than the files of a micro-batch."""
+    """SQL, because compiling Ibis takes longer than reading the files of a micro-batch."""
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: _quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
@@ -178,13 +163,12 @@ def _quoted(name: str) -> str:
 
 
 def _kinds(columns: pa.Schema) -> Mapping[str, str]:
-    """What DuckDB calls the type of each column."""
     return dict(zip(columns.names, _kinds_of(tuple(columns.types)), strict=True))
 
 
 @lru_cache
 def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
-    """As DuckDB itself says: workers of Spark ask this, and need no Ibis."""
+    """Spark's workers call this, without Ibis."""
     import duckdb
 
     nothing = pa.schema([(str(number), kind) for number, kind in enumerate(types)]).empty_table()
@@ -192,7 +176,7 @@ def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
 
 
 def stored(rows: ir.Table) -> ir.Table:
-    """``rows`` in a table of their engine: they are computed now, and once however often they are asked."""
+    """Computes ``rows`` now, and once."""
     from ibis.util import gen_name
 
     connection, name = rows.get_backend(), gen_name("stored")
@@ -201,19 +185,19 @@ def stored(rows: ir.Table) -> ir.Table:
 
 
 def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
-    """``rows`` in their order, some of them ``at_once``: not all need to fit into memory."""
+    """Ordered; the rows need not fit into memory."""
     connection = rows.get_backend()
-    # Ibis's own way to do this calls what DuckDB has deprecated.
+    # Ibis's own method calls a deprecated one of DuckDB.
     yield from batches(connection.con, connection.compile(rows), at_once)
 
 
 def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterator[pa.RecordBatch]:
-    """What ``asked`` gives, some rows ``at_once``. Raises :class:`LakehouseUnusable` as :func:`database` does."""
+    """Raises :class:`LakehouseUnusable`."""
     return _in_words(connection.execute(asked).to_arrow_reader(at_once))
 
 
 def _in_words(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """What DuckDB meets once it has given rows, Arrow says."""
+    """Once DuckDB has given rows, its errors come as Arrow's."""
     try:
         yield from reader
     except (OSError, pa.ArrowException) as error:
@@ -228,8 +212,8 @@ def _in_folder(
     files: LabelledFiles,
     name: str,
 ) -> str:
-    """DuckDB opens each file once for a query, and not before it: a view of them would be read when it is made."""
-    # DuckDB names each file as it was asked for.
+    """DuckDB opens each file once, when the query runs; a view of them would be read when it is created."""
+    # DuckDB reports each file by the path it was given.
     root = Path(storage.uri()).absolute()
     labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}
     if len(labels) < sum(map(len, files.values())):
@@ -237,7 +221,7 @@ def _in_folder(
     of_files = pa.array(labels.values(), columns.field(label).type)
     connection.register(name, pa.table({_FILE: list(labels), _LABEL: of_files}))
     connection.execute(f'SET VARIABLE "{name}" = ?', [list(labels)])
-    # No file needs to have a column that is declared.
+    # The empty select gives columns that no file has.
     none = ", ".join(
         f"CAST(NULL AS {kind}) AS {_quoted(each)}" for each, kind in _kinds(columns).items() if each != label
     )
@@ -249,7 +233,7 @@ def _in_folder(
 
 
 def _by_arrow(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
-    """Arrow reads from a store, and files of any name, and DuckDB takes batch after batch."""
+    """Arrow reads object stores, and files with any name."""
     import pyarrow.dataset as ds
 
     parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type
@@ -267,7 +251,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def usable_memory() -> int:
-    """Bytes: the machine's, or the container's where that is less."""
+    """The machine's, or the container's if that is less."""
     import psutil
 
     physical = psutil.virtual_memory().total

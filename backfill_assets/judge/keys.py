@@ -1,7 +1,4 @@
-"""Keys that arrive again on another day, and the markers they make necessary: the older day notes the newer version.
-
-Keys and versions are compared by their values, as ``model/landed_values.py`` reads them from landed text.
-"""
+"""Keys that arrive again on another day, and the supersession markers that the older day needs."""
 
 from __future__ import annotations
 
@@ -23,24 +20,18 @@ if TYPE_CHECKING:
     from backfill_assets.model.contract import Contract
 
 Key = tuple[str, ...]
-"""One text for the value of each key column, however it was written."""
+"""One text per key column, equal for equal values."""
 _ROWS_AT_ONCE = 10_000
 
 
 def markers(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
 ) -> Generator[Mapping[str, Any], None, None]:
-    """The marker rows that the raw rows in ``arrived`` files make necessary, beside those in ``existing`` files.
+    """The marker rows that rows in ``arrived`` files need beside ``existing`` ones.
 
-    A day needs a marker for every version of a key on another day, within the source's window, that is greater by
-    (version, content hash) than a row of its own. The set of markers is the same however arrivals are cut and
-    ordered; ``existing`` must cover the days of ``arrived`` widened by the window. Keys are equal if their values are,
-    as they are in bronze. Rows whose day, key or version cannot be read take no part: they are quarantined where they
-    are. A version that its source took back supersedes nothing: with its deletion among ``arrived``, its markers are
-    deleted.
-
-    Each row names the columns that have a value. Of the keys, only those on several days are ever in Python, one by
-    one.
+    A day needs one for each version of a key on another day, within the window, that is greater by (version, content
+    hash) than its own. The result is independent of how arrivals are cut; ``existing`` must cover their days widened by
+    the window. Rows with an unreadable day, key or version take no part. The deletion of a version deletes its markers.
     """
     for key, versions in returning_versions(storage, source, contract, arrived, existing):
         for due in due_markers(versions, source.supersession_window_days):
@@ -50,7 +41,7 @@ def markers(
 def returning_versions(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
 ) -> Iterator[tuple[Key, list[VersionRow]]]:
-    """The keys with a readable version among ``arrived`` rows that are on several days; and their versions on all."""
+    """Keys with a readable ``arrived`` version on several days, with all versions."""
     if not source.supersession_window_days:
         return
     with engine() as connection:
@@ -73,10 +64,7 @@ def returning_versions(
 
 
 def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table:
-    """By key and day, the ``new`` keys that are on several days; perhaps by a row that takes no part.
-
-    Hardly any row has such a key: of the others, no more than the key is read.
-    """
+    """Hardly any key is, and only the key is read of all others."""
     names = _key_names(source)
     readable = [_landed(new, name).length() > 0 for name in source.key_columns]
     arrived = stored(new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct())
@@ -87,10 +75,7 @@ def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table
 
 
 def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) -> ir.Table:
-    """The ``rows`` with a key that is ``again``, null where their version cannot be read; only theirs are looked at.
-
-    Not those on the day they arrived, for want of one that can be read.
-    """
+    """Unreadable versions are null. Rows on their arrival day are left out."""
     import ibis
 
     names = _key_names(source)
@@ -110,7 +95,6 @@ def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) ->
 
 
 def _key_names(source: Source) -> list[str]:
-    """Columns of the values of a key. No landed field has a space in its name."""
     return [f"value of {name}" for name in source.key_columns]
 
 
@@ -122,7 +106,7 @@ def _written(name: str) -> str:
 
 
 def _landed(rows: ir.Table, name: str) -> ir.StringColumn:
-    """A landed field is text, but for one that is called as the day of the row."""
+    """Only ``day`` is not text."""
     return rows[name].cast("string")
 
 
@@ -140,7 +124,7 @@ def _version_row(source: Source, row: Mapping[str, Any]) -> VersionRow:
 
 
 def _marker(source: Source, key: Key, due: DueMarker) -> dict[str, Any]:
-    """A marker has nothing in it that depends on where or when the newer version arrived."""
+    """Nothing in it depends on where and when the newer version arrived."""
     version = due.version
     return {
         **dict(zip(source.key_columns, version.written or key, strict=True)),

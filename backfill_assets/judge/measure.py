@@ -1,7 +1,5 @@
-"""Measures days from the files that have their rows: all rules and metrics of all days in one query.
-
-What was written is read back. The hashes of rows were written beside them; where they were not, or are not to be
-believed, Spark computes them again and adds them up.
+"""Measures days from their files: all rules and metrics of all days in one query. Spark computes row hashes that are
+missing or not trusted.
 """
 
 from __future__ import annotations
@@ -41,18 +39,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
-"""As much is read from an object store into this process; what is more, executors read side by side."""
+"""Executors read larger amounts in parallel."""
 _ROWS = "rows of the table"
 _UNHASHED = "rows without hashes"
-"""No column and no metric has a space in its name."""
 _UNANSWERED = re.compile(r"timed?[ -]?out|network|connection|denied|no space left", re.IGNORECASE)
-"""An error that says nothing about files."""
+"""Errors that say nothing about files."""
 RowsBySpark = Callable[[], "DataFrame"]
-"""The same rows as Spark reads them, asked for only where it has to."""
+"""Called only if Spark has to hash rows."""
 
 
 class FilesUnreadable(LakehouseUnusable):
-    """A file of a day is damaged, or not there."""
+    """A file of a day is damaged or missing."""
 
 
 def measure_files(
@@ -64,11 +61,7 @@ def measure_files(
     only: Collection[str] | None = None,
     afresh: bool = False,
 ) -> dict[date, Metrics]:
-    """The metrics of the days of ``table`` that have rows in ``files``; ``only`` some of them.
-
-    ``afresh``, the hashes that were written are not believed: Spark computes them again. Raises
-    :class:`FilesUnreadable`.
-    """
+    """Metrics by day. Stored hashes are not trusted if ``afresh``. Raises :class:`FilesUnreadable`."""
     metrics = {name: made for name, made in measures.numbers(table).items() if only is None or name in only}
     read = partial(_measured, storage)
     if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
@@ -89,7 +82,7 @@ def measure_files(
 
 
 def prepare(tables: Iterable[Table]) -> None:
-    """Import what judges, and make the queries for ``tables``: a second or two, while Spark writes their rows."""
+    """Imports and compiles, a second or two, while Spark writes rows."""
     import duckdb  # noqa: F401
 
     for table in tables:
@@ -97,16 +90,13 @@ def prepare(tables: Iterable[Table]) -> None:
 
 
 def fingerprint(table: Table) -> str:
-    """Of what is measured of a day of ``table``: a rule that asks for something else is not judged by it."""
+    """Identifies the measurement: a rule that measures something else needs another one."""
     asked = query(table.contract, {**measures.numbers(table), **measures.examples(table)})
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def unmeasurable(table: Table) -> list[str]:
-    """What its contract or its rules ask for and the judge cannot do, each with the reason.
-
-    A pattern that looks ahead or behind, say, a limit of another type than the column, or an own measure that fails.
-    """
+    """Checks and metrics that the judge cannot evaluate, with the reason: for example a pattern with lookahead."""
     metrics = {**measures.numbers(table), **measures.examples(table)}
     if not _why_not(table.contract, metrics):
         return []
@@ -126,7 +116,6 @@ def _fulfilled(kind: CheckKind, name: str, asked: Any, rows: ir.Table) -> ir.Sca
 
 
 def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
-    """Why ``metrics`` cannot be measured of no rows at all; empty if they can."""
     try:
         _measured(Storage("."), columns_of(contract, _written(contract, metrics)), {}, query(contract, metrics))
     except Exception as error:
@@ -135,7 +124,6 @@ def _why_not(contract: type[Contract], metrics: Aggregates) -> str:
 
 
 def _fields_not_as_declared(storage: Storage, table: Table, files: DayFiles) -> dict[date, str]:
-    """By day of raw, which fields are not as declared: two queries, over days that have any."""
     declared, others = _answers(storage, columns_of(table.contract), files, _drift_queries(table))
     fields = {day: [*_declared(declared[day]), *_others(others.get(day, {}))] for day in declared}
     return {day: as_text(rows) for day, rows in fields.items()}
@@ -170,13 +158,12 @@ def _others(measured: Metrics) -> Iterator[FieldRows]:
 
 
 def query(contract: type[Contract], metrics: Aggregates) -> str:
-    """The query in DuckDB's SQL for ``metrics`` of rows of ``contract``, by day."""
     return _query(cast("Hashable", contract), tuple(metrics.items()))
 
 
 @lru_cache(maxsize=256)
 def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
-    """To make one takes longer than to answer it for a small table."""
+    """Cached: compiling takes longer than running it on a small table."""
     import ibis
 
     written = _written(contract, dict(metrics))
@@ -187,21 +174,19 @@ def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
 
 
 def _written(contract: type[Contract], metrics: Aggregates) -> dict[str, WrittenHash]:
-    """By column of files, the hash of all columns of a row, and those that ``metrics`` add up."""
     return {each.name: each for each in (RowHash(contract), *hashes_of(metrics).values())}
 
 
 def _measured(
     storage: Storage, columns: pa.Schema, files: DayFiles, asked: str, threads: int = 0
 ) -> dict[date, dict[str, Any]]:
-    """The answer by day. Raises :class:`FilesUnreadable` if the files are to blame, whatever the error is."""
+    """Raises :class:`FilesUnreadable` if the files cannot be read at all."""
     return _answers(storage, columns, files, [asked], threads)[0]
 
 
 def _answers(
     storage: Storage, columns: pa.Schema, files: DayFiles, asked: Sequence[str], threads: int = 0
 ) -> list[dict[date, dict[str, Any]]]:
-    """Of several queries about the same rows."""
     import duckdb
 
     with database(threads) as connection:
@@ -220,7 +205,7 @@ def _answers(
 
 
 def _damage(connection: DuckDBPyConnection, rows: str) -> str:
-    """Why ``rows`` cannot be read at all, with nothing asked of them; empty if they can, or nobody answers."""
+    """Why a trivial query fails; empty if it does not, or if the storage did not answer."""
     import duckdb
 
     try:
@@ -231,7 +216,7 @@ def _damage(connection: DuckDBPyConnection, rows: str) -> str:
 
 
 def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, Any]]:
-    """By Python's values, which have all digits of a sum; Ibis would have it fit into a bigint."""
+    """Python values keep all digits; Ibis would use bigint."""
     done = connection.execute(asked)
     names = [each[0] for each in done.description]
     rows = (dict(zip(names, row, strict=True)) for row in done.fetchall())
@@ -244,7 +229,7 @@ def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, 
 def _with_hashes(
     found: Mapping[date, dict[str, Any]], metrics: Aggregates, rows: RowsBySpark, afresh: bool
 ) -> dict[date, Metrics]:
-    """``found`` with the sums of all hashes: those of files without them, and all of them ``afresh``, by Spark."""
+    """Spark hashes days with missing hashes, or all days if ``afresh``."""
     unhashed = [day for day, has in found.items() if has.pop(_UNHASHED) or afresh]
     hashes = hashes_of(metrics)
     if not unhashed or not hashes:
@@ -260,7 +245,7 @@ def _with_hashes(
 
 @cache
 def executors_read(spark: SparkSession, root: str) -> bool:
-    """Whether executors have this package and may read ``root``; asked once."""
+    """Whether executors have this package and access; tried once."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import ibis.backends.duckdb  # noqa: F401
@@ -278,10 +263,7 @@ def executors_read(spark: SparkSession, root: str) -> bool:
 def measure_on_executors(
     spark: SparkSession, storage: Storage, columns: pa.Schema, files: DayFiles, asked: str
 ) -> dict[date, dict[str, Any]]:
-    """The same, each executor of the files of its days.
-
-    Executors have the rights of their own environment: no key of an object store travels with the work.
-    """
+    """Executors measure one day each, with the credentials of their own environment: no key is sent along."""
     root = storage.uri()
 
     def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,5 @@
-"""What is looked for in the rows of days that have too many deduplicated or rejected ones, and of no other day.
-
-Rows may have given way to one of equal key and version: delivered twice, or lost because the key is wrong. Rejected
-rows may have come again, sound.
+"""A second look at raw, only for days with too many deduplicated or rejected rows: were they delivered twice, or lost
+by a wrong key; did they come again, sound?
 """
 
 from __future__ import annotations
@@ -36,17 +34,12 @@ if TYPE_CHECKING:
 
 _PLACE = ("source_file", "source_line")
 Files = Callable[[FewDuplicates | FewRejected, Sequence[date]], tuple[DayFiles, DayFiles]]
-"""The files of the raw rows of some days, and of the quarantined ones."""
 
 
 def with_second_look(
     storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Files
 ) -> dict[date, DayFacts]:
-    """``facts`` with the rows that gave way to an equal version, and with the rejected ones that came again, sound.
-
-    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
-    days that have too many of them, and only for these.
-    """
+    """Bronze does not know the versions that its winners won over, so raw is read."""
     found = dict(facts)
     for rule in table.rules:
         if isinstance(rule, FewDuplicates | FewRejected) and (
@@ -64,10 +57,7 @@ def with_second_look(
 def measure_duplicates(
     storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
 ) -> dict[date, Metrics]:
-    """By day that has any: how many sound raw rows gave way to an equal version, and to an identical line.
-
-    The example has the places of two rows that met.
-    """
+    """Sound rows that lost to an equal version, and to an identical line; the example has two places."""
     import ibis
 
     values = (*key_columns(source, table), source.version_field)
@@ -98,10 +88,7 @@ def measure_duplicates(
 def measure_corrected(
     storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
 ) -> dict[date, Metrics]:
-    """By day that has any: how many ``quarantined`` rows came again, sound, in a version that is as new or newer.
-
-    Of a rejected row whose version cannot be read, what arrived on its day or later is as new.
-    """
+    """Rows that came again, sound, in a version as new; if that is unreadable, on their arrival day or later."""
     keys, version = key_columns(source, table), _value(source.version_field)
     with engine() as connection:
         sound, rejects = (
@@ -115,7 +102,7 @@ def measure_corrected(
 
 
 def key_columns(source: Source, table: Table) -> tuple[str, ...]:
-    """The key of ``table`` as raw columns: a key that bronze makes of several is that of the source."""
+    """The source's key if ``table`` derives its own."""
     names = tuple(name for name in table.key if name not in (DAY, OCCURRENCE))
     return names if set(names) <= set(source.columns) else source.key_columns
 
@@ -123,7 +110,6 @@ def key_columns(source: Source, table: Table) -> tuple[str, ...]:
 def _sound_and_rejected(
     connection: Backend, storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
 ) -> tuple[ir.Table, ir.Table]:
-    """The received rows that stand and are not quarantined, and those that are."""
     rejects = rows_of_files(connection, storage, quarantine_contract(source, table.contract), quarantined)
     landed = (*key_columns(source, table), source.version_field)
     received = _standing(rows_of_files(connection, storage, raw_contract(source), raw), landed)
@@ -131,7 +117,7 @@ def _sound_and_rejected(
 
 
 def _standing(raw: ir.Table, landed: Sequence[str]) -> ir.Table:
-    """The received rows with some ``landed`` fields, less one for each deletion: it has the line and the content."""
+    """Received rows, less one for each deletion of equal place and content."""
     import ibis
 
     rows = raw.filter(raw.source_file.notnull())
@@ -149,7 +135,6 @@ def _typed(source: Source, rows: ir.Table, names: Sequence[str]) -> dict[str, ir
 
 
 def _value(name: str) -> str:
-    """No landed field has a space in its name."""
     return f"value of {name}"
 
 

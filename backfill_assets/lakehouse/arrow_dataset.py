@@ -1,8 +1,7 @@
 """Reads Delta tables with Arrow's own file systems, so that Arrow's threads run no Python.
 
-By itself delta-rs hands Arrow a file system that is written in Python. Arrow's threads may still be inside it when
-the interpreter ends, and the process aborts ("terminate called without an active exception", exit code 134) after
-all its work was done: seen in 2 of 300 short processes beside 7 others, in none with Arrow's own file systems.
+Delta-rs's is written in Python: threads may be inside it when the interpreter ends, and the process aborts after its
+work ("terminate called without an active exception", exit code 134; 2 of 300 short processes, none with Arrow's own).
 """
 
 from __future__ import annotations
@@ -23,21 +22,16 @@ if TYPE_CHECKING:
 
 
 def arrow_dataset(storage: Storage, path: str, version: int | None = None) -> ds.Dataset:
-    """The table at ``path`` below the root, at its newest version or at ``version``.
-
-    Raises what :class:`deltalake.DeltaTable` raises when it is not there.
-    """
     return dataset_of(storage, path, open_table(storage, path, version))
 
 
 def dataset_of(storage: Storage, path: str, handle: DeltaTable, days: Iterable[date] = ()) -> ds.FileSystemDataset:
-    """The version of the table at ``path`` that is open as ``handle``; of ``days`` alone if any are given."""
     chosen = [("day", "in", sorted(map(str, days)))] if days else None
     return handle.to_pyarrow_dataset(filesystem=storage.filesystem(path), file_pruning_predicate=chosen)
 
 
 def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], schema: Schema) -> ds.FileSystemDataset:
-    """The rows of ``files`` below ``path``, whichever versions named them; their day is that of their add action."""
+    """Files of any versions; the day is that of the add action."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -56,7 +50,7 @@ def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], sc
 
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """``rows`` as Python has them. A day or a moment out of its years, 1 to 9999, is its text."""
+    """A date or time outside the years 1 to 9999 is text."""
     try:
         values: list[dict[str, Any]] = rows.to_pylist()
     except OverflowError:

@@ -1,8 +1,4 @@
-"""The journal of each campaign, entry by entry, in the lakehouse itself.
-
-No process holds a campaign's state in memory: the daemon or the command that carries it on reads it from here. An
-entry is written once, under the next free number, so two writers never overwrite each other.
-"""
+"""The journal of each campaign: numbered entries, each written once. A campaign has no other state."""
 
 from __future__ import annotations
 
@@ -32,27 +28,21 @@ Kind = Literal[
     "rolled back",
     "restored",
 ]
-"""``withdrawn``: an approval does not cover what would be published any more; ``report`` is what another one is for."""
+"""``withdrawn``: an approval no longer covers what would be published."""
 
 
 class Spent(Record):
-    """The seconds that a step or wave took in its process, by a clock that only goes forward."""
-
     seconds: float
     spark_start: float = 0.0
-    """The part of them until Spark had started."""
     size: int | None = None
-    """What the time grows with: rows, or days of tables, as the plan has them."""
 
 
 class JournalEntry(Record):
-    """One thing that happened. ``report`` is what the step reports, as JSON."""
-
     kind: Kind
     at: datetime
     by: str = ""
     step: str = ""
-    """Of a step that is done, that was under way when the campaign stopped, or that it was begun again at."""
+    """The step that is done, that was under way at a stop, or at which the campaign begins again."""
     wave: int = -1
     reason: str = ""
     report: Mapping[str, Any] = Field(default_factory=dict)
@@ -60,28 +50,24 @@ class JournalEntry(Record):
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
-    """Append ``entry``; returns its number."""
     if not campaign.startswith(CAMPAIGN) or "/" in campaign:
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
     return _journal(storage, campaign).append(entry)
 
 
 def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
-    """Oldest first. Raises :class:`LakehouseUnusable` for one that cannot be read."""
+    """Oldest first. Raises :class:`LakehouseUnusable` if an entry cannot be read."""
     return list(numbered_entries(storage, campaign, {}).values())
 
 
 def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, JournalEntry]) -> dict[int, JournalEntry]:
-    """Oldest first, by number. Those that are ``known`` are not read again: an entry never changes."""
+    """Oldest first. Entries never change: those ``known`` are not read again."""
     journal = _journal(storage, campaign)
     return {number: known.get(number) or journal.at(number) for number in journal.numbers()}
 
 
 def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
-    """The last entry of every campaign that was ever started, by name; None for one that cannot be read.
-
-    One listing, then one file of each is read: most campaigns are over, and this says so.
-    """
+    """The entry is None if it cannot be read. Only the last file of each campaign is read: most campaigns are over."""
     last = {campaign: max(files) for campaign, files in _files(storage).items()}
     names = sorted(last)
 
@@ -95,10 +81,7 @@ def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
 
 
 def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
-    """The journals of the ``most`` campaigns that were written to last, without those that cannot be read.
-
-    One listing, then only these are read.
-    """
+    """The ``most`` campaigns written last, without unreadable ones."""
     newest = {campaign: max(file.modified_ms for file in files.values()) for campaign, files in _files(storage).items()}
     found = []
     for campaign in sorted(newest, key=lambda name: (-newest[name], name))[:most]:
@@ -108,7 +91,6 @@ def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
 
 
 def _files(storage: Storage) -> dict[str, dict[int, StoredFile]]:
-    """The entries of every campaign that was ever started, by one listing."""
     found: dict[str, dict[int, StoredFile]] = {}
     for name, file in Documents(storage, _CAMPAIGNS, JournalEntry).files(recursive=True).items():
         campaign, _, number = name.partition("/")
@@ -118,10 +100,7 @@ def _files(storage: Storage) -> dict[str, dict[int, StoredFile]]:
 
 
 def set_damaged_aside(storage: Storage, campaign: str, begun: JournalEntry) -> None:
-    """Keep entries that cannot be read under another name, for a person: the others are the journal then.
-
-    The first one says that the campaign has begun: ``begun`` takes its place.
-    """
+    """Unreadable entries are renamed to ``.damaged``; ``begun`` replaces the first."""
     journal = _journal(storage, campaign)
     for number in journal.numbers():
         path = journal.path_of(number)
@@ -144,32 +123,26 @@ def _journal(storage: Storage, campaign: str) -> Series[JournalEntry]:
 
 
 HELD_BACK_DAYS = "held back days"
-"""The key in the report of a wave or step: the ranges that are held back, by table."""
+"""Report key of a wave or step: ranges by table."""
 ABANDONED = "abandoned"
-"""True in the report of a stop by people who gave the campaign up."""
 HELPS = "helps"
-"""In the report of a stop: what a person can do, if that is not to put a cause right and run the plan again."""
+"""Report key of a stop: what to do, unless it is to repair the cause and run the plan again."""
 _PLAN, _CAMPAIGN = "plan-", "campaign-"
 
 
 def campaign_of(plan: str) -> str:
-    """The campaign that carries out ``plan``: the same hash."""
     return _CAMPAIGN + plan.removeprefix(_PLAN)
 
 
 def plan_of(campaign: str) -> str:
-    """The plan that ``campaign`` carries out."""
     return _PLAN + campaign.removeprefix(_CAMPAIGN)
 
 
 def shown_name(place: str) -> str:
-    """What people know a place by: a campaign by the id of its plan, another timeline by its name."""
     return plan_of(place) if place.startswith(_CAMPAIGN) else place
 
 
 class CampaignStep(enum.StrEnum):
-    """In this order. The value is what people read and click."""
-
     ANNOUNCE = "announced"
     VERIFY_SOURCE = "source_verified"
     PIN = "watermarks_pinned"

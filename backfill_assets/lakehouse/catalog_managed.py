@@ -1,6 +1,6 @@
-"""Tables whose commits a catalog decides on: their folder alone does not say what they hold, so they are refused.
+"""Refuses catalog-managed tables: a catalog decides on their commits, so their log may be outdated. Pure.
 
-See https://github.com/delta-io/delta/blob/master/PROTOCOL.md#catalog-managed-tables. Pure.
+See https://github.com/delta-io/delta/blob/master/PROTOCOL.md#catalog-managed-tables.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from typing import Any
 from backfill_assets.errors import LakehouseUnusable
 
 _FEATURES = frozenset({"catalogManaged", "catalogOwned-preview", "catalogOwned"})
-"""As the protocol calls it, and as it was called while it was tried."""
 
 
 class CatalogManaged(LakehouseUnusable):
-    """A catalog decides which commits the table has: what its log says may be old, and a commit to it may be lost."""
+    """A commit to the table may be lost, and its log may be outdated."""
 
 
 def require_own_log(table: str, log: Iterable[Iterable[Mapping[str, Any]]]) -> None:
-    """Raise :class:`CatalogManaged` if the newest protocol of ``log``, whose oldest actions come first, asks for it."""
     protocol = _newest_protocol(log)
     features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     if found := sorted(features & _FEATURES):

@@ -1,7 +1,4 @@
-"""Rows of many days, as Arrow hands them over, written as one Parquet file a day: what workers of Spark do.
-
-Memory does not grow with the rows: a day's are written as a row group when they are many.
-"""
+"""Writes Arrow batches of many days in Spark's workers, one Parquet file a day. Memory does not grow with the rows."""
 
 from __future__ import annotations
 
@@ -24,15 +21,13 @@ from backfill_assets.model.measure import is_hash
 
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 _ROWS_OF_A_GROUP, _ROWS_AT_ONCE = 250_000, 1_000_000
-"""Of one day, and of all days together that wait to be written."""
+"""Limits of one day, and of all days together, before rows are written."""
 
 
 @dataclass(frozen=True)
 class DayFolders:
-    """Where one write of a table puts its rows: ``<table>/<folder>/day=<day>/<name>.parquet``.
-
-    ``schema`` is that of the files, without the day; ``repeated`` has the columns whose values repeat, which are worth
-    a dictionary.
+    """``<table>/<folder>/day=<day>/<name>.parquet``. ``schema`` lacks the day; columns in ``repeated`` get a
+    dictionary.
     """
 
     root: str
@@ -42,12 +37,10 @@ class DayFolders:
     repeated: tuple[str, ...] = ()
 
     def path(self, day: str, name: str) -> str:
-        """From the table."""
         return f"{self.folder}/{PARTITION_COLUMN}={day}/{name}.parquet"
 
 
 def day_folders(timeline: Timeline, table: Table, columns: pa.Schema) -> DayFolders:
-    """A new folder of ``timeline`` for rows of ``table``; ``columns`` has those of the files, and the day."""
     files = pa.schema([each for each in columns if each.name != PARTITION_COLUMN])
     never = {*_DIFFERENT_IN_EACH_ROW, *(table.key if len(table.key) == 1 else ())}
     repeated = [
@@ -59,10 +52,10 @@ def day_folders(timeline: Timeline, table: Table, columns: pa.Schema) -> DayFold
 
 
 def write_days(batches: Iterable[pa.RecordBatch], target: DayFolders, name: str) -> list[AddedFile]:
-    """Write the rows of ``batches``, each into the file ``name`` of its ``day``; gives the files as a log names them.
+    """Rows may come in any order.
 
-    Rows come in any order. Raises :class:`PublicationRefused` for a row without a day, and
-    :class:`LakehouseUnusable` when a file holds other rows than it was given.
+    Raises :class:`PublicationRefused` for a row without a day, and :class:`LakehouseUnusable` for a file of other rows
+    than it was given.
     """
     with ExitStack() as open_files:
         written = _Written(target, name, open_files)
@@ -88,8 +81,6 @@ def _by_day(batch: pa.RecordBatch, target: DayFolders) -> Iterator[tuple[str, pa
 
 @dataclass
 class _Written:
-    """The files of one write, and the rows that wait for their row group."""
-
     target: DayFolders
     name: str
     open_files: ExitStack
@@ -105,7 +96,6 @@ class _Written:
             self.flush(_ROWS_AT_ONCE // 2)
 
     def flush(self, left: int) -> None:
-        """Write the days that have most rows waiting, until no more than ``left`` rows wait."""
         for day in sorted(self.waiting, key=lambda day: _count(self.waiting[day]), reverse=True):
             if sum(map(_count, self.waiting.values())) > left:
                 self.write(day)
@@ -123,7 +113,7 @@ class _Written:
         return Storage(target.root).parquet_writer(path, target.schema, target.repeated)
 
     def files(self) -> list[AddedFile]:
-        """As a log names them; their footers are read once more, so that what is said of them is what is there."""
+        """Footers are read back: statistics say what is on disk."""
         return [self.file(day, count) for day, count in sorted(self.rows.items())]
 
     def file(self, day: str, count: int) -> AddedFile:

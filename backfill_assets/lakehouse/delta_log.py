@@ -1,7 +1,7 @@
-"""Reads the full add and remove actions of a Delta table, which delta-rs's own listing does not give (statistics).
+"""Reads Delta logs: add actions with statistics, which delta-rs's listing lacks, and tombstones.
 
-Covers what delta-rs and Spark write: JSON commits, and checkpoints of one part, of several, and of version 2, whose
-statistics are JSON text. See https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
+Covers JSON commits, and checkpoints of one part, of several, and of version 2 with statistics as JSON text. See
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -33,38 +33,31 @@ _REMOVE_COLUMNS = ["remove.path", "remove.deletionTimestamp"]
 _TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
 _ALWAYS_COLUMNS = ["protocol", "sidecar"]
 _CATALOG_MANAGED = "catalog-managed"
-"""What delta-rs says of such a table, without its name."""
 _MOST_NAMED_COMMITS = 400
-"""With more commits after the checkpoint of the hint, the hint is of long ago."""
+"""With more commits after the hinted checkpoint, the hint is stale."""
 _LOOKED_FOR_AT_ONCE = 20
-"""As many as there are from one checkpoint of our tables to the next."""
 Actions = list[dict[str, Any]]
-"""What a commit or a checkpoint says, in its order."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 _CHECKPOINT_2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f]{8}-[0-9a-f-]{27}\.(?:json|parquet)$")
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class AddedFile:
-    """One data file as a Delta ``add`` action names it; ``path`` is relative to its table."""
-
     path: str
     day: str
-    """The value of its partition as Delta writes it; a foreign writer may have written a file without a day."""
     size: int
     modified_ms: int
     stats: str
 
     @property
     def rows(self) -> int:
-        """Number of rows. A file without statistics raises, because a guess would be believed."""
+        """Raises :class:`PublicationRefused` for a file without statistics."""
         count = json.loads(self.stats).get("numRecords")
         if count is None:
             raise PublicationRefused(f"The file {self.path} carries no statistics, so its rows are not known.")
         return int(count)
 
     def below(self, folder: str) -> AddedFile:
-        """The same file as seen from a table whose sub-folder ``folder`` is the one that added it."""
         return AddedFile(f"{folder}/{self.path}", self.day, self.size, self.modified_ms, self.stats)
 
     def to_json(self) -> list[Any]:
@@ -77,45 +70,35 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class RemovedFile:
-    """A tombstone: a file that some earlier version of the table still refers to."""
-
     path: str
     removed_ms: int
 
 
 @dataclass(frozen=True)
 class LogState:
-    """Active files of one version of a table, by path."""
-
     version: int
     active: dict[str, AddedFile]
 
     def files_by_day(self) -> dict[date, list[AddedFile]]:
-        """The active files of every day that has any; files whose partition is no day are left out."""
         days: dict[str, list[AddedFile]] = {}
         for file in self.active.values():
             days.setdefault(file.day, []).append(file)
         return {day: files for text, files in days.items() if (day := day_or_none(text)) is not None}
 
     def by_day(self) -> dict[date, frozenset[str]]:
-        """The same by their paths alone."""
         return {day: frozenset(file.path for file in files) for day, files in self.files_by_day().items()}
 
     def of_days(self, days: Iterable[date]) -> dict[date, tuple[AddedFile, ...]]:
-        """The active files of each of ``days``, sorted; a day without files has an empty tuple."""
         found = self.files_by_day()
         return {day: tuple(sorted(found.get(day, ()))) for day in days}
 
 
 class VersionGone(LakehouseUnusable):
-    """A version of a table that its Delta log does not reach back to any more."""
+    """The Delta log does not reach back to the version."""
 
 
 def read_log(storage: Storage, table: str, version: int) -> LogState:
-    """The state of ``table`` at ``version``: newest checkpoint at or before it, then the commits after that.
-
-    Raises :class:`VersionGone` where the log has a gap: half a history would be taken for the truth.
-    """
+    """Raises :class:`VersionGone` where the log has a gap, :class:`PublicationRefused` for active deletion vectors."""
     active: dict[str, AddedFile] = {}
     vectors: set[str] = set()
     for actions in actions_up_to(storage, table, version, _ADD_COLUMNS):
@@ -127,7 +110,7 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
 def read_log_and_transactions(
     storage: Storage, table: str, version: int, base: int | None = None
 ) -> tuple[LogState, dict[str, int]]:
-    """:func:`read_log` and :func:`read_transactions`, in one pass; from the checkpoint ``base``, if one is known."""
+    """:func:`read_log` and :func:`read_transactions` in one pass; from the checkpoint ``base``, if one is known."""
     active: dict[str, AddedFile] = {}
     transactions: dict[str, int] = {}
     vectors: set[str] = set()
@@ -139,10 +122,7 @@ def read_log_and_transactions(
 
 
 def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The newest protocol and metadata of ``table`` at ``version``, as actions have them. Raises like :func:`read_log`.
-
-    Also of a table that delta-rs cannot open.
-    """
+    """The newest protocol and metadata, also of a table that delta-rs cannot open. Raises like :func:`read_log`."""
     protocol: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     for actions in actions_up_to(storage, table, version, ["metaData"]):
@@ -152,19 +132,13 @@ def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[s
 
 
 NO_FILES = LogState(-1, {})
-"""Of a table that does not exist yet."""
 
 
 def files_at(storage: Storage, table: str, version: int | None) -> LogState:
-    """:func:`read_log`; no files where ``version`` is None: the table did not exist yet."""
     return NO_FILES if version is None else read_log(storage, table, version)
 
 
 def removed_files(storage: Storage, table: str, version: int) -> dict[str, RemovedFile]:
-    """The tombstones of ``table`` at ``version``, by path; apart from its files, because they are far more.
-
-    Raises like :func:`read_log`.
-    """
     removed: dict[str, RemovedFile] = {}
     for actions in actions_up_to(storage, table, version, _REMOVE_COLUMNS):
         apply_actions({}, removed, actions, set())
@@ -174,9 +148,9 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
 def actions_up_to(
     storage: Storage, table: str, version: int, columns: Sequence[str], base: int | None = None
 ) -> list[Actions]:
-    """The actions of each file of the log, oldest first: of a checkpoint only ``columns``, of a commit all.
+    """Oldest file first: only ``columns`` of a checkpoint, everything of a commit.
 
-    Raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` where the log is not the whole truth.
+    Raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`.
     """
     found = _files_read(storage, table, version, [*columns, *_ALWAYS_COLUMNS], base)
     require_own_log(table, found)
@@ -210,7 +184,7 @@ def _files_read(storage: Storage, table: str, version: int, columns: list[str], 
 
 
 def require_actions(storage: Storage, path: str) -> Actions:
-    """The actions of a commit; raises :class:`LakehouseUnusable` for one that is damaged. No commit is empty."""
+    """Raises :class:`LakehouseUnusable` for a damaged commit. No commit is empty."""
     actions = storage.read_json_lines(path)
     if not actions or not all(isinstance(each, dict) for each in actions):
         raise LakehouseUnusable(
@@ -220,10 +194,7 @@ def require_actions(storage: Storage, path: str) -> Actions:
 
 
 def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], list[str]] | None:
-    """The checkpoint that the log's own hint names, and the commits after it, without listing a long log.
-
-    None where the hint does not help: there is none, it is of a later version, or it names a checkpoint of many parts.
-    """
+    """Lists nothing, as logs may be long; returns None if the hint does not help."""
     if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
         return None
     commits = [commit_file(table, number) for number in range(base + 1, version + 1)]
@@ -231,7 +202,7 @@ def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], 
 
 
 def hinted_checkpoint(storage: Storage, table: str) -> int | None:
-    """The version of the checkpoint that the log's own hint names; None without one, or if it has many parts."""
+    """Returns None without a hint, or if its checkpoint has many parts."""
     try:
         hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -245,18 +216,16 @@ def commit_file(table: str, version: int) -> str:
 
 
 def written_at(table: str, versions: Iterable[int]) -> list[str]:
-    """The files that commits of ``versions`` may have written into the log of ``table``."""
     log, numbers = f"{table}/_delta_log", list(versions)
     checkpoints = [f"{log}/{number:020d}.checkpoint.parquet" for number in numbers]
     return [*(commit_file(table, number) for number in numbers), *checkpoints, f"{log}/_last_checkpoint"]
 
 
 def version_by_names(storage: Storage, table: str, base: int | None) -> int | None:
-    """The newest version of ``table``, found by the names of the commits after the checkpoint ``base`` of the hint.
+    """Probes names of commits after the hinted checkpoint ``base``, or lists a log without one, which is short.
 
-    delta-rs lists the whole folder of a log whenever it opens a table, which a stream makes long, and loads what files
-    the table has. A log without a hint is short, so its names are listed. None on an object store, where delta-rs knows
-    what to ask for, and where the hint is older than what was cleaned up.
+    Delta-rs would list the whole log, which a stream makes long, and load the files. Returns None on an object store,
+    and where the hint is older than what was cleaned up.
     """
     if not storage.is_folder:
         return None
@@ -264,10 +233,7 @@ def version_by_names(storage: Storage, table: str, base: int | None) -> int | No
 
 
 def version_from(storage: Storage, table: str, known: int) -> int | None:
-    """The newest version of ``table``, found by the names of the commits after the ``known`` one.
-
-    None where only a list can say: on an object store, or where the known commit is cleaned up or of long ago.
-    """
+    """Probes names of commits after ``known``. Returns None on an object store, or if ``known`` is gone or too old."""
     if not storage.is_folder or storage.missing([commit_file(table, known)]):
         return None
     for first in range(known + 1, known + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
@@ -280,10 +246,7 @@ def version_from(storage: Storage, table: str, known: int) -> int | None:
 
 
 def read_transactions(storage: Storage, table: str, version: int) -> dict[str, int]:
-    """All application transactions of ``table`` at ``version``, by id, in one pass over its log.
-
-    delta-rs looks each of them up by itself, which is milliseconds a piece. Raises like :func:`read_log`.
-    """
+    """Reads all ids in one pass; delta-rs takes milliseconds for each. Raises like :func:`read_log`."""
     versions: dict[str, int] = {}
     for actions in actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
         versions |= _transactions_in(actions)
@@ -295,7 +258,6 @@ def _transactions_in(actions: Iterable[dict[str, Any]]) -> dict[str, int]:
 
 
 def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str], list[str]]:
-    """The parts of the newest checkpoint at or before ``version``, and the commits after it, oldest first."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     base, parts = _newest_checkpoint(names, version)
     commits = {int(m[1]): name for name in names if (m := _COMMIT.search(name)) and base < int(m[1]) <= version}
@@ -306,14 +268,13 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
 
 
 def newest_version(storage: Storage, table: str) -> int | None:
-    """The newest version of ``table`` by the names in its log, without loading which files it has; None without one."""
+    """Found by the names in the log, without loading files."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     commits = [int(match[1]) for name in names if (match := _COMMIT.search(name))]
     return max([*commits, *checkpoints(names)], default=None)
 
 
 def oldest_version(storage: Storage, table: str) -> int | None:
-    """The oldest version of ``table`` that :func:`read_log` can give, by the names in its log; None without one."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     if any((match := _COMMIT.search(name)) and int(match[1]) == 0 for name in names):
         return 0
@@ -322,10 +283,10 @@ def oldest_version(storage: Storage, table: str) -> int | None:
 
 
 def open_table(storage: Storage, table: str, version: int | None = None) -> DeltaTable:
-    """The Delta table at ``table`` below the root, at its newest version or at ``version``, as delta-rs opens it.
+    """Raises what delta-rs raises.
 
-    Of a catalog-managed table delta-rs says no name; this raises
-    :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`, and else what it raises.
+    A catalog-managed table raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` with its name,
+    which delta-rs leaves out.
     """
     try:
         return DeltaTable(storage.uri(table), version, dict(storage.options))
@@ -337,7 +298,7 @@ def open_table(storage: Storage, table: str, version: int | None = None) -> Delt
 
 
 def schema_at(storage: Storage, table: str, version: int) -> str:
-    """The schema of ``table`` at ``version`` as Delta's JSON; raises :class:`VersionGone` like :func:`read_log`."""
+    """Delta's JSON; raises :class:`VersionGone`."""
     try:
         handle = open_table(storage, table, version)
     except DeltaError as error:
@@ -352,13 +313,11 @@ def _gone(table: str, version: int, hint: str) -> VersionGone:
 
 
 def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
-    """Version and parts of the newest complete checkpoint at or before ``version``; -1 when there is none."""
     complete = [(number, list(parts)) for number, parts in checkpoints(names).items() if number <= version]
     return max(complete, default=(-1, []))
 
 
 def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
-    """The parts of each complete checkpoint among the ``names`` of a log, by version."""
     parts_of: dict[tuple[int, int], list[str]] = {}
     found: dict[int, tuple[str, ...]] = {}
     for name in names:
@@ -371,11 +330,7 @@ def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Version and commit information from ``version`` backwards, as far as the log goes.
-
-    Read from the commit files, because delta-rs's ``history()`` also lists commits newer than its handle and then
-    numbers all of them wrongly.
-    """
+    """Not by delta-rs's ``history()``: it lists commits newer than its handle, and then numbers all of them wrongly."""
     for number, actions in actions_back(storage, table, version):
         yield number, next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
 
@@ -383,7 +338,6 @@ def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[i
 def actions_back(
     storage: Storage, table: str, version: int, most: int | None = None
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The actions of each commit from ``version`` backwards, as far as the log goes, or of ``most`` of them."""
     oldest = -1 if most is None else max(-1, version - most)
     for number in range(version, oldest, -1):
         path = commit_file(table, number)
@@ -398,10 +352,10 @@ def apply_actions(
     actions: Iterable[dict[str, Any]],
     vectors: set[str] | None = None,
 ) -> None:
-    """Apply one commit: removes first, as a reader of the protocol sees them within a version.
+    """Apply one commit in place; removes first, as readers of the protocol do.
 
-    ``vectors`` are the active files with a deletion vector, which a later commit may purge; without it, the first one
-    raises :class:`PublicationRefused`.
+    ``vectors`` collects active files with a deletion vector, which a later commit may purge; if it is None, the first
+    one raises :class:`PublicationRefused`.
     """
     listed = list(actions)
     for action in listed:
@@ -449,7 +403,7 @@ _LAST_CHARACTER = chr(0x10FFFF)
 def statistics_json(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
-    """The statistics as JSON. The ends are JSON already, so that a decimal keeps all its digits."""
+    """Values in ``ends`` are JSON already: a decimal keeps all its digits."""
     parts = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
         parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
@@ -459,7 +413,7 @@ def statistics_json(
 
 
 def bound_as_json(value: object, *, up: bool) -> str | None:
-    """The least value of a column, or the greatest one (``up``), as the log has it; None for what has no bounds."""
+    """The least value, or the greatest (``up``); None for types without bounds."""
     match value:
         case datetime():
             return json.dumps(_moment(value, up=up))
@@ -476,9 +430,9 @@ def bound_as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up.
+    """The least value is rounded down, the greatest up.
 
-    The year has four digits, which ``strftime`` does not write of an early one: readers would find no row at all.
+    Not by ``strftime``: it writes early years with fewer than four digits, and readers would find no row.
     """
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
@@ -486,7 +440,7 @@ def _moment(value: datetime, *, up: bool) -> str:
 
 
 def _cut(value: str, *, up: bool) -> str:
-    """As Delta's own writers do it: a long text is cut off, and the greatest made greater than all that begin so."""
+    """Cuts as Delta's writers do; the greatest is made greater than all texts that begin like it."""
     if len(value) <= _LONGEST_TEXT:
         return value
     if not up:

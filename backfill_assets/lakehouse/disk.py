@@ -1,4 +1,4 @@
-"""Explains errors of a disk or a bucket in words: no room, no permission."""
+"""Explains errors of a disk or a bucket: no room, no permission."""
 
 from __future__ import annotations
 
@@ -31,10 +31,7 @@ _REFUSALS = (
 
 @contextmanager
 def explain_failure(what: str) -> Iterator[None]:
-    """Raise :class:`LakehouseUnusable` where the block fails for want of room or permission; ``what`` begins it.
-
-    Any other error goes on as it is.
-    """
+    """Raise :class:`LakehouseUnusable`, beginning with ``what``, if the block fails for want of room or permission."""
     try:
         yield
     except (OSError, DeltaError) as error:
@@ -45,10 +42,7 @@ def explain_failure(what: str) -> Iterator[None]:
 
 
 def full_disk(what: str, error: Exception) -> LakehouseUnusable | None:
-    """A full disk, or a folder without permission, as Spark reports it: in an error of its own, of hundreds of lines.
-
-    None for any other error. ``what`` begins the explanation.
-    """
+    """Returns None unless Spark's error, hundreds of lines long, reports a full disk or no permission."""
     for line in str(error).splitlines():
         try:
             with explain_failure(what):

@@ -1,7 +1,7 @@
-"""What a local disk is told to keep for good: files, and the names of the folders that lead to them.
+"""Syncs files, and the folders that lead to them, to a local disk.
 
-Neither delta-rs, Arrow nor Spark tells it. Until then a machine that loses power may lose a file, or keep its name with
-an empty one. An object store keeps what it acknowledges.
+Neither delta-rs, Arrow nor Spark does: after a loss of power a file may be gone, or empty under its name. An object
+store keeps what it acknowledges.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from backfill_assets.errors import InvalidRequest
 VARIABLE = "BACKFILL_SYNC"
 _FEW, _AT_ONCE = 8, 32
 _NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
-"""What a file system says that does not sync folders, or the system where they belong to somebody else."""
+"""Errors of file systems that do not sync folders, or for folders of other owners."""
 _MOST_KNOWN = 50_000
 _known: dict[str, tuple[int, ...]] = {}
-"""What this process has had kept, as it was then: files, and the names of folders. To tell a disk again costs as much
-as to tell it first."""
+"""What this process has synced, as it was then: syncing again costs as much as the first time."""
 
 
 def is_wanted() -> bool:
@@ -34,11 +33,7 @@ def is_wanted() -> bool:
 
 
 def keep(root: str, paths: Iterable[str]) -> None:
-    """Return when the disk has ``paths`` below ``root``, and the folders on the way to them.
-
-    A file that is not there has nothing to be kept; whoever needs it finds out. Raises :class:`OSError` as the disk
-    does.
-    """
+    """Sync ``paths`` below ``root`` and the folders above them. Absent files are skipped. Raises :class:`OSError`."""
     files = [(path, _as_it_is(path)) for path in (f"{root}/{path}" for path in paths)]
     new = {path: it for path, it in files if it != _known.get(path, ())}
     folders = _folders(root, new)
@@ -50,7 +45,6 @@ def keep(root: str, paths: Iterable[str]) -> None:
 
 
 def sync_file(path: str) -> None:
-    """What it holds; its name is kept by its folder."""
     with suppress(FileNotFoundError):
         _sync(path)
 
@@ -74,7 +68,6 @@ def _sync(path: str) -> None:
 
 
 def _as_it_is(path: str) -> tuple[int, ...]:
-    """Of a folder only which one it is: what is new in it is told by the files. Empty for what is not there."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a path of the storage is text
     except (FileNotFoundError, NotADirectoryError):
@@ -83,7 +76,6 @@ def _as_it_is(path: str) -> tuple[int, ...]:
 
 
 def _folders(root: str, files: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Those that hold one of ``files``, each once, and those above them whose names are not known to be kept."""
     found: dict[str, tuple[int, ...]] = {}
     for file in files:
         folder = file.rpartition("/")[0]
@@ -96,7 +88,6 @@ def _folders(root: str, files: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _each(sync: Callable[[str], None], paths: Sequence[str]) -> None:
-    """A disk takes many at once into one write of its own."""
     if len(paths) < _FEW:
         for path in paths:
             sync(path)

@@ -1,4 +1,4 @@
-"""Who wrote to a table past its publications: Delta's own commit information, in the writer's words."""
+"""Who wrote to a table past the protocol: Delta's commit information, in the writer's words."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.text import escape_controls
 
 _MOST_COMMITS = 400
-"""As many are looked through; a write that is older than all of them is not found."""
 _MOST_LETTERS = 80
 _IN_PATH = re.compile(rf"{PARTITION_COLUMN}=(\d{{4}}-\d\d-\d\d)/")
 
 
 @dataclass(frozen=True)
 class ForeignCommit:
-    """A commit that no publication made. What its writer has left out is empty."""
-
     version: int
     at: datetime | None = None
     operation: str = ""
@@ -33,7 +30,6 @@ class ForeignCommit:
     user: str = ""
 
     def __str__(self) -> str:
-        """``WRITE by Apache-Spark/4.0.0, user ann, version 17, 2017-06-01 12:00 UTC``."""
         by = f"{self.operation or 'a write'} by {self.engine or 'an engine that does not say its name'}"
         moment = f"{self.at:%Y-%m-%d %H:%M} UTC" if self.at else ""
         return ", ".join(filter(None, (by, self.user and f"user {self.user}", f"version {self.version}", moment)))
@@ -42,10 +38,8 @@ class ForeignCommit:
 def find_foreign_commits(
     storage: Storage, table: str, version: int, publications: Mapping[date, str]
 ) -> list[ForeignCommit]:
-    """Those that changed a day of ``table`` up to ``version`` since it was published last, newest first.
-
-    ``publications`` has the last publication of each day that is asked about; empty for a day that never had one. A
-    commit that cannot be read ends the search: what is older is not known.
+    """``publications`` is each day's last one (empty: never published). Newest first; a commit that cannot be read ends
+    it.
     """
     wanted, found = dict(publications), list[ForeignCommit]()
     with suppress(LakehouseUnusable):
@@ -61,7 +55,6 @@ def find_foreign_commits(
 
 
 def _days_of(actions: Iterable[Mapping[str, Any]]) -> set[date]:
-    """The days whose files a commit adds or removes; a removal need not name its partition."""
     files = (action[kind] for action in actions for kind in ("add", "remove") if kind in action)
     return {day for file in files if (day := day_or_none(_day_of(file))) is not None}
 
@@ -72,7 +65,6 @@ def _day_of(file: Mapping[str, Any]) -> str:
 
 
 def commit_of(version: int, info: Mapping[str, Any]) -> ForeignCommit:
-    """The commit that wrote ``version``, from its ``commitInfo``."""
     moment = info.get("timestamp")
     return ForeignCommit(
         version,
@@ -84,5 +76,5 @@ def commit_of(version: int, info: Mapping[str, Any]) -> ForeignCommit:
 
 
 def _text(info: Mapping[str, Any], key: str) -> str:
-    """Anybody may have written it, so it is kept short and on one line."""
+    """Anybody may have written it: short, on one line."""
     return escape_controls(str(info.get(key) or ""))[:_MOST_LETTERS]

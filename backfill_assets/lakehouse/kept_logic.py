@@ -1,7 +1,4 @@
-"""What is kept of the logic that days were published with: its parts by name, and which logics give the same rows.
-
-A published day records a fingerprint alone. What is kept here explains it: which function is another one now.
-"""
+"""What the fingerprint of a day's logic stands for: its parts by name, and which logics give the same rows."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _MEND = "Remove it: it only says which function has changed. Runs go on without 
 
 
 class KeptLogic(AuditRecord):
-    """A hash of each part of a version's logic, by the name of the function, class or constant."""
+    """A hash of each function, class or constant, by name."""
 
     step: str
     version: str
@@ -25,16 +22,11 @@ class KeptLogic(AuditRecord):
 
 
 class SameRows(AuditRecord):
-    """The proof that two logics of a version give the same rows: days that were computed by both, and are equal."""
-
     step: str
     version: str
     published: str
-    """The fingerprint of the logic that the days were published with."""
     now: str
-    """That of the logic that has computed them again."""
     days: tuple[str, ...]
-    """As ranges."""
     rows: int
     at: datetime
     by: str = ""
@@ -45,23 +37,20 @@ class SameRows(AuditRecord):
 
 
 def keep_logic(storage: Storage, fingerprint: str, kept: KeptLogic) -> None:
-    """Keep what a fingerprint stands for; once is enough."""
     _logics(storage).create(fingerprint, kept)
 
 
 def parts_of(storage: Storage, fingerprint: str) -> Mapping[str, str]:
-    """The parts of a logic that was published once; none where that is not known any more."""
     found = _logics(storage).get(fingerprint)
     return found.parts if found else {}
 
 
 def keep_proof(storage: Storage, proof: SameRows) -> None:
-    """The first proof of two logics stays."""
     _proofs(storage).create(f"{proof.published}-{proof.now}", proof)
 
 
 def same_as(storage: Storage, fingerprint: str) -> frozenset[str]:
-    """The logics that were proven to give the same rows as this one, directly or through others; and itself."""
+    """Directly or through others; includes itself."""
     return _reached(fingerprint, ((each.published, each.now) for each in _proofs(storage).readable()))
 
 

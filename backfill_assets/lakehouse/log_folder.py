@@ -1,4 +1,4 @@
-"""The files of a table's Delta log by their names, and which of them are lost: gone, or not readable any more."""
+"""The files of a Delta log by name, and which are gone or unreadable."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ _COMMIT = re.compile(r"(\d{20})\.json$")
 
 @dataclass(frozen=True)
 class LogFolder:
-    """What a log has, as it was listed. ``checkpoints`` are complete ones: their files by version."""
-
     storage: Storage
     table: str
     commits: frozenset[int]
     checkpoints: Mapping[int, tuple[str, ...]]
     hint: int | None
-    """The checkpoint that the hint of the log names, which may be gone."""
 
     @classmethod
     def of(cls, storage: Storage, table: str) -> LogFolder:
@@ -40,21 +37,19 @@ class LogFolder:
 
     @property
     def is_from_the_beginning(self) -> bool:
-        """Has nothing been cleaned up? Clean-up leaves a checkpoint, and the hint of it."""
+        """Nothing was cleaned up: clean-up leaves a checkpoint and its hint."""
         return 0 in self.commits or (not self.checkpoints and self.hint is None)
 
     def commit_path(self, version: int) -> str:
         return f"{self.table}/_delta_log/{version:020d}.json"
 
     def actions(self, version: int) -> Actions | None:
-        """Those of a commit; None where it is gone or damaged."""
         try:
             return require_actions(self.storage, self.commit_path(version))
         except (BackfillError, OSError):
             return None
 
     def checkpoint(self, version: int, columns: list[str]) -> Actions | None:
-        """The same of a checkpoint: only ``columns``."""
         try:
             tables = [self.storage.read_parquet(part, columns) for part in self.checkpoints[version]]
         except (BackfillError, OSError, pa.ArrowException):
@@ -67,12 +62,10 @@ class LogFolder:
         ]
 
     def sound_checkpoint(self, until: int) -> int | None:
-        """The newest one at or before a version that can be read; None without one."""
         older = (version for version in sorted(self.checkpoints, reverse=True) if version <= until)
         return next((each for each in older if self.checkpoint(each, ["add.path"]) is not None), None)
 
     def lost(self, newest: int) -> tuple[str, ...]:
-        """The files without which ``newest`` cannot be read, oldest first; empty where nothing of it is lost."""
         base = self.sound_checkpoint(newest)
         first = 0 if base is None and self.is_from_the_beginning else self._begins(base)
         gone = [version for version in range(first, newest + 1) if self.actions(version) is None]
@@ -90,7 +83,6 @@ class LogFolder:
 
 
 def json_lines(actions: Actions) -> bytes:
-    """As a commit has them."""
     return "\n".join(json.dumps(each) for each in actions).encode()
 
 
@@ -98,7 +90,7 @@ _MAPS = frozenset({"options", "configuration"})
 
 
 def without_nulls(value: Any, name: str = "") -> Any:
-    """An action of a checkpoint as a commit has it: maps are objects, and what is not set is absent."""
+    """The form of a commit: maps as objects, unset fields absent."""
     if name in _MAPS:
         return {key: each for key, each in dict(value).items() if each is not None}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Says of an engine's error about a data file which day of which table lost it, and what brings it back. Pure."""
+"""Finds in an engine's error the table and day whose data file is lost, and what restores it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class FileLost(LakehouseUnusable):
 
 
 def file_lost(error: Exception) -> FileLost | None:
-    """What ``error`` says of a lost data file, in words; None where it is about something else."""
     found = _FILE.search(str(error))
     if found is None or not _LOST.search(str(error)):
         return None

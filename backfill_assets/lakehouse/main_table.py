@@ -37,23 +37,21 @@ from backfill_assets.lakehouse.storage import Storage
 PARTITION_COLUMN = "day"
 PUBLICATION_KEY = "backfill.publication"
 Files = Mapping[date, Mapping[str, AddedFile]]
-"""Files by day and path."""
+"""By day and path."""
 
 
 @dataclass(frozen=True)
 class MainTable:
-    """One version of a published table, and the handle that can commit on top of exactly that version."""
+    """One version of a published table; commits go on top of exactly that version."""
 
     storage: Storage
     name: str
     version: int
     opened: DeltaTable | None = field(default=None, repr=False, compare=False)
     base: int | None = field(default=None, repr=False, compare=False)
-    """The checkpoint that the hint of the log named when the table was opened."""
 
     @classmethod
     def open(cls, storage: Storage, name: str) -> MainTable | None:
-        """The newest version, or None when nothing was ever published to it."""
         base = hinted_checkpoint(storage, name) if storage.is_folder else None
         version = version_by_names(storage, name, base)
         if version is not None:
@@ -67,7 +65,6 @@ class MainTable:
 
     @cached_property
     def handle(self) -> DeltaTable:
-        """Opened when it is needed: most questions are answered by the log's files alone."""
         if self.opened is not None:
             return self.opened
         with explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
@@ -75,7 +72,6 @@ class MainTable:
 
     @classmethod
     def create(cls, storage: Storage, name: str, schema: str, retention_days: int) -> MainTable:
-        """An empty table, partitioned by day; harmless when several create it at once."""
         configuration: dict[str, str | None] = {
             "delta.checkpointInterval": "20",
             "delta.enableDeletionVectors": "false",
@@ -104,11 +100,9 @@ class MainTable:
         return self._log[0]
 
     def removed_files(self) -> dict[str, RemovedFile]:
-        """The tombstones by path: what was active in some version that is still kept."""
         return removed_files(self.storage, self.name, self.version)
 
     def transaction(self, id: str) -> int | None:
-        """Of a table that is open already, by its handle; else by the log, which is read once for all ids and files."""
         is_open = self.opened is not None or "handle" in vars(self)
         if is_open and "_log" not in vars(self):
             return self.handle.transaction_version(id)
@@ -122,14 +116,10 @@ class MainTable:
             return read_transactions(self.storage, self.name, self.version)
 
     def transactions(self) -> dict[str, int]:
-        """All of them by id, where files are not asked for: one read, which is far less than each by itself."""
         return self._log[1] if "_log" in vars(self) else read_transactions(self.storage, self.name, self.version)
 
     def commit_version(self, publication: str) -> int:
-        """The version at which ``publication`` last committed here; later versions may be of others.
-
-        Raises :class:`VersionGone` if that commit was cleaned up: any other version would be a guess.
-        """
+        """Later versions may be of other publications. Raises :class:`VersionGone` if the commit was cleaned up."""
         for version, commit in commits_back(self.storage, self.name, self.version):
             if commit.get(PUBLICATION_KEY) == publication:
                 return version
@@ -139,7 +129,7 @@ class MainTable:
         )
 
     def keep_for(self, days: int) -> bool:
-        """Make Delta keep removed files and old versions for so many days; False if it does, or others committed."""
+        """Sets how long Delta keeps removed files and old versions; False if it is set so, or others committed."""
         wanted = _retention(days)
         if wanted.items() <= self.handle.metadata().configuration.items():
             return False
@@ -164,11 +154,10 @@ class MainTable:
         schema: str | None,
         at: datetime,
     ) -> bool:
-        """Make the days of ``target`` hold exactly its files, in one metadata-only commit on this very version.
+        """Make the days of ``target`` have exactly its files, in one metadata-only commit on this very version.
 
-        Files that a day already has are left alone: no add may name a path that is active. False when another writer
-        committed first. ``schema`` is given when the table gains a column by this commit. Raises
-        :class:`CommitRefused` when the commit is refused though the table has not moved.
+        ``schema`` is given when the commit adds a column. False if another writer committed first; raises
+        :class:`CommitRefused` if the commit is refused though the table has not moved.
         """
         adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
         removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
@@ -232,14 +221,13 @@ class MainTable:
         )
 
     def _with_new_columns(self, schema: str) -> str:
-        """Our own columns as they are, then the new ones: a stricter staged column must not narrow ours."""
+        """A stricter staged column must not narrow ours."""
         return with_new_columns(self.handle.schema().to_json(), schema)
 
     def gains_columns(self, schema: str) -> bool:
         return bool(_new_fields(json.loads(self.handle.schema().to_json()), json.loads(schema)))
 
     def obstacles(self, schema: str, target: Files, active: Files) -> list[str]:
-        """Why these files cannot be committed to this version: it would become unreadable, or break a promise."""
         problems = schema_problems(json.loads(self.handle.schema().to_json()), json.loads(schema))
         problems += self.write_problems(target, active)
         partitions = list(self.handle.metadata().partition_columns)
@@ -253,7 +241,6 @@ class MainTable:
         return problems
 
     def require_writable(self, target: Files, active: Files) -> None:
-        """Raise :class:`PublicationRefused` if settings or features of the table forbid to commit these files."""
         if problems := self.write_problems(target, active):
             raise PublicationRefused(
                 f"The table {self.name} cannot be published to: " + "; ".join(problems) + ".",
@@ -261,7 +248,6 @@ class MainTable:
             )
 
     def write_problems(self, target: Files, active: Files) -> list[str]:
-        """Settings and features of the table with which these files cannot be committed, each with what to do."""
         protocol = self.handle.protocol()
         return write_problems(
             protocol.min_writer_version,
@@ -278,7 +264,6 @@ def _retention(days: int) -> dict[str, str]:
 
 
 def schema_problems(main: dict[str, Any], staged: dict[str, Any]) -> list[str]:
-    """Why rows of the ``staged`` schema cannot be published into ``main``; empty when they can."""
     ours = {field["name"]: field for field in main["fields"]}
     theirs = {field["name"]: field for field in staged["fields"]}
     problems = []
@@ -297,7 +282,6 @@ def schema_problems(main: dict[str, Any], staged: dict[str, Any]) -> list[str]:
 
 
 def with_new_columns(ours: str, staged: str) -> str:
-    """``ours``, and then the columns that only ``staged`` has."""
     main = json.loads(ours)
     return json.dumps({**main, "fields": [*main["fields"], *_new_fields(main, json.loads(staged))]})
 
@@ -308,12 +292,10 @@ def _new_fields(main: dict[str, Any], staged: dict[str, Any]) -> list[dict[str, 
 
 
 def of_days(state: LogState, days: Iterable[date]) -> dict[date, dict[str, AddedFile]]:
-    """The active files of ``days``, by day and path."""
     return {day: {file.path: file for file in files} for day, files in state.of_days(days).items()}
 
 
 def add_action(file: AddedFile) -> AddAction:
-    """What a commit with delta-rs is given to add ``file``."""
     return AddAction(
         file.path,
         file.size,
@@ -336,9 +318,9 @@ def _remove(file: AddedFile, at: datetime) -> RemoveAction:
 
 # ------------------------------------------------------------------ what cannot be written, or would be written wrongly
 
-# A publication commits files that exist already, with delta-rs. What delta-rs refuses was tried feature by feature;
-# what it accepts without carrying it out (constraints, generated values, mapped columns) would leave wrong rows in
-# the table. See https://github.com/delta-io/delta/blob/master/PROTOCOL.md#table-features.
+# What delta-rs refuses was tried feature by feature. What it accepts without carrying it out (constraints, generated
+# values, mapped columns) would leave wrong rows. See
+# https://github.com/delta-io/delta/blob/master/PROTOCOL.md#table-features.
 
 _WRITTEN = frozenset(
     {
@@ -355,7 +337,7 @@ _WRITTEN = frozenset(
         "variantType-preview",
     }
 )
-"""Features with which delta-rs commits. Of some of them only as long as no column and no property uses them."""
+"""Some only as long as no column and no property uses them."""
 _IDENTITY_WRITER = 6
 _FEATURES_WRITER = 7
 _CONSTRAINT = "delta.constraints."
@@ -375,9 +357,9 @@ def write_problems(
     *,
     removes: bool,
 ) -> list[str]:
-    """Why no publication can be committed to such a table, each with what to do; empty if it can.
+    """Why nothing can be committed to such a table, each with what to do.
 
-    ``removes`` says whether the publication takes files out of the table. ``schema`` is Delta's JSON, parsed.
+    ``removes``: the publication takes files out. ``schema`` is Delta's JSON, parsed.
     """
     return [
         *_feature_problems(writer_version, writer_features or ()),

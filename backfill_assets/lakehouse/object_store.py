@@ -1,8 +1,6 @@
-"""An S3-compatible store, as the environment describes it: the settings of delta-rs, Spark and Arrow for it.
+"""An S3-compatible store as the environment describes it, with its settings for delta-rs, Spark and Arrow.
 
-The settings are the names that every S3 client knows: ``AWS_ENDPOINT_URL`` (for a store that is not Amazon's),
-``AWS_REGION``, and the credentials. Those are left to each client, which reads the environment by itself: they are in
-no option, and so in no log and no plan.
+Credentials are in no option, log or plan: each client reads them from the environment.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _ENVIRONMENT_PROVIDER = "software.amazon.awssdk.auth.credentials.EnvironmentVari
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """``endpoint`` is empty for Amazon's own; with ``http://``, nothing is encrypted on the way."""
+    """``endpoint`` is empty for Amazon's own; ``http://`` means no encryption."""
 
     endpoint: str = ""
     region: str = "us-east-1"
@@ -33,7 +31,6 @@ class ObjectStore:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> ObjectStore:
-        """Read ``AWS_ENDPOINT_URL``, ``AWS_REGION``, and whether there are keys; not the keys themselves."""
         env = os.environ if environ is None else environ
         region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or cls.region
         return cls(env.get("AWS_ENDPOINT_URL", ""), region, bool(env.get("AWS_ACCESS_KEY_ID")))
@@ -43,14 +40,13 @@ class ObjectStore:
         return not self.endpoint.startswith("http://")
 
     def delta_rs_options(self) -> dict[str, str]:
-        """For ``storage_options``. A commit is a conditional put: of two writers of one version, one is refused."""
+        """Puts are conditional: of two commits of one version one is refused."""
         options = {"AWS_REGION": self.region, "conditional_put": "etag"}
         if self.endpoint:
             options["AWS_ENDPOINT_URL"] = self.endpoint
         return options if self.encrypted else options | {"AWS_ALLOW_HTTP": "true"}
 
     def spark_options(self) -> dict[str, str]:
-        """Spark settings for ``s3a://``."""
         hadoop = {"endpoint.region": self.region, "path.style.access": "true" if self.endpoint else "false"}
         if self.endpoint:
             secure = {"endpoint": self.endpoint, "connection.ssl.enabled": str(self.encrypted).lower()}
@@ -60,11 +56,11 @@ class ObjectStore:
         return {f"spark.hadoop.fs.s3a.{key}": value for key, value in hadoop.items()}
 
     def filesystem(self) -> fs.FileSystem:
-        """Arrow's; its credentials are those of this process when it was first asked for."""
+        """Keeps the credentials that this process had at its first call."""
         return _filesystem(self)
 
     def put_if_absent(self, url: str, data: bytes) -> bool:
-        """One conditional put to ``s3://bucket/key``; False when something is there. The server decides the race."""
+        """Conditional put to ``s3://bucket/key``; False if it exists. The server decides races."""
         try:
             import obstore
             from obstore.exceptions import AlreadyExistsError
@@ -94,5 +90,4 @@ def _filesystem(store: ObjectStore) -> fs.FileSystem:
 
 
 def spark_address(uri: str) -> str:
-    """What Spark opens where delta-rs opens ``uri``: its client of S3 goes by another name."""
     return f"s3a://{uri.removeprefix(S3)}" if uri.startswith(S3) else uri

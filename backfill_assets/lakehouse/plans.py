@@ -1,7 +1,4 @@
-"""Plans as they are kept: JSON files named after their content, and which of them are being carried out.
-
-The newest difference of a campaign is kept beside its plan, with its page: others read it without computing it.
-"""
+"""Plans, as JSON files named after their content; which are being carried out; and pages of differences."""
 
 from __future__ import annotations
 
@@ -27,12 +24,11 @@ def is_plan_id(text: str) -> bool:
 
 
 def keep_plan(storage: Storage, id: str, text: str) -> bool:
-    """Keep a plan; False if it was kept before: the same id is the same content."""
     return storage.put_if_absent(_path(id), text.encode())
 
 
 def kept_plan(storage: Storage, id: str) -> bytes:
-    """The JSON of the plan ``id``; raises :class:`InvalidRequest` with the nearest one if there is none."""
+    """Raises :class:`InvalidRequest` with the nearest id."""
     if not storage.exists(_path(id)):
         hint = suggest_name(id, plan_ids(storage), "backfill plan TARGET --days A..B makes one.")
         raise InvalidRequest(f"There is no plan {id!r} in {storage.root}.", hint=hint)
@@ -40,15 +36,11 @@ def kept_plan(storage: Storage, id: str) -> bytes:
 
 
 def planners(storage: Storage) -> Documents[dict[str, str]]:
-    """Who made each plan, by its id. The first one stays: the same id is the same content."""
     return Documents(storage, _PLANNERS, dict[str, str], _MEND)
 
 
 def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
-    """For whom the notices about ``plan`` are, as it was kept; empty if it does not say so.
-
-    Raises :class:`LakehouseUnusable` if it is damaged.
-    """
+    """Raises :class:`LakehouseUnusable` for a damaged plan."""
     return _kept(storage, plan).asked.terms.notices if is_plan_id(plan) else ()
 
 
@@ -58,17 +50,14 @@ def plan_ids(storage: Storage) -> list[str]:
 
 @dataclass(frozen=True)
 class PlanUnderWay:
-    """A plan that is being carried out, the tables that it will change, and since when (UTC)."""
-
     plan: str
     tables: tuple[str, ...]
     since: datetime
     damage: str = ""
-    """Why its tables are unknown; empty if they are known."""
 
 
 def open_plan(storage: Storage, id: str) -> None:
-    """Mark the plan as being carried out: plans that touch its days are warned, and readers can see it."""
+    """Plans that overlap with it are warned."""
     storage.write_bytes(f"{_OPEN}/{id}", b"")
 
 
@@ -77,7 +66,7 @@ def close_plan(storage: Storage, id: str) -> None:
 
 
 def open_plan_ids(storage: Storage) -> list[str]:
-    """The ids of open plans. Files with other names are ignored: an editor or a file manager leaves some."""
+    """Files of other names are ignored: editors and file managers leave some."""
     return list(_open_marks(storage))
 
 
@@ -87,7 +76,6 @@ def _open_marks(storage: Storage) -> dict[str, StoredFile]:
 
 
 def under_way(storage: Storage) -> list[PlanUnderWay]:
-    """The plans that are being carried out: the notice on the tables that they will change, until they are closed."""
     plans = []
     for id, mark in _open_marks(storage).items():
         tables, damage = tuple[str, ...](), ""
@@ -100,10 +88,10 @@ def under_way(storage: Storage) -> list[PlanUnderWay]:
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
-    """The versions of tables that plans were made from, by table: nothing of them may be reclaimed.
+    """Versions of open plans, and of plans kept ``since`` then, which may still be started: nothing of them may be
+    reclaimed.
 
-    Of plans that are being carried out, and of those that were kept ``since`` then: they may still be started. Raises
-    :class:`LakehouseUnusable` if one is damaged: what it was made from is unknown then.
+    Raises :class:`LakehouseUnusable` if a plan is damaged: what it needs is unknown.
     """
     versions_of: dict[str, set[int]] = {}
     oldest = since.timestamp() * 1000
@@ -116,18 +104,15 @@ def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset
 
 
 def keep_page(storage: Storage, plan: str, html: str) -> str:
-    """Keep the page of the newest difference of ``plan``; returns where it is."""
     storage.replace_bytes(_page(plan), html.encode())
     return page_uri(storage, plan)
 
 
 def kept_page(storage: Storage, plan: str) -> bytes | None:
-    """The page of the newest difference of ``plan``; None if none is kept."""
     return storage.read_bytes(_page(plan)) if storage.exists(_page(plan)) else None
 
 
 def page_uri(storage: Storage, plan: str) -> str:
-    """Where the page of the newest difference of ``plan`` is kept."""
     return storage.uri(_page(plan))
 
 
@@ -163,8 +148,6 @@ class _Request(AuditRecord):
 
 
 class _KeptPlan(AuditRecord):
-    """The part of a plan that is read here, as any version of the code has kept it."""
-
     steps: tuple[_Step, ...] = ()
     pinned: tuple[_PinnedTable, ...] = ()
     asked: _Request = _Request()
@@ -175,5 +158,4 @@ def _plans(storage: Storage) -> Documents[_KeptPlan]:
 
 
 def _kept(storage: Storage, id: str) -> _KeptPlan:
-    """The plan as it was kept; an empty one if it was removed."""
     return _plans(storage).get(id) or _KeptPlan()

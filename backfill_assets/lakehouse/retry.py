@@ -1,4 +1,4 @@
-"""Retries of one loop around a commit: bounded, spaced with jitter, and reported once they take seconds."""
+"""Bounded retries of a loop around a commit, with jitter, reported once they take seconds."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from backfill_assets import clock
 from backfill_assets.errors import LakehouseBusy
 
 MOST_ATTEMPTS = 200
-"""With the waits between them, about four minutes."""
+"""About four minutes with the waits."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 2.0
 _REPORT_EVERY_SECONDS = 5.0
 
 
 def warn(message: str) -> None:
-    """Write to the log of this process: commands print it, and Dagster shows it in a run's output."""
+    """Commands print it, and Dagster shows it in a run's output."""
     logging.getLogger("backfill_assets.lakehouse").warning(message)
 
 
 @dataclass
 class Retry:
-    """Counts the lost attempts of ``what`` and waits between them; calls ``report`` every few seconds."""
-
     what: str
     most: int = MOST_ATTEMPTS
     report: Callable[[str], None] = warn
@@ -35,10 +33,7 @@ class Retry:
         self._started = self._reported = clock.seconds()
 
     def lost(self, reason: str) -> None:
-        """Wait before the next attempt; ``reason`` says what the last one was lost to.
-
-        Raises :class:`LakehouseBusy` when there were too many.
-        """
+        """Raises :class:`LakehouseBusy` after too many."""
         self.lost_attempts += 1
         now = clock.seconds()
         if self.lost_attempts >= self.most:

@@ -31,25 +31,22 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PART = "write-part"
-"""Folders of earlier writes look like partitions by this, too."""
+"""Earlier name of :data:`WRITE`, still found in folders."""
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
 _COMPRESSED = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
-"""A third smaller than by Spark's own codec, at the same cost."""
+"""A third smaller than Spark's own codec, at the same cost."""
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
-    """The days of a published table at the version it was pinned to, in the shape of ``schema``.
-
-    A table that was never published (version None) has no rows. Columns that ``schema`` gained since read as null.
-    """
+    """No rows for a table that was never published (version None). Columns that ``schema`` gained since are null."""
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
     files = [file for of_day in by_day.values() for file in of_day]
-    # Named one by one: to find them, Delta would first run several small jobs of its own.
+    # Named one by one: else Delta first runs several small jobs to find them.
     if len(files) <= _MOST_FILES and all(map(_lies_in_its_day, files)):
         return _named_rows(spark, storage, read.table, files, schema)
     rows = spark.read.format("delta").option("versionAsOf", read.version).load(storage.spark_uri(read.table))
@@ -57,7 +54,7 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
 
 
 def rows_as_of(rows: DataFrame, held: Mapping[date, date]) -> DataFrame:
-    """``rows`` of a table once for each day that they hold on; ``held`` has by this day the one that they are of."""
+    """``rows`` repeated for each day on which they hold; ``held`` maps that day to the day of the rows."""
     pairs = rows.sparkSession.createDataFrame(sorted(held.items()), "day date, held_day date")
     columns = (F.col(f"rows.{name}") for name in rows.columns if name != "day")
     return (
@@ -68,7 +65,6 @@ def rows_as_of(rows: DataFrame, held: Mapping[date, date]) -> DataFrame:
 
 
 def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile]) -> DataFrame:
-    """The rows of ``files``, as ``timeline`` names them: all of its files, or those of one write."""
     schema = StructType.fromJson(json.loads(timeline.schema()))
     if not all(map(_lies_in_its_day, files)):
         raise LakehouseUnusable(
@@ -81,11 +77,7 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
 def rows_of_main_files(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """The rows of ``files`` of a published table, from any of its versions, in the shape of ``schema``.
-
-    A day that grew by the second has many files, so they are read in one scan. Foreign files may lie anywhere: then
-    their day is that of their add action, and no part of the path.
-    """
+    """Files of any versions. Foreign files may lie anywhere: their day is that of the add action."""
     ordered = sorted(files, key=lambda file: file.path)
     parts = _in_parts(spark, storage, table, [file for file in ordered if _lies_in_its_day(file)], schema)
     parts += [_foreign_rows(spark, storage, table, file, schema) for file in ordered if not _lies_in_its_day(file)]
@@ -109,11 +101,7 @@ FILE = "file of the row"
 
 
 def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: Sequence[AddedFile]) -> DataFrame:
-    """The rows of ``files`` of ``table``, and in :data:`FILE` where each was read from.
-
-    One scan, however many folders the files lie in: a day that grew by the second has many. Raises
-    :class:`LookupError` where a path does not say its day.
-    """
+    """One scan; :data:`FILE` has each row's path. Raises :class:`LookupError` if a path does not contain its day."""
     if not all(map(_lies_in_its_day, files)):
         raise LookupError(f"{table.name} has files outside the folders of their days.")
     schema = struct_type(table.contract)
@@ -123,17 +111,13 @@ def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: S
 
 
 def _scan(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    """The rows of files in the folders of their days, and the file of each, in one scan.
-
-    Spark discovers partitions below one base path only, so the day is read from the path of each file.
-    """
+    """The day comes from the path: Spark discovers partitions below one base path only."""
     rows = spark.read.schema(_without_day(schema)).option("recursiveFileLookup", "true").parquet(*paths)
     path = F.col("_metadata.file_path")
     return rows.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*schema.names, FILE)
 
 
 def _paths(storage: Storage, folder: str, files: Iterable[AddedFile]) -> list[str]:
-    """``files`` of the table or timeline in ``folder``, as Spark is given them."""
     return [literal_path(storage.spark_uri(f"{folder}/{file.path}")) for file in files]
 
 
@@ -142,7 +126,6 @@ def _without_day(schema: StructType) -> StructType:
 
 
 def path_in(table: str, file: str) -> str:
-    """The path in ``table`` of a file as :data:`FILE` names it."""
     return unquote(file).rpartition(f"/{table}/")[2]
 
 
@@ -154,18 +137,13 @@ def stage(
     table: Table | None = None,
     other_days: bool = False,
 ) -> list[AddedFile]:
-    """Write computed days into ``timeline`` in one Spark job, and record which days and from what, in one commit.
+    """Write computed days into ``timeline`` in one Spark job, and record them in one commit. Returns the files written.
 
-    Returns the files of this write, as the timeline names them. Beside rows of a declared ``table`` their hashes are
-    written, in columns that Delta's schema lacks.
+    Row hashes of a declared ``table`` are written beside its rows, in columns that Delta's schema lacks. Delta's own
+    writer would take a second or more for each write. A job that dies leaves files that no log names.
 
-    Spark writes plain Parquet into a folder of its own, and delta-rs commits what is there then: Delta's own writer
-    takes a second or more for each write, however small, and looks at every row once more for statistics that Parquet's
-    footers have as well. A job that dies leaves files that no log names.
-
-    A day without rows is recorded like any other. Raises :class:`PublicationRefused` when there are rows of a day that
-    is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for. Raises
-    :class:`LakehouseUnusable` when the files hold other rows than Spark counted while it wrote them.
+    Raises :class:`PublicationRefused` for rows of a day not in ``staged``, unless ``other_days``, and
+    :class:`LakehouseUnusable` if the files do not have the rows that Spark counted as it wrote them.
     """
     files = write(rows, timeline, table)
     take_in(files, rows.schema, timeline, staged, other_days=other_days)
@@ -173,10 +151,7 @@ def stage(
 
 
 def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
-    """The first half of :func:`stage`: write ``rows`` into files of ``timeline`` that no log names yet.
-
-    Several writes may run side by side; :func:`take_in` then records the files of each.
-    """
+    """The first half of :func:`stage`: files that no log names yet. Several writes may run at once."""
     folder, written = write_folder(), Observation()
     hashes = hashes_written_of(table) if table else ()
     hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
@@ -196,7 +171,7 @@ def take_in(
     *,
     other_days: bool = False,
 ) -> None:
-    """The second half of :func:`stage`: record written ``files`` and the days ``staged``. Raises as that does."""
+    """The second half of :func:`stage`."""
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
@@ -207,10 +182,6 @@ def take_in(
 
 
 def _without_dictionaries(schema: StructType, key: Sequence[str]) -> dict[str, str]:
-    """Parquet's options for columns whose values hardly repeat on a day: a dictionary of them is made for nothing.
-
-    A column that is the whole ``key`` never repeats.
-    """
     moments = [field.name for field in schema.fields if isinstance(field.dataType, TimestampType)]
     hashes = filter(is_hash, schema.names)
     names = {*moments, *hashes, *_DIFFERENT_IN_EACH_ROW, *(key if len(key) == 1 else ())}
@@ -218,7 +189,7 @@ def _without_dictionaries(schema: StructType, key: Sequence[str]) -> dict[str, s
 
 
 def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str, Any]:
-    """What Spark has counted while it wrote. Raises :class:`LakehouseUnusable` when it does not report in time."""
+    """Raises :class:`LakehouseUnusable` if Spark does not report in time."""
     answer: Future[dict[str, Any]] = Future()
 
     def ask() -> None:
@@ -227,8 +198,8 @@ def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str
         except BaseException as error:
             answer.set_exception(error)
 
-    # Embedded Spark reports by an event, drops events when their queue is full, and then waits without end. A daemon
-    # thread does not keep the process from ending.
+    # Embedded Spark reports by an event, drops events when its queue is full, and then waits forever. A daemon thread
+    # does not keep the process alive.
     threading.Thread(target=ask, name="rows-written", daemon=True).start()
     try:
         return answer.result(patience)
@@ -240,7 +211,7 @@ def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str
 
 
 def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None:
-    """A file more than the write made, or one less, is refused: a task attempt that was given up can leave one."""
+    """A task attempt that was given up can leave a file too many."""
     held = sum(file.rows for file in files)
     if held != written:
         raise LakehouseUnusable(
@@ -250,14 +221,13 @@ def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None
 
 
 def nullable_schema(schema: StructType) -> str:
-    """Delta's JSON of ``schema`` as every published table has it: what may be null is for contracts to say."""
+    """All columns are nullable, as in every published table: contracts say what may be null."""
     return json.dumps(schema.toNullable().jsonValue())
 
 
 def _in_parts(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> list[DataFrame]:
-    """The rows of ``files``, which lie in the folders of their days, by as many as are worth naming at once."""
     starts = range(0, len(files), _MOST_FILES)
     return [_named_rows(spark, storage, table, files[start : start + _MOST_FILES], schema) for start in starts]
 
@@ -265,15 +235,14 @@ def _in_parts(
 def _named_rows(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """The rows of ``files``, which lie in the folders of their days."""
     folders: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for file in files:
         folder, names = _write_of(file.path.rpartition("/")[0].rpartition("/")[0])
         folders.setdefault((folder, names), []).extend(_paths(storage, table, [file]))
     if len(folders) > _MOST_FOLDERS:  # a stream leaves a folder for each batch
         return _scan(spark, _paths(storage, table, files), schema).drop(FILE)
-    # With a declared type Spark takes the name of a folder as it is. Otherwise it tries numbers first, also where its
-    # type inference is off: it would compute 3e0228148540.
+    # Spark takes a folder's name as it is only for a declared type. Otherwise it tries numbers first, even with type
+    # inference off, and would compute 3e0228148540.
     parts = [
         spark.read.schema(StructType([*schema.fields, *(StructField(name, StringType()) for name in names)]))
         .option("basePath", storage.spark_uri(f"{table}/{folder}".rstrip("/")))
@@ -285,7 +254,6 @@ def _named_rows(
 
 
 def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
-    """Where the folders of writes lie, and the names by which those on the way to a day look like partitions."""
     names: list[str] = []
     before, _, last = folder.rpartition("/")
     while (name := last.partition("=")[0]) in (WRITE, _PART):
@@ -296,7 +264,7 @@ def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _day_of(path: Column) -> Column:
-    """The day that the folder of a file says. Every row is asked, so no pattern is looked for."""
+    """Evaluated for each row, so without a regular expression."""
     folder = F.substring_index(F.substring_index(path, "/", -2), "/", 1)
     return F.substring(folder, len(PARTITION_COLUMN) + 2, 10).cast("date")
 
@@ -306,7 +274,6 @@ def _all_of(spark: SparkSession, parts: Sequence[DataFrame], schema: StructType)
 
 
 def _in_days(days: Iterable[date]) -> str:
-    """A partition filter. The days are ours (parsed dates), so they are safe in SQL."""
     listed = ", ".join(f"DATE'{day}'" for day in sorted(set(days)))
     return f"{PARTITION_COLUMN} IN ({listed})" if listed else "false"
 

@@ -1,4 +1,4 @@
-"""Files below one root, on a local disk or an object store: the few operations that do not go through Delta."""
+"""Files below one root, on a local disk or an object store, for what does not go through Delta."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file below the root: its path relative to the root, its size in bytes, and its last write (ms, UTC)."""
+    """Path relative to the root; bytes; ms (UTC)."""
 
     path: str
     size: int
@@ -40,9 +40,9 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Storage:
-    """A root folder or ``s3://bucket/prefix``. Paths given to it are relative to the root, with forward slashes.
+    """A root folder or ``s3://bucket/prefix``. Paths are relative to the root, with forward slashes.
 
-    ``options`` is what delta-rs is given; for S3 it comes from the environment unless it is given here.
+    ``options`` are delta-rs's; for S3 they come from the environment unless given.
     """
 
     root: str
@@ -58,15 +58,13 @@ class Storage:
 
     @property
     def is_folder(self) -> bool:
-        """True on a disk: looking for a file by its name is cheap there, and listing a long folder is not."""
+        """On a disk, looking up a file by name is cheap, and listing a long folder is not."""
         return not self._on_s3
 
     def uri(self, path: str = "") -> str:
-        """What delta-rs is given to open ``path``."""
         return f"{self.root.rstrip('/')}/{path}" if path else self.root.rstrip("/")
 
     def spark_uri(self, path: str = "") -> str:
-        """What Spark is given to open ``path``."""
         return spark_address(self.uri(path))
 
     def _open(self, path: str) -> tuple[fs.FileSystem, str]:
@@ -77,7 +75,6 @@ class Storage:
         return filesystem, f"{base.rstrip('/')}/{path}" if path else base.rstrip("/") or "/"
 
     def filesystem(self, path: str = "") -> fs.FileSystem:
-        """Arrow's own file system with ``path`` as its root."""
         filesystem, full = self._open(path)
         return fs.SubTreeFileSystem(full, filesystem)
 
@@ -86,23 +83,21 @@ class Storage:
         return bool(filesystem.get_file_info(full).type != fs.FileType.NotFound)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Those of ``paths`` that are not there. An object store is asked for each, many at a time."""
         wanted = list(paths)
         sizes = self.sizes(wanted)
         return [path for path in wanted if sizes[path] is None]
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int | None]:
-        """The bytes of each of ``paths``, asked for like that; None for one that is not there."""
         wanted = list(paths)
         many = self._at_once(len(wanted))
         parts = [wanted[number::many] for number in range(many)]
         return {path: size for found in _each(self._sizes, parts, many) for path, size in found}
 
     def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-        """``ask`` of each item: many at a time where most of the time is waiting, on an object store.
+        """Concurrently where most of the time is waiting.
 
-        On a disk, few are asked for one after the other: starting the threads takes longer. Many are not, for the disk
-        may be that of another machine.
+        On a disk, few items are done in turn, since starting threads takes longer; many are not, as it may be a network
+        disk.
         """
         return _each(ask, items, self._at_once(len(items)))
 
@@ -128,11 +123,9 @@ class Storage:
         ]
 
     def folders(self, path: str) -> list[str]:
-        """Names of the folders directly below ``path``, sorted."""
         return sorted(info.base_name for info in self._below(path) if info.type == fs.FileType.Directory)
 
     def _below(self, path: str, *, recursive: bool = False) -> list[fs.FileInfo]:
-        """Nothing of a folder that is not there."""
         filesystem, full = self._open(path)
         selector = fs.FileSelector(full, recursive=recursive, allow_not_found=True)
         try:
@@ -148,7 +141,6 @@ class Storage:
         return data
 
     def read_json_lines(self, path: str) -> list[dict[str, Any]]:
-        """Raises :class:`LakehouseUnusable` with the path of a file that is damaged."""
         data = self.read_bytes(path)
         try:
             return [json.loads(line) for line in data.splitlines() if line.strip()]
@@ -165,7 +157,7 @@ class Storage:
                 stream.write(data)
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """Write a file that others read meanwhile: they find the old bytes or the new ones, never a part."""
+        """Concurrent readers get the old bytes or the new ones, never a part."""
         if self._on_s3:
             self.write_bytes(path, data)
             return
@@ -178,7 +170,7 @@ class Storage:
         self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole or not at all; False if it is there. Of several writers at once, exactly one gets True."""
+        """Written whole or not at all; False if it exists. Exactly one of several concurrent writers gets True."""
         if self._on_s3:
             return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
         unfinished = f"{path}.{clock.token(4)}.tmp"
@@ -194,35 +186,29 @@ class Storage:
         return absent
 
     def _write_whole(self, path: str, data: bytes) -> None:
-        """A file that is whole, even if the power fails, before it gets the name that others know."""
         self.write_bytes(path, data)
         if durable.is_wanted():
             durable.sync_file(self.uri(path))
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Return when ``paths``, and the folders on the way to them, would outlive a loss of power.
-
-        Those that are not there are passed over. An object store keeps what it acknowledges.
-        """
+        """Sync ``paths`` and the folders above them, against a loss of power; absent ones are skipped."""
         if self.is_folder and durable.is_wanted():
             with explain_failure(f"{self.root} cannot be written"):
                 durable.keep(self.root.rstrip("/"), paths)
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
-        """All of a small file. Many are read side by side: threads for each one's columns would wait for each other."""
+        """Uses no threads: many small files are read at once already."""
         filesystem, full = self._open(path)
         with explain_failure(f"{self.uri(path)} cannot be read"):
             return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns, use_threads=False)
 
     def parquet_batches(self, path: str, rows_at_once: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Those of ``columns`` that a Parquet file has, some rows at a time: memory does not grow with the file."""
         filesystem, full = self._open(path)
         with explain_failure(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
             file = pq.ParquetFile(stream, pre_buffer=self._on_s3)
             yield from file.iter_batches(rows_at_once, columns=list(columns), use_threads=False)
 
     def is_whole_parquet(self, path: str, rows: int) -> bool:
-        """Whether a Parquet file is there, and all of its ``rows`` can be read. Pages are held to their checksums."""
         filesystem, full = self._open(path)
         try:
             with pq.ParquetFile(full, filesystem=filesystem, page_checksum_verification=True) as file:
@@ -231,12 +217,10 @@ class Storage:
             return False
 
     def parquet_footer(self, path: str) -> pq.FileMetaData:
-        """The schema and the statistics of a Parquet file, without its rows."""
         filesystem, full = self._open(path)
         return pq.read_metadata(full, filesystem=filesystem)
 
     def write_parquet(self, path: str, table: pa.Table) -> int:
-        """Write one Parquet file and return its size in bytes."""
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
         data = sink.getvalue().to_pybytes()
@@ -247,10 +231,7 @@ class Storage:
     def parquet_writer(
         self, path: str, schema: pa.Schema, repeated: Sequence[str] | None = None
     ) -> Iterator[pq.ParquetWriter]:
-        """Writes one Parquet file row group by row group; it is whole when the block ends.
-
-        Columns that are ``repeated``, or all of them, have a dictionary; pages have checksums.
-        """
+        """Whole when the block ends. ``repeated`` columns (default: all) get a dictionary."""
         filesystem, full = self._open(path)
         if not self._on_s3:
             filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
@@ -266,7 +247,6 @@ class Storage:
             yield writer
 
     def stat(self, path: str) -> StoredFile:
-        """One file. Raises :class:`FileNotFoundError` if it is not there."""
         filesystem, full = self._open(path)
         info = filesystem.get_file_info(full)
         if info.type != fs.FileType.File:
@@ -274,19 +254,16 @@ class Storage:
         return StoredFile(path, info.size, int((info.mtime_ns or 0) // 1_000_000))
 
     def delete_empty_folder(self, path: str) -> None:
-        """Delete a folder in which there is no file, at any depth; an object store has none.
-
-        One that another process deletes at the same time is fine.
-        """
+        """Only without files at any depth; another process may delete it at the same time."""
         if not self._on_s3 and self.exists(path) and not self.files(path, recursive=True):
             filesystem, full = self._open(path)
             with suppress(FileNotFoundError):
                 filesystem.delete_dir(full)
 
     def delete_if(self, path: str, holds: Callable[[bytes], bool]) -> bool:
-        """Delete a file on a disk if ``holds`` says so of its bytes; True if it was deleted.
+        """Delete a file on a disk if ``holds`` accepts its bytes; True if deleted.
 
-        Of several processes one deletes it. A file that another one puts in its place is a file of its own, and stays.
+        Only one of several processes deletes it. A file that replaces it meanwhile stays.
         """
         place = Path(self.uri(path))
         with suppress(FileNotFoundError), explain_failure(f"{place} cannot be deleted"), place.open("rb") as file:
@@ -297,7 +274,6 @@ class Storage:
         return False
 
     def delete(self, path: str) -> None:
-        """Delete a file; one that is already gone, or that another process deletes at the same time, is fine."""
         filesystem, full = self._open(path)
         if filesystem.get_file_info(full).type == fs.FileType.File:
             with suppress(FileNotFoundError), explain_failure(f"{self.uri(path)} cannot be deleted"):
@@ -312,5 +288,5 @@ def _each(ask: Callable[[_Item], _Answer], items: Sequence[_Item], threads: int)
 
 
 def literal_path(path: str) -> str:
-    """``path`` for a reader of Spark, which would take brackets, braces, stars and question marks for patterns."""
+    """Escapes what Spark takes for patterns."""
     return _GLOB.sub(r"\\\1", path)

@@ -1,6 +1,6 @@
-"""A Delta table of others, as its log has it: what keeps it from being taken over, and who wrote to it lately.
+"""A foreign Delta table by its log: what prevents adopting it, each with the remedy, and who wrote to it lately.
 
-Nothing of it is changed here, and no row is read. What stands in the way is said with the command that removes it.
+The table is not changed, and none of its rows are read.
 """
 
 from __future__ import annotations
@@ -29,29 +29,24 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.text import format_are, format_count
 
 _MOST_COMMITS = 400
-"""As many are looked through for who wrote lately."""
 _CHECKPOINT_OF_PARTS = re.compile(r"\.checkpoint\.[0-9a-f]{8}-[0-9a-f-]+\.(?:json|parquet)$")
-"""A checkpoint of the second kind, which names files of its own."""
 _KEEPING = ("VACUUM", "OPTIMIZE", "REORG")
-"""Operations that change no row, and delete or replace files."""
 _ELSEWHERE = re.compile(r"^/|^[a-zA-Z][a-zA-Z0-9+.-]*:")
 _SETTING = "ALTER TABLE ... SET TBLPROPERTIES"
 
 
 @dataclass(frozen=True)
 class TableToAdopt:
-    """One version of it. ``storage`` has the folder that it lies in as its root, and ``name`` is its own folder."""
+    """``storage`` has the table's parent folder as root, and ``name`` is its own folder."""
 
     storage: Storage
     name: str
     version: int
     schema: Mapping[str, Any] = field(repr=False)
-    """As Delta's JSON, parsed."""
     files: Mapping[date, tuple[AddedFile, ...]] = field(repr=False)
     problems: tuple[str, ...] = ()
-    """Why it cannot be taken over, each with what to do in brackets."""
+    """Each with the remedy in brackets."""
     commits: tuple[ForeignCommit, ...] = ()
-    """Those that wrote, deleted or vacuumed, newest first."""
 
     @property
     def uri(self) -> str:
@@ -62,11 +57,9 @@ class TableToAdopt:
         return json.dumps(self.schema)
 
     def written_since(self, moment: datetime) -> list[ForeignCommit]:
-        """The commits of others after ``moment``; one that does not say its time counts."""
         return [each for each in self.commits if each.at is None or each.at > moment]
 
     def without_problems(self, table: str) -> TableToAdopt:
-        """Raise :class:`PublicationRefused`, with all of them, unless there are none."""
         if not self.problems:
             return self
         raise PublicationRefused(
@@ -84,10 +77,9 @@ def read_table_to_adopt(
     cadence: Cadence,
     today: date,
 ) -> TableToAdopt:
-    """The newest version of the table ``name`` below the root of ``storage``.
+    """``declared`` is the contract's schema as Delta's JSON, parsed; ``required`` are its columns that may not be null.
 
-    ``declared`` is the schema of the contract, as Delta's JSON, parsed; ``required`` are its columns that may not be
-    null. Raises :class:`InvalidRequest` where there is no Delta table.
+    Raises :class:`InvalidRequest` if there is no Delta table.
     """
     version = newest_version(storage, name)
     if version is None:
@@ -115,7 +107,6 @@ def read_table_to_adopt(
 
 
 def _state(storage: Storage, name: str, version: int) -> tuple[LogState, str]:
-    """The files, and why they cannot be carried by a publication; none of them then."""
     try:
         return read_log(storage, name, version), ""
     except PublicationRefused as error:
@@ -146,10 +137,10 @@ def _of_deletion_vectors(properties: Mapping[str, str], unreadable: str) -> Iter
 
 
 def fit_problems(table: Mapping[str, Any], declared: Mapping[str, Any], required: Collection[str]) -> list[str]:
-    """Why rows of the schema ``table`` and those that the contract ``declared`` cannot be in one table. Pure.
+    """Why rows of ``table`` and of the contract ``declared`` cannot be in one table. Pure.
 
-    The order of columns is free. A declared column that may be null need not be there: it reads as null, and a later
-    publication adds it. Any other difference would refuse the first rebuilt day, or lose a column of it.
+    Column order is free, and a nullable declared column may be absent. Any other difference would refuse the first
+    rebuilt day, or lose a column of it.
     """
     ours = {column["name"]: column for column in declared["fields"]}
     theirs = {column["name"]: column for column in table["fields"]}
@@ -194,7 +185,6 @@ def _type(kind: Any) -> str:
 
 
 def _nullable(kind: Any) -> Any:
-    """A type in which all parts may be null."""
     if not isinstance(kind, dict):
         return kind
     flags = {"containsNull": True, "valueContainsNull": True, "nullable": True}

@@ -1,8 +1,7 @@
-"""Timelines: isolated lines of history next to the data they may replace.
+"""Timelines: an ordinary Delta table in ``<table>/_timelines/<timeline>/``, beside what it may replace.
 
-A timeline is an ordinary Delta table in ``<table>/_timelines/<timeline>/``. It lists its days explicitly in commit
-metadata, with each day's input fingerprint and verdict, because a day without rows has no file and a day that failed
-its gate must never be adopted. Overlays and publications go by that list.
+Days are listed in commit metadata with input fingerprint and verdict. The files do not say enough: a day without rows
+has none, and a day that failed its gate must never be adopted.
 """
 
 from __future__ import annotations
@@ -38,44 +37,32 @@ from backfill_assets.model.declaration import RuleOutcome
 TIMELINES = "_timelines"
 _OPEN = "_open"
 _ENVIRONMENT = "backfill.environment"
-"""Beside the entry, in the metadata of the commit: processes that do not know it read the entry as before."""
+"""Beside the entry in the commit's metadata, so that older processes can read the entry."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 CAMPAIGN = "campaign-"
-"""How the name of every campaign begins, and with it those of its timelines."""
 NAMED = "timeline-"
-"""The same for the id of every timeline that has a name and is kept."""
 
 
 class StagedAs(Record):
-    """What a day was staged from, recorded by the very commit that wrote its rows."""
-
     input_fingerprint: str
 
 
 class GateVerdict(Record):
-    """The judgement on a staged day, recorded after its gates ran; only a passed day is ever adopted."""
-
     input_fingerprint: str
     passed: bool
     content: DayContent | None = None
     rules: tuple[RuleOutcome, ...] = ()
     replaces: str = ""
-    """The publication whose day this one was staged to replace; empty for a day that was never published."""
     measured: str = ""
-    """Fingerprint of what ``content`` was measured for; empty for raw, which is measured whenever it is taken over."""
+    """What ``content`` was measured for; empty for raw, which is measured whenever it is adopted."""
 
 
 class AdoptedFrom(Record):
-    """The timeline that has staged a day, which another one has adopted."""
-
     timeline: str
     replaces: str = ""
-    """The publication whose day it is to replace now; empty for a day that was never published."""
 
 
 class TimelineEntry(Record):
-    """The user metadata of one commit to a timeline."""
-
     staged: Mapping[date, StagedAs] = {}
     judged: Mapping[date, GateVerdict] = {}
     adopted: Mapping[date, AdoptedFrom] = Field(default={}, exclude_if=not_)
@@ -83,18 +70,14 @@ class TimelineEntry(Record):
 
 @dataclass(frozen=True)
 class StagedDay:
-    """A day that a timeline holds: what it was built from, its files as main would name them, and its verdict."""
-
     day: date
     input_fingerprint: str
     files: tuple[AddedFile, ...]
     verdict: GateVerdict | None
     environment: Environment | None = None
-    """What computed the day; None if that was not recorded."""
 
     @property
     def record(self) -> DayRecord | None:
-        """What it holds if its gates have passed."""
         if self.verdict is None or not self.verdict.passed or self.verdict.content is None:
             return None
         return day_record(self.day, self.files, self.verdict.content)
@@ -102,7 +85,7 @@ class StagedDay:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One timeline of one table. The run that owns it is the only one that writes to it."""
+    """Only the run that owns it writes to it."""
 
     storage: Storage
     table: str
@@ -117,13 +100,11 @@ class Timeline:
 
     @classmethod
     def holding(cls, storage: Storage, table: str, path: str) -> Timeline:
-        """The timeline of ``table`` that the staged file ``path`` lies in."""
         _, name, _ = path.split("/", 2)
         return cls(storage, table, name)
 
     @property
     def is_named(self) -> bool:
-        """Does it belong to a named timeline, which is kept until it is deleted?"""
         return self.name.startswith(NAMED)
 
     @property
@@ -152,22 +133,18 @@ class Timeline:
             return None
 
     def schema(self) -> str:
-        """The staged schema as Delta's JSON."""
+        """Delta's JSON."""
         handle = self._handle()
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing.")
         return str(handle.schema().to_json())
 
     def add(self, files: Iterable[AddedFile], schema: str, staged: Mapping[date, StagedAs]) -> None:
-        """Take in written ``files``, and record which days are ``staged`` and from what, in one commit.
-
-        ``schema`` is Delta's JSON of the rows in them. Raises :class:`PublicationRefused` for rows of another shape
-        than those that are here.
-        """
+        """``schema`` is Delta's JSON. Raises :class:`PublicationRefused` if earlier rows here have another schema."""
         self._add(files, schema, TimelineEntry(staged=dict(staged)))
 
     def adopt(self, schema: str, days: Mapping[date, AdoptedFrom]) -> None:
-        """Record that ``days`` are those that other timelines have staged: no file is copied or named twice."""
+        """No file is copied or named twice."""
         self._add((), schema, TimelineEntry(adopted=dict(days)))
 
     def _add(self, files: Iterable[AddedFile], schema: str, recorded: TimelineEntry) -> None:
@@ -200,10 +177,7 @@ class Timeline:
         staged: Mapping[date, StagedAs] | None = None,
         environment: Environment | None = None,
     ) -> None:
-        """Record the verdicts of staged days, and what computed them.
-
-        An ingest only now knows which days it ``staged``, and lists them too.
-        """
+        """An ingest knows only now which days it ``staged``, and lists them too."""
         handle = self._handle()
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing to judge.")
@@ -220,9 +194,8 @@ class Timeline:
         self.storage.keep(written_at(self.path, range(before + 1, handle.version() + 1)))
 
     def days(self) -> dict[date, StagedDay]:
-        """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one.
-
-        Also the days that this timeline has adopted, as the timelines hold them that staged them.
+        """The newest staging of each day, with its verdict if there is one; adopted days as their own timelines have
+        them.
         """
         handle = self._handle()
         if handle is None:
@@ -253,7 +226,7 @@ class Timeline:
         return found | self._adopted_days(adopted)
 
     def verdicts(self) -> dict[date, GateVerdict]:
-        """The newest verdict on each day staged here; read from the commits alone, and empty once they are gone."""
+        """From the commits alone: empty once those are cleaned up."""
         newest = newest_version(self.storage, self.path)
         commits = () if newest is None else commits_back(self.storage, self.path, newest)
         found: dict[date, GateVerdict] = {}
@@ -273,13 +246,11 @@ class Timeline:
         }
 
     def adopted_from(self) -> set[str]:
-        """The names of the timelines that days of this one were adopted from."""
         handle = self._handle()
         entries = [] if handle is None else self._entries(handle)
         return {name for entry, _ in entries for name in _names(entry.adopted)}
 
     def _entries(self, handle: DeltaTable) -> list[tuple[TimelineEntry, Environment | None]]:
-        """What the commits say, oldest first, and what computed the days that they list."""
         partitions = list(handle.metadata().partition_columns)
         if partitions != [PARTITION_COLUMN]:
             raise PublicationRefused(f"The timeline {self.path} is partitioned by {partitions}, not by day.")
@@ -291,7 +262,6 @@ class Timeline:
         ]
 
     def files(self, days: Iterable[date] | None = None) -> list[AddedFile]:
-        """The files here of ``days``, or all of them, as the timeline itself names them."""
         handle = self._handle()
         if handle is None:
             return []
@@ -300,11 +270,9 @@ class Timeline:
         return sorted(file for file in active if wanted is None or file.day in wanted)
 
     def open(self) -> None:
-        """Mark the timeline as one whose staged days a later run may want; a hint, never a promise."""
         self.storage.write_bytes(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}", b"")
 
     def close(self) -> None:
-        """Mark the timeline as no longer wanted: everything worth keeping was published."""
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
 
 
@@ -323,7 +291,7 @@ def _verdict_on(how: StagedAs, verdict: GateVerdict | None) -> GateVerdict | Non
 
 
 def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline]:
-    """The open timelines of ``table`` that belong to a campaign or a named timeline, or to none, newest first."""
+    """Open ones of a campaign or named timeline, or of none; newest first."""
     timelines = open_timelines(storage, table)
     if owner:
         return [timeline for timeline in timelines if timeline.name.startswith(f"{owner}-")]
@@ -331,7 +299,6 @@ def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline
 
 
 def close_timelines(storage: Storage, tables: Iterable[str], owner: str) -> list[Timeline]:
-    """Close those of a campaign or a named timeline; gives them."""
     found = [each for table in tables for each in timelines_of(storage, table, owner)]
     for each in found:
         each.close()
@@ -339,22 +306,17 @@ def close_timelines(storage: Storage, tables: Iterable[str], owner: str) -> list
 
 
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:
-    """Timelines of ``table`` with days that were staged and not published, newest name first."""
     return [Timeline(storage, table, name) for name in sorted(open_since(storage, table), reverse=True)]
 
 
 def open_since(storage: Storage, table: str) -> dict[str, int]:
-    """The names of the open timelines of ``table``, and since when they are open (ms, UTC).
-
-    Files of other names are none of ours: an editor or a file manager leaves some.
-    """
+    """Milliseconds (UTC) by name. Files of other names are ignored."""
     markers = storage.files(f"{table}/{TIMELINES}/{_OPEN}")
     written_at = {file.path.rsplit("/", 1)[1]: file.modified_ms for file in markers}
     return {name: since for name, since in written_at.items() if _NAME.fullmatch(name)}
 
 
 def newest_days(storage: Storage, table: str, campaign: str) -> dict[date, StagedDay]:
-    """The newest staging of every day that ``campaign`` has staged of ``table``."""
     found: dict[date, StagedDay] = {}
     for timeline in timelines_of(storage, table, campaign):
         found |= {day: staged for day, staged in timeline.days().items() if day not in found}
@@ -362,7 +324,6 @@ def newest_days(storage: Storage, table: str, campaign: str) -> dict[date, Stage
 
 
 def newest_verdicts(storage: Storage, tables: Iterable[str], campaign: str) -> dict[TableDay, GateVerdict]:
-    """The newest verdict on every day of ``tables`` that ``campaign`` has staged and judged."""
     found: dict[TableDay, GateVerdict] = {}
     for timeline in (each for table in tables for each in timelines_of(storage, table, campaign)):
         for day, staged in timeline.days().items():
@@ -372,10 +333,9 @@ def newest_verdicts(storage: Storage, tables: Iterable[str], campaign: str) -> d
 
 
 def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict[date, tuple[Timeline, StagedDay]]:
-    """Staged days that can be used as they are: passed, and built from just what would be read now.
+    """Staged days that passed, and were built from just what would be read now.
 
-    ``wanted`` gives the input fingerprint of each day; the first timeline that has a day wins. A day whose files were
-    reclaimed is not offered.
+    ``wanted`` has input fingerprints; the first timeline wins. Days whose files were reclaimed are left out.
     """
     adopted: dict[date, tuple[Timeline, StagedDay]] = {}
     for timeline in timelines:
@@ -389,7 +349,6 @@ def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict
 
 
 def _holder(timeline: Timeline, staged: StagedDay) -> Timeline:
-    """The timeline that has the rows of a day: another one for a day that ``timeline`` has adopted."""
     return Timeline.holding(timeline.storage, timeline.table, staged.files[0].path) if staged.files else timeline
 
 

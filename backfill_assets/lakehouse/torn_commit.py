@@ -1,7 +1,7 @@
-"""A commit that a machine without power has left in part: the newest of its log, and nobody was told of it.
+"""A commit that a loss of power left in part: the newest of its log, and never acknowledged.
 
-Delta-rs gives a commit its name when it has written all of it, and a disk may have the name first. The storage is told
-to keep a commit before anything stands on it (``Storage.keep``). So one that is not whole was never acknowledged.
+Delta-rs writes a commit whole before it names it, but a disk may have the name first. ``Storage.keep`` syncs a commit
+before anything relies on it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from backfill_assets.lakehouse.storage import Storage
 
 
 def drop_torn_commit(storage: Storage, table: str, version: int) -> bool:
-    """Delete the commit ``version`` of ``table``, its newest, if it is not whole; True if it was deleted.
+    """Delete the newest commit of ``table`` if it is not whole; True if deleted.
 
-    Of several processes one deletes it, and none the commit that comes in its place. Object stores have no such files.
+    Only one of several processes deletes it, and none the commit that replaces it. Object stores have no torn commits.
     """
     path = commit_file(table, version)
     if not storage.is_folder or not storage.delete_if(path, is_torn):
@@ -27,7 +27,6 @@ def drop_torn_commit(storage: Storage, table: str, version: int) -> bool:
 
 
 def is_torn(data: bytes) -> bool:
-    """No commit is empty, and each of its lines is JSON."""
     try:
         actions = [json.loads(line) for line in data.splitlines()]
     except ValueError:

@@ -1,7 +1,4 @@
-"""The Parquet files that a job has just written, as a Delta log names them; from their footers, without a JVM.
-
-The log gets the number of nulls, the least and the greatest value of every column, so that readers can skip files.
-"""
+"""Parquet files just written by a job, as add actions with statistics from their footers, without a JVM."""
 
 from __future__ import annotations
 
@@ -21,26 +18,21 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 WRITE = "write-id"
-"""The folders that one timeline was written to look like partitions, so that Spark reads all of them at once. It is no
-name that a column could have."""
+"""Folders of writes look like partitions, so that Spark reads all at once. No column can have this name."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def write_folder(digits: str = "") -> str:
-    """A new folder for one write, named by ``digits``, which are random unless they are given.
-
-    The letter in front makes it a text for every reader. ``3e0228148540`` is a number of 228,148,541 digits.
-    """
+    """The ``w`` makes it text for every reader: ``3e0228148540`` alone is a number of 228,148,541 digits."""
     return f"{WRITE}=w{digits or clock.token(6)}"
 
 
 def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
-    """The files in ``<table>/<folder>/day=<day>/``, with paths relative to ``table``; an absent folder has none.
+    """The files in ``<table>/<folder>/day=<day>/``, with paths relative to ``table``.
 
-    Names that begin with ``_`` or ``.`` are a job's own. Below ``_temporary`` lies what task attempts left that Spark
-    gave up.
-    Raises :class:`PublicationRefused` for a file that lies in no day, and :class:`LakehouseUnusable` for moments in a
-    form that only Spark reads.
+    Names that begin with ``_`` or ``.`` are a job's own, such as remains of failed task attempts. Raises
+    :class:`PublicationRefused` for a file of no day, and :class:`LakehouseUnusable` for timestamps that only Spark
+    reads.
     """
     inside = f"{table}/{folder}/"
     files = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
@@ -58,12 +50,11 @@ def _is_data(file: StoredFile, folder: str) -> bool:
 
 
 def statistics(footer: pq.FileMetaData) -> str:
-    """What Delta's log keeps of a file (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
+    """Statistics as in Delta's log (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
-    Either all columns have a least and a greatest value, or none: if a file has them for some columns only, delta-rs
-    skips it when filtering on the others. Lists and structures have none, as with any writer; nor have hashes,
-    which are no columns of Delta's. Nor has a file in which a row group has values without ends, as Parquet has none of
-    long texts: those of the other groups would hide its rows.
+    All columns have bounds, or none: delta-rs skips a file with bounds of some columns when it filters on others.
+    Lists, structures and hashes (no columns of Delta's) have none. If a row group has values without bounds, as Parquet
+    has for long texts, the file has none: those of the other groups would hide its rows.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}
@@ -86,16 +77,12 @@ def statistics(footer: pq.FileMetaData) -> str:
 
 
 def _are_known(parts: Sequence[Any], footer: pq.FileMetaData) -> bool:
-    """Whether each row group that has a value of the column says between which ends its values are."""
     groups = (footer.row_group(number) for number in range(footer.num_row_groups))
     return all(part.has_min_max or part.null_count == group.num_rows for part, group in zip(parts, groups, strict=True))
 
 
 def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
-    """The ends of all ``parts`` together, as JSON; None for bytes, and for floats, of which NaN is in no range.
-
-    None also where an end is not in the years 1 to 9999, which are those of Python.
-    """
+    """Returns None for bytes, for floats (NaN is in no range), and for years outside 1 to 9999."""
     try:
         ranges = [(part.min, part.max) for part in parts if part.has_min_max]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -1,4 +1,4 @@
-"""The content of a landed file, plain or compressed by gzip or zstd, in parts; and what is wrong with a damaged one."""
+"""The content of landed files, plain, gzip or zstd, in parts; and the damage in one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ import pyarrow as pa
 from backfill_assets.errors import SourceUnreadable
 
 COMPRESSIONS = (".gz", ".zst")
-"""How the name of a compressed file ends; any other file is plain."""
 AT_ONCE = 1 << 22
-"""Bytes of content: a part has no more."""
 _COMPRESSED = 1 << 18
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 def content_of(path: Path) -> Iterator[bytes]:
-    """The content of the file at ``path``, in parts; a file without any byte has none.
-
-    A compressed file may have any number of members, or frames. Raises :class:`SourceUnreadable` for a file that is
-    gone, cut off or damaged.
+    """The content in parts; a file may have any number of members or frames. Raises :class:`SourceUnreadable` for one
+    that is gone, cut off or damaged.
     """
     with opened(path) as stream:
         if path.suffix == ".zst":
@@ -37,7 +33,7 @@ def content_of(path: Path) -> Iterator[bytes]:
 
 
 def first_problem(path: Path) -> str | None:
-    """What is wrong with a compressed file, with the byte; reads it once. Of a plain file nothing can be said."""
+    """What is wrong with a compressed file, which is decompressed for it; a plain file has no problem."""
     with opened(path) as stream:
         if path.suffix == ".gz":
             return _first_gzip_problem(stream)
@@ -46,7 +42,7 @@ def first_problem(path: Path) -> str | None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """Reads a file that may be gone since it was listed."""
+    """Raises :class:`SourceUnreadable`: the file may be gone since it was listed."""
     try:
         with path.open("rb") as stream:
             yield stream
@@ -55,7 +51,6 @@ def opened(path: Path) -> Iterator[BufferedReader]:
 
 
 def unreadable(path: Path, problem: str) -> SourceUnreadable:
-    """The error for a file of which nothing is to be read."""
     return SourceUnreadable(
         f"{path}: {problem}.", hint="Land the whole file again, or move it out of the landing zone."
     )
@@ -76,7 +71,7 @@ def _of_gzip(stream: BinaryIO, path: Path) -> Iterator[bytes]:
             yield part
             left = member.unconsumed_tail or member.unused_data
             within = not member.eof
-            # All of the input may be read while there is more to come of it.
+            # The member may hold more output although all input is consumed.
             more = within and len(part) == AT_ONCE
     if within:
         raise unreadable(path, "truncated gzip, it ends before the end of its data")
@@ -90,7 +85,6 @@ def _inflated(member: Any, compressed: bytes, path: Path) -> bytes:
 
 
 def _first_gzip_problem(stream: BinaryIO) -> str | None:
-    """What is wrong with a gzip stream of one or more members, or None; in bounded memory."""
     member, in_member, offset = zlib.decompressobj(_GZIP_WINDOW), False, 0
     while chunk := stream.read(_COMPRESSED):
         while chunk:
@@ -136,7 +130,7 @@ def _first_zstd_problem(stream: BinaryIO) -> str | None:
 
 
 class _ZstdError(Exception):
-    """What is wrong with a stream. Arrow reads some bytes ahead: they are damaged before the one that is named."""
+    """Arrow reads ahead: damage is some bytes before the one named."""
 
 
 def _inflated_zstd(stream: BinaryIO) -> Iterator[bytes]:

@@ -1,9 +1,6 @@
-"""Control totals: ``_control.json`` beside the files of a day, in which the source says what it sent.
+"""Control totals of a day's files, from its source: ``_control.json`` beside them, or ``_control_2017-03-01.json``.
 
-Beside files with the day in their name it is ``_control_2017-03-01.json``.
-
-``{"rows": 4025, "sums": {"sales_value": "12345.67"}}``: the lines of all files of the day together, and sums of landed
-fields. It is compared with the files themselves; that raw has all of their lines is for raw's own checks.
+``{"rows": 4025, "sums": {"sales_value": "12345.67"}}``, compared with the files, not with raw.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ CONTROL = "_control.json"
 
 
 def sent(zone: LandingZone, source: Source, day: date) -> Totals | None:
-    """What ``source`` says that it sent on ``day``; None without a control file. Raises :class:`SourceUnreadable`."""
+    """None without a control file. Raises :class:`SourceUnreadable` for an unreadable one."""
     name = control_file(zone, source, day)
     try:
         return Totals.model_validate_json(zone.locate(name).read_bytes()) if name else None
@@ -38,17 +35,13 @@ def sent(zone: LandingZone, source: Source, day: date) -> Totals | None:
 
 
 def control_file(zone: LandingZone, source: Source, day: date) -> str:
-    """The path of the control file of ``day``; empty while there is none."""
     name = CONTROL.replace(".", f"_{day}.") if declared_files(source) else CONTROL
     names = (f"{folder}/{name}" for folder in zone.folders(source).get(day, ()))
     return next((name for name in names if (zone.root / name).exists()), "")
 
 
 def landed(zone: LandingZone, source: Source, files: Iterable[str], fields: Collection[str]) -> Totals:
-    """The records of landed files, blank ones left out, and the sums of ``fields``; what is no number counts as 0.
-
-    Raises :class:`SourceUnreadable` for a file that is damaged or gone.
-    """
+    """Text that is no number counts as 0. Raises :class:`SourceUnreadable` for a damaged file."""
     rows, sums = 0, dict.fromkeys(fields, Decimal(0))
     for path in map(zone.locate, files):
         if not fields:

@@ -1,4 +1,4 @@
-"""CSV in a declared dialect: a record is a line, or several where a value between quotes has line ends."""
+"""CSV in a declared dialect; a quoted value may have line ends."""
 
 from __future__ import annotations
 
@@ -21,18 +21,15 @@ from backfill_assets.model.landed_format import record_columns
 
 @dataclass(frozen=True, kw_only=True)
 class Csv:
-    """Files of delimited text, plain or compressed, with a header unless ``columns`` are declared.
+    """Delimited text, plain or compressed, with a header unless ``columns`` are declared.
 
-    A field whose text is ``null`` without quotes is missing. A record with more or less fields than the header, or with
-    a quote in the wrong place, is quarantined with its text. A declared field that a header lacks is missing in all of
-    its file; a column that is not declared is kept as an unknown field is.
+    An unquoted ``null`` is missing. Records with another number of fields, or a misplaced quote, are quarantined.
     """
 
     delimiter: str = ","
     quote: str = '"'
-    """Around a value with delimiters or line ends; within it is written twice, unless there is an ``escape``."""
+    """Doubled within a value, unless there is an ``escape``."""
     escape: str = ""
-    """Before a sign that means itself."""
     null: str = ""
     columns: tuple[str, ...] = ()
     encoding: Encoding = "utf-8"
@@ -78,7 +75,7 @@ class Csv:
                 yield self._batch(some, header, fields)
 
     def _header(self, path: Path) -> Sequence[str] | None:
-        """The names of its columns, none if they cannot be read; None for a file without any record."""
+        """Empty if it is unreadable; None for a file without records."""
         first = next(self._lines(path), None)
         if first is None or self.columns:
             return None if first is None else self.columns
@@ -99,7 +96,6 @@ class Csv:
         return Dialect(self.delimiter, self.quote, self.escape, self.null)
 
     def _batch(self, lines: Lines, header: Sequence[str], fields: Sequence[str]) -> pa.RecordBatch:
-        """Each record at its place, in columns or as its text."""
         columns, wrong = in_columns(lines.texts.filter(lines.sound), header, self._dialect)
         sound = np.delete(np.flatnonzero(lines.sound.to_numpy(zero_copy_only=False)), wrong)
         at = np.full(len(lines.numbers), -1)

@@ -1,8 +1,4 @@
-"""The first and the last day that a chain of datasets has data of: what has landed, and what was published, by a stream
-for example.
-
-By names and the publication log alone. A chain whose data goes on has no last day.
-"""
+"""The first and last day of data of a chain, by names of landed files and the publication log alone."""
 
 from __future__ import annotations
 
@@ -20,21 +16,19 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
 
 QUIET = timedelta(days=35)
-"""Data that has been quiet for longer than any month has ended; younger data is taken to go on."""
+"""No month is longer: data older than this has ended."""
 _RESULTS = {"fact", "report"}
 
 
 class DataDays(NamedTuple):
-    """Where data begins and where it has ended; None if nothing has come of it, or if it goes on."""
+    """``last`` is None while data goes on."""
 
     first: date | None = None
     last: date | None = None
 
 
 def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, today: date) -> dict[str, DataDays]:
-    """By dataset, the same for all of a chain. A dataset without any data is not named: its first day may land at any
-    time.
-    """
+    """Datasets without data are left out."""
     published = _published_days(storage, [table for dataset in datasets for table in _raw_tables(dataset)])
     found: dict[str, DataDays] = {}
     for chain in chains(datasets):
@@ -48,21 +42,19 @@ def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, 
 
 
 def end_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The newest of ``days`` from ``first`` on if it is old enough to be the end; None if data goes on. Pure."""
+    """The newest day, or None while data goes on. Pure."""
     newest = max((day for day in days if day >= first), default=None)
     return newest if newest is not None and today - newest > QUIET else None
 
 
 def beginning_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The oldest of ``days`` from ``first`` on that is over; None if there is none yet. Pure."""
+    """The oldest day that is over. Pure."""
     return min((day for day in days if first <= day < today), default=None)
 
 
 def leading(steps: Sequence[Step]) -> set[str]:
-    """The raw tables whose days begin a chain: all but those that facts and reports are made of by a look back alone.
-    Pure.
-
-    Rates land for days before the first sale, which looks back to them; nothing is made of these days themselves.
+    """The raw tables whose days begin a chain: not those that are only looked back to, such as rates before the first
+    sale. Pure.
     """
     reached = {step.name for step in steps if any(table.layer in _RESULTS for table in step.tables)}
     for step in reversed(build_order(steps)):

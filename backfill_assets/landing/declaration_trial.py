@@ -1,4 +1,4 @@
-"""Tries a dataset's declaration on the first file that landed for it: nothing is staged, published or kept."""
+"""Tries a declaration on the first landed file: nothing is staged, published or kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_LINES = 10_000
-"""Of a longer file, its first lines are read: a wrong declaration shows in them."""
+"""A wrong declaration shows in the first lines."""
 _FOR_FEW_ROWS = {
     # Generating and compiling code takes longer than interpreting a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
@@ -54,14 +54,11 @@ _FOR_FEW_ROWS = {
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What would become of the rows of one landed file."""
-
     file: str
     whole: bool
-    """False if only its first lines were read."""
     rows: int
     quarantined: int | None
-    """None for rows that are read in place: nothing of them is set aside."""
+    """None for tables of others, whose rows are not quarantined."""
     reasons: tuple[Group, ...]
     versions: tuple[VersionTried, ...]
 
@@ -71,21 +68,19 @@ class CheckedFile:
 
     @property
     def broken(self) -> list[RuleTried]:
-        """What would hold a day of the file back; of rejected rows the reasons say more than their share does."""
+        """``few_rejected`` is left out: the reasons say more."""
         rules = (rule for each in self.versions if each.is_current for rule in each.rules)
         return [rule for rule in rules if rule.outcome.holds_back and rule.outcome.rule != FewRejected.name_format]
 
 
 @dataclass(frozen=True)
 class LogicSeen:
-    """What is wrong with the logic of versions as it is written, and what of it cannot be read."""
-
     problems: tuple[str, ...]
     unread: tuple[str, ...]
 
 
 def look_at_logic(storage: Storage, dataset: Dataset) -> LogicSeen:
-    """Clocks and randomness in any version, and versions that were edited in place; reads sources and the log."""
+    """Finds clocks and randomness in any version, and versions edited in place."""
     steps = [step for step in dataset.steps if not step.is_origin]
     asks: dict[str, None] = {}
     unread: dict[str, None] = {}
@@ -111,10 +106,8 @@ def check_file(
     published: Storage,
     progress: Progress = lambda _: None,
 ) -> CheckedFile:
-    """Judge the rows of the first file of ``source`` that has any, by every version of every step.
-
-    ``find`` gives a table by its name, ``published`` has what other datasets gave; ``progress`` hears what is judged.
-    Raises :class:`SourceUnreadable` when nothing has landed.
+    """Judge the first file of ``source`` with rows, by every version of every step. Raises :class:`SourceUnreadable` if
+    nothing has landed.
     """
     day, file = first_file(landing, source)
     with TemporaryDirectory(prefix="backfill-check-") as folder:
@@ -133,14 +126,13 @@ def check_file(
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
-    """Set up a session that is used for nothing else."""
+    """The session must have no other use."""
     for name, value in _FOR_FEW_ROWS.items():
         spark.conf.set(name, value)
 
 
 def first_file(landing: LandingZone, source: Source) -> tuple[date, str]:
-    """The first landed file of ``source`` that has a line, with its arrival day; raises :class:`SourceUnreadable`
-    without one."""
+    """Raises :class:`SourceUnreadable` without a line."""
     for day, path in ((day, path) for day, paths in landing.paths(source).items() for path in paths):
         landing.verify_readable(source, path)
         if any(map(len, records_of(source, landing.locate(path)))):
@@ -194,7 +186,6 @@ def _raw_step(dataset: Dataset, source: Source) -> Step:
 
 
 def _bronze_step(dataset: Dataset, source: Source) -> Step:
-    """The step that rejects rows of ``source``."""
     raw = _raw_step(dataset, source).name
     for step in dataset.steps:
         rejects = any(table.layer == "quarantine" for table in step.tables)

@@ -1,7 +1,5 @@
-"""Deletions: how rows that a source took back are cancelled in raw, which keeps them, and left out when raw is read.
-
-A refresh finds them as what a file does not have any more. A tombstone, an event without a value, names their key: it
-deletes the rows of that key that came before it.
+"""Deletions: rows that a source took back are cancelled in raw, and left out when raw is read. A refresh finds rows
+that their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
 """
 
 from __future__ import annotations
@@ -33,13 +31,11 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file", "deleted by line"
-"""No landed field has a space in its name."""
 
 
 def days_with_deletions(states: Mapping[TableDay, DayState], table: Table, days: Iterable[date]) -> list[date]:
-    """Those of ``days`` of a raw table that have deletions, or may have some: where ``states`` does not say it.
-
-    None of any other table. No state at all is that of an earlier moment, which the log was not asked for.
+    """Raw ``days`` that have deletions, or may have some: empty ``states`` are of an earlier moment, for which the log
+    was not read.
     """
     if table.layer != "raw":
         return []
@@ -53,7 +49,6 @@ def _may_have_deletions(state: DayState | None) -> bool:
 def rows_that_stand(
     states: Mapping[TableDay, DayState], table: Table, days: Sequence[date], rows: Callable[[Sequence[date]], DataFrame]
 ) -> DataFrame:
-    """What ``rows`` reads of ``days`` of a table; of raw days with deletions, and only of these, what stands."""
     corrected = days_with_deletions(states, table, days)
     if not corrected:
         return rows(days)
@@ -63,10 +58,7 @@ def rows_that_stand(
 
 
 def standing_rows(raw: DataFrame) -> DataFrame:
-    """``raw`` without its deletions, and without one equal row for each of them.
-
-    Equal rows are at one place, so that a partition need not be a whole day.
-    """
+    """Equal rows have one place, so partitions by place are enough."""
     return by_query(raw.repartition(*PLACE), _standing(columns_of_rows(raw.schema)), raw.schema)
 
 
@@ -79,7 +71,6 @@ def _standing(columns: pa.Schema) -> PartitionQuery:
 
 
 def as_deletions(rows: DataFrame) -> DataFrame:
-    """The rows that cancel ``rows``, which are raw rows that stand."""
     return rows.withColumns({"record_kind": F.lit(DELETION), "arrival_day": F.lit(None).cast("date")})
 
 
@@ -96,11 +87,10 @@ _TOMBSTONES = T.StructType(
 
 
 def tombstones(source: Source, keys: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """The key that each of ``keys`` deletes, and the event that does; null for a key that cannot be read. Lazy.
+    """The key that each of ``keys`` deletes, and the event; null if unreadable. Lazy.
 
-    ``keys`` are as the lines of :func:`~backfill_assets.landing.rows_of_lines.rows_of_lines`, with the key of an event
-    as value: a JSON object; or, where the key is one field, its text. A key that names the day of the event, too, is
-    that of a row on that day.
+    ``keys`` are lines with an event's key as value: a JSON object, or a single key field's text. With the event day,
+    only that day's row is deleted.
     """
     return asked_of_lines(source, _tombstones, keys, _TOMBSTONES, token_key_file, today)
 
@@ -121,7 +111,7 @@ def _tombstones(keys: ir.Table, source: Source) -> ir.Table:
 
 
 def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
-    """The key of an event as a line: one that is no object is the value of the one field."""
+    """Wraps the value of a single key field into an object."""
     if len(source.key_fields) > 1:
         return key
     (name,) = source.key_fields
@@ -131,7 +121,6 @@ def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
 
 
 def _key(source: Source, rows: ir.Table) -> ir.StringValue:
-    """The values of a key as one text, however they are written."""
     import ibis
 
     values = ibis.struct({str(number): key_text(source, rows, name) for number, name in enumerate(source.key_columns)})
@@ -139,12 +128,10 @@ def _key(source: Source, rows: ir.Table) -> ir.StringValue:
 
 
 def unreadable(tombs: DataFrame) -> Column:
-    """Whether one of ``tombs`` names no key of its source."""
     return tombs[_KEY].isNull()
 
 
 def is_event(tombs: DataFrame, file: Column, line: Column) -> Column:
-    """Whether one of ``tombs`` is the event that ``file`` and ``line`` name."""
     return (tombs[_BY_FILE] == file) & (tombs[_BY_LINE] == line)
 
 
@@ -152,10 +139,6 @@ def is_event(tombs: DataFrame, file: Column, line: Column) -> Column:
 
 
 def landed_keys(source: Source, raw: DataFrame, tombs: DataFrame) -> DataFrame:
-    """The ``day`` and the key of each row of ``raw`` whose key one of ``tombs`` deletes, as it was landed.
-
-    Beside it the event that deletes it, whichever came first. Of ``raw`` no other columns are read. Lazy.
-    """
     landed = raw.select("day", *source.key_columns)
     schema = T.StructType([*landed.schema, _TOMBSTONES[_KEY]])
     keyed = by_query(landed, _with_key(source, columns_of_rows(landed.schema)), schema)
@@ -175,10 +158,8 @@ def _with_key(source: Source, columns: pa.Schema) -> PartitionQuery:
 
 
 def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
-    """The rows that cancel those of ``raw`` whose keys are deleted, by ``keys``, the :func:`landed_keys` of ``raw``.
-
-    Each received row that stands is cancelled; of the partition that a tombstone is in, only rows before it: a key can
-    come again.
+    """Deletions of received rows of ``raw``, by its :func:`landed_keys`. Only earlier rows of the tombstone's partition
+    are deleted: a key can come again.
     """
     of_keys = raw.join(F.broadcast(keys), _is_of(source, raw, keys), "left_semi")
     standing = standing_rows(of_keys).where(F.col("source_file").isNotNull())

@@ -1,4 +1,4 @@
-"""JSON lines, what sources land unless another format is declared: one object a line."""
+"""JSON lines, the default format."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from backfill_assets.landing.line_reader import lines_of, readable
 
 @dataclass(frozen=True)
 class JsonLines:
-    """A record is a line. One that is no UTF-8 has its bytes as text, as base64, which is no JSON object."""
+    """A line that is not UTF-8 becomes base64, which is no JSON object."""
 
     endings: ClassVar[Sequence[str]] = (
         *(f"{kind}{compression}" for kind in (".jsonl", ".ndjson", ".json") for compression in COMPRESSIONS),
         *(".jsonl", ".ndjson"),
     )
-    """A plain ``.json`` is left out: it is one value of many lines as often as not."""
+    """Plain ``.json`` is left out: it is often one value over many lines."""
     of_json: ClassVar[bool] = True
 
     def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""One landed line or event: its place, and its text as it was received. What is personal in it is left out."""
+"""A landed line or event: its place, and its text without personal values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVENTS = "kafka:"
 
 @dataclass(frozen=True)
 class EventPlace:
-    """An event of a topic. Raw keeps it as the file ``kafka:<topic>/<partition>`` and the offset as the line."""
+    """Raw has it as file ``kafka:<topic>/<partition>`` and the offset as line."""
 
     topic: str
     partition: int
@@ -30,7 +30,6 @@ class EventPlace:
 
 
 def event_place(file: str | None, line: int | None) -> EventPlace | None:
-    """The event that ``source_file`` and ``source_line`` of a row name; None for a line of a landed file."""
     if file is None or line is None or not file.startswith(_EVENTS):
         return None
     topic, _, partition = file.removeprefix(_EVENTS).rpartition("/")
@@ -38,27 +37,22 @@ def event_place(file: str | None, line: int | None) -> EventPlace | None:
 
 
 def format_place(file: str, line: int) -> str:
-    """``sales/2017-03-01/a.jsonl.gz:7``, ``sales/2017-03-01/a.parquet, row 7``, or ``topic orders, partition 0, offset
-    7``."""
+    """``sales/2017-03-01/a.jsonl.gz:7``, ``sales/2017-03-01/a.parquet, row 7``, ``topic orders, partition 0, offset
+    7``.
+    """
     if event := event_place(file, line):
         return str(event)
     return f"{file}:{line}" if record_word(file) == "line" else f"{file}, {record_word(file)} {line}"
 
 
 def place_values(file: str, line: int) -> dict[str, Any]:
-    """The place as values for programs: file and line; of Parquet its row too, of an event its topic, partition and
-    offset."""
     event = event_place(file, line)
     named = {"topic": event.topic, "partition": event.partition, "offset": event.offset} if event else {}
     return {"file": file, "line": line, record_word(file): line, **named}
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """The line that the raw row ``raw`` came from, tokens in the place of personal values.
-
-    None if its file is gone or damaged. Of a line that is no JSON object, what raw keeps of it. An event is written
-    anew from its raw row: fields that it sent as null are left out, as raw has them, and its topic is not read again.
-    """
+    """The line of a raw row, with tokens; None if its file is gone or damaged. An event is rebuilt from its raw row."""
     if event_place(raw["source_file"], raw["source_line"]) is not None:
         return _event(source, raw)
     path = landing.locate(raw["source_file"])
@@ -77,17 +71,13 @@ def _event(source: Source, raw: Mapping[str, Any]) -> str:
 
 
 def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as raw has them, under the names that they landed with, and the rescued ones."""
     columns = dict(zip(source.fields, source.columns, strict=True))
     rescued: dict[str, Any] = json.loads(raw["rescued"] or "{}")
     return {name: raw[column] for name, column in columns.items()} | rescued
 
 
 def _mask(path: Path, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """The record as it landed, or as JSON. Of a source with personal fields, they and the unknown ones are as in raw.
-
-    None where the record cannot be read any more: the file may have changed since.
-    """
+    """All values are raw's if there are personal fields. None if the file may have changed."""
     found = _record(path, source, raw["source_line"])
     if found is None:
         return None

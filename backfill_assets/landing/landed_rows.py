@@ -1,6 +1,4 @@
-"""Raw rows that Spark takes from its workers when it needs them: of landed files, and put on their days anew.
-
-They are computed each time Spark needs them. What goes wrong then is raised as what it is within
+"""Raw rows computed by Spark's workers at each use. Errors keep their types within
 :func:`~backfill_assets.spark.workers.errors_of_workers`.
 """
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _RowsOfTasks:
-    """The rows of the tasks whose numbers Spark gives. No secret is in it."""
+    """Contains no secret."""
 
     query: LinesQuery
     columns: pa.Schema
@@ -42,10 +40,10 @@ class _RowsOfTasks:
 
 
 def landed_rows(spark: SparkSession, source: Source, files: Sequence[LandingFile], token_key_file: str) -> DataFrame:
-    """One row in :func:`raw_schema` for each line of ``files`` that is not blank: see ``landing/raw_query.py``.
+    """One raw row for each line of ``files`` that is not blank.
 
-    Works through Spark Connect, too. Raises :class:`LakehouseUnusable` if the workers lack this package. When rows are
-    taken: :class:`SourceUnreadable` for a damaged file, and :class:`LakehouseUnusable` for a key that cannot be used.
+    Raises :class:`LakehouseUnusable` without this package on workers; when rows are used, :class:`SourceUnreadable` for
+    a damaged file, and :class:`LakehouseUnusable` for an unusable token key.
     """
     if not files:
         return spark.createDataFrame([], raw_schema(source))
@@ -56,7 +54,6 @@ def landed_rows(spark: SparkSession, source: Source, files: Sequence[LandingFile
 
 
 def placed_anew(rows: DataFrame, source: Source) -> DataFrame:
-    """Raw ``rows`` on the days where they belong by what ``source`` declares now; all else of them stays."""
     import ibis
 
     columns = _columns(source)
@@ -66,6 +63,6 @@ def placed_anew(rows: DataFrame, source: Source) -> DataFrame:
 
 
 def _columns(source: Source) -> pa.Schema:
-    """In the order that Spark is told: it takes columns from workers by their places."""
+    """Spark takes workers' columns by position."""
     columns = columns_of(raw_contract(source))
     return pa.schema([columns.field(name) for name in raw_schema(source).names])

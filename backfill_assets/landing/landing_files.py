@@ -1,4 +1,4 @@
-"""From landed files to raw by the declared query, which Spark's workers carry out file by file."""
+"""From landed files to raw by the declared query, run by Spark's workers."""
 
 from __future__ import annotations
 
@@ -31,24 +31,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHARED_BYTES = 4_000_000
-"""Files that are smaller share a task up to as many: each task makes files of its own."""
+"""Smaller files share a task up to so many bytes: each task writes files of its own."""
 _RECORDS = "records"
 _TEXTS_ALONE = pa.schema([])
 
 
 class LandingFile(NamedTuple):
-    """A landed file as a worker opens it; ``source_file`` is what its rows say of it."""
-
     path: str
     source_file: str
     arrival_day: date
     size: int
     most: int | None = None
-    """No more records are read of it."""
 
 
 def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile]:
-    """``files`` of the landing zone, for workers. Raises :class:`SourceUnreadable` for links that lead out of it."""
+    """Raises :class:`SourceUnreadable` for links out of the landing zone."""
     return [LandingFile(str(zone.locate(each.path)), each.path, each.arrival_day, each.size) for each in files]
 
 
@@ -57,22 +54,18 @@ def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile
 
 @dataclass(frozen=True)
 class LinesQuery:
-    """DuckDB's SQL over the records of landed files. The token key is read where it is used, and in no task."""
+    """SQL over records of landed files. The token key is read in the worker, and is in no task."""
 
     asked: str
     format: Format
     fields: tuple[str, ...]
     token_key_file: str
-    """Empty if no personal value is asked for."""
     values: pa.Schema = _TEXTS_ALONE
-    """Those that a format may give with their types."""
 
     @contextmanager
     def rows(self, files: Iterable[LandingFile], at_once: int = ROWS_AT_ONCE) -> Iterator[Iterator[pa.RecordBatch]]:
-        """What is asked of the records of ``files``, in bounded memory, while the block runs.
-
-        Raises :class:`SourceUnreadable` for a file that cannot be read, also from within the block, and
-        :class:`LakehouseUnusable` if the token key cannot be used.
+        """Batches of rows, in bounded memory. Raises :class:`SourceUnreadable`, also within the block, and
+        :class:`LakehouseUnusable` for an unusable token key.
         """
         unreadable: list[SourceUnreadable] = []
         try:
@@ -82,7 +75,7 @@ class LinesQuery:
                 connection.register(_RECORDS, read)
                 yield streamed(connection, self.asked, at_once)
         except LakehouseUnusable:
-            if unreadable:  # DuckDB says in its own words that what it reads from has failed.
+            if unreadable:  # DuckDB reports a failed reader in its own words
                 raise unreadable[0] from None
             raise
 
@@ -120,7 +113,6 @@ def _columns_read(format_: Format, fields: Sequence[str], values: pa.Schema) -> 
 
 
 def _may_nest(fields: pa.StructArray) -> bool:
-    """Whether a structure can be in one of the texts: in nearly all records there is none, which is found at once."""
     texts = (bytes(each.buffers()[2] or b"") for each in fields.flatten())
     return any(sign in text for text in texts for sign in (b"{", b"["))
 
@@ -137,14 +129,12 @@ def _first(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[pa.R
 
 
 def lines_query(source: Source, token_key_file: str, table: Table | None = None) -> LinesQuery:
-    """Gives the raw rows of ``source``, in bulk as the files of ``table`` have them: hashes are beside each row."""
     asked, key = _query(source, table), token_key_file if source.personal_fields else ""
     carried_by_value(format_of(source))
     return LinesQuery(asked, format_of(source), source.fields, key, values_read(source))
 
 
 def prepare(source: Source, table: Table) -> None:
-    """Make the query ahead of :func:`land`."""
     _query(source, table)
 
 
@@ -162,19 +152,15 @@ def _query(source: Source, table: Table | None) -> str:
 
 @dataclass(frozen=True)
 class LandingJob:
-    """What all tasks of one job share."""
-
     query: LinesQuery
     raw: DayFolders
 
     def __call__(self, files: Sequence[LandingFile]) -> list[AddedFile]:
-        """Carry out one task in a worker. Raises :class:`SourceUnreadable` for a file that cannot be read."""
         with self.query.rows(files) as rows:
             return write_days(rows, self.raw, f"part-{clock.token(6)}")
 
 
 def landing_job(source: Source, token_key_file: str, into: tuple[Table, Timeline]) -> LandingJob:
-    """Writes rows of files into the timeline of raw. No log names what it wrote yet."""
     table, timeline = into
     return LandingJob(lines_query(source, token_key_file, table), day_folders(timeline, table, columns_written(table)))
 
@@ -182,13 +168,13 @@ def landing_job(source: Source, token_key_file: str, into: tuple[Table, Timeline
 def land(
     spark: SparkSession, source: Source, files: Sequence[LandingFile], token_key_file: str, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
-    """Write the rows of ``files`` into the timeline of raw: one job of Spark. No log names what it wrote yet."""
+    """Write raw rows into a timeline in one Spark job; no log names the files yet."""
     job = landing_job(source, token_key_file, into)
     return [file for written in in_workers(spark, job, landing_tasks(files)) for file in written]
 
 
 def landing_tasks(files: Iterable[LandingFile]) -> list[list[LandingFile]]:
-    """Files by the day of their arrival, small ones together; the largest task first."""
+    """Files of one arrival day, small ones together; the largest task first."""
     tasks: list[list[LandingFile]] = []
     for _, some in groupby(sorted(files, key=lambda file: (file.arrival_day, file.source_file)), _arrival_day):
         left = _SHARED_BYTES

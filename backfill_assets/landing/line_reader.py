@@ -1,4 +1,4 @@
-"""The lines of text as Arrow batches, in bounded memory: as they were written, with their numbers from 1."""
+"""Lines as Arrow batches, unchanged and numbered from 1, in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LINES = pa.schema([("number", pa.int64()), ("value", pa.binary())])
 AT_ONCE = 1 << 22
-"""Bytes of text: so much, or one line that is longer, makes a batch. A few times as much is in memory."""
+"""Bytes of a batch, unless a single line is longer."""
 BLANKS = " \t\r"
 _END = b"\n"
 _LONGEST = (1 << 31) - 1
@@ -26,11 +26,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def lines_of(parts: Iterable[bytes], blanks: str = BLANKS) -> Iterator[pa.RecordBatch]:
-    """The lines of a file that is given in ``parts``, in :data:`LINES`.
-
-    A line ends at a line feed only; the last one may lack it. Lines of ``blanks`` alone count and are left out;
-    without ``blanks`` none are.
-    """
+    """Lines in :data:`LINES`. Only a line feed ends a line. Lines of only ``blanks`` are counted and left out."""
     before = 0
     for text in _whole_lines(_without_mark(iter(parts))):
         ends = _ends(text)
@@ -48,7 +44,6 @@ def lines_of(parts: Iterable[bytes], blanks: str = BLANKS) -> Iterator[pa.Record
 
 
 def _whole_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The text of ``parts`` cut behind line ends, several MB of it; only the last one may lack a line end."""
     begun: list[bytes] = []
     size = 0
     for part in parts:
@@ -63,7 +58,6 @@ def _whole_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _without_mark(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """A file may begin with a byte order mark, which is no part of its first line."""
     begun = b""
     for part in parts:
         begun += part
@@ -78,7 +72,6 @@ def _ends(text: bytes) -> npt.NDArray[np.int64]:
 
 
 def _values(text: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
-    """One text for each line: without its end, all of them follow each other in one buffer."""
     if len(text) > _LONGEST:
         raise SourceUnreadable("A line of more than 2 GB cannot be read.", hint="Land it as several lines.")
     offsets = np.zeros(len(ends) + 1, np.int32)
@@ -88,7 +81,7 @@ def _values(text: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def readable(lines: pa.Array) -> pa.Array:
-    """The texts of ``lines`` of bytes; of one that is no UTF-8 its bytes, as base64, which is no JSON object."""
+    """A line that is not UTF-8 becomes base64, which is no JSON object."""
     try:
         return lines.cast(pa.string())
     except pa.ArrowInvalid:
@@ -103,7 +96,6 @@ def _readable(line: bytes) -> str:
 
 
 def not_blank(values: pa.Array, blanks: str) -> pa.Array | None:
-    """Which of ``values`` have more than blanks; None if all have. Only those that begin with one are looked at."""
     first = pc.binary_slice(values, 0, 1)
     doubtful = pc.is_in(first, pa.array([b"", *(blank.encode() for blank in blanks)], pa.binary()))
     if not pc.any(doubtful).as_py():

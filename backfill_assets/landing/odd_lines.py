@@ -1,9 +1,7 @@
-r"""Lines that are more than one object of plain values: what Spark's JSON reads of them, as such an object. Pure.
+r"""Lines that are not one object of plain values, as the plain object that Spark's JSON reader made of them. Pure.
 
-Spark reads more than JSON: texts between single quotes, ``NaN``, halves of surrogate pairs. It keeps a value that is no
-text as the JSON that stands for it. Raw rows that landed when Spark read them are compared with the same lines read
-again, so all of this stays. But for one thing: a number with a point or an exponent is what its digits say. Spark read
-it as a 64-bit float, which loses digits, and gave an exponent to what is less than 0.001 or more than 10,000,000.
+It accepts more than JSON. Raw rows landed by Spark are compared with the same lines read again, so this stays; but
+decimals keep the digits that Spark lost in a 64-bit float.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ Fields = dict[str, str | None]
 
 
 def as_plain_object(line: str) -> str | None:
-    """The object in ``line`` with each value as text or null; None if the line is not one object of distinct fields."""
+    """None if the line is not one object of distinct fields."""
     try:
         fields = _fields_of_json(line)
     except (ValueError, RecursionError):
@@ -47,7 +45,7 @@ def as_plain_object(line: str) -> str | None:
 
 
 def _fields_of_json(line: str) -> Fields | None:
-    """Most odd lines are JSON, which Python reads in a tenth of the time, unless it nests deeply."""
+    """Python's decoder takes a tenth of the time, unless a line nests deeply."""
     pairs = _JSON.decode(line)
     if not isinstance(pairs, _Pairs):
         return None
@@ -63,19 +61,16 @@ def _fields_of_other(line: str) -> Fields | None:
 
 
 class _NoObjectError(Exception):
-    """A line is something else."""
+    pass
 
 
 class _Reader:
-    """Reads token after token of a line."""
-
     def __init__(self, line: str) -> None:
         self._line, self._at = line, 0
         self._kind, self._sign = "", ""
         self._next()
 
     def fields(self) -> Fields:
-        """The fields of the one object that the line is."""
         fields: Fields = {}
         self._take("{")
         while not self._takes("}"):
@@ -96,7 +91,7 @@ class _Reader:
         return _whole_signs(self._text()) if self._kind == "text" else "".join(self._written())
 
     def _written(self) -> list[str]:
-        """A value as JSON without white space. Not by recursion: values may nest as deep as a line is long."""
+        """Iterative: nesting may be as deep as a line is long."""
         found: list[str] = []
         closing: list[str] = []
         while True:
@@ -155,7 +150,6 @@ class _Reader:
         return taken
 
     def _next(self) -> None:
-        """The next token; one of no kind at the end of the line."""
         if self._at == len(self._line):
             self._kind = self._sign = ""
             return
@@ -178,7 +172,7 @@ def _unescaped(text: str) -> str:
 
 
 def _whole_signs(text: str) -> str:
-    """Half of a surrogate pair is no sign of a text; within a structure it is escaped."""
+    """Unpaired surrogates fit into no UTF-8 text."""
     return _HALF_OF_PAIR.sub("?", text)
 
 
@@ -187,16 +181,13 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    """A sign of four bytes is escaped as a pair of surrogates."""
     halves = sign.encode("utf-16-be", "surrogatepass").hex().upper()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 def _decimal(digits: str) -> str:
-    """The number that ``digits`` are, to the last of them: with a point and one digit behind it at least.
-
-    It is written as the least digits that Java would write for such a number, but never through a 64-bit float; and
-    without an exponent, which no landed decimal may have, as long as a ``decimal`` can hold it.
+    """Keeps all digits, in Java's format but never through a float: at least one decimal, and no exponent if a
+    ``decimal`` can hold the number.
     """
     mantissa, _, exponent = digits.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
@@ -237,12 +228,10 @@ _READ: Mapping[str, Callable[[str], str]] = {
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object, in which a field may be twice."""
+    pass
 
 
 class _Written(str):
-    """A value that is no text, as it is written."""
-
     __slots__ = ()
 
 

@@ -1,4 +1,4 @@
-"""Parquet: a record is a row. Its values become the texts of ``landing/parquet_texts.py``, and go on as all others."""
+"""Parquet: a record is a row."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet:
-    """Files of Parquet. A column is a field if it has its very name; the name of a folder is no column.
-
-    A value counts by its canonical text: one that is not of the declared type is quarantined, and nothing is rounded. A
-    declared field that a file lacks is missing in all of it; a column that is not declared is kept as an unknown field
-    is. A file of which anything cannot be read is refused.
+    """Column names are case-sensitive; names of folders are no columns. A value counts as its canonical text. A file
+    with an unreadable part is refused.
     """
 
     zone: str = ""
-    """Of moments that name none, as pandas writes them: ``UTC``. Without it they are no moments. Those of 96 bits, as
-    Spark and Impala write them, are in UTC."""
+    """The zone of moments without one, as pandas writes them: ``UTC``. By default they stay local times, which are no
+    moments. 96-bit moments are UTC.
+    """
 
     endings: ClassVar[Sequence[str]] = FILES_OF_ROWS
     of_json: ClassVar[bool] = False
@@ -77,7 +75,6 @@ class Parquet:
                 raise unreadable(path, f"it has {read:,} rows, and says that it has {rows.count:,}")
 
     def _asked(self, rows: Rows, fields: Sequence[str], values: pa.Schema) -> Sequence[str]:
-        """In DuckDB's SQL: the texts of ``fields``, the pairs of name and text of all other columns, and ``values``."""
         zone = self.zone or ("UTC" if rows.has_moments_of_96_bits else "")
         columns = {name: (value, kind) for name, value, kind in rows.columns()}
         texts = {name: text_of(value, kind, zone) for name, (value, kind) in columns.items()}

@@ -1,4 +1,4 @@
-"""The rows of one file of Parquet, in their order, as DuckDB reads them."""
+"""The rows of a Parquet file in order, read by DuckDB."""
 
 from __future__ import annotations
 
@@ -25,29 +25,26 @@ _READ = "read_parquet(?, hive_partitioning = false)"
 
 @dataclass(frozen=True)
 class Rows:
-    """A file that is open. DuckDB takes ``A`` for ``a``, so that its columns are called by their numbers."""
+    """DuckDB's names are case-insensitive, so columns have numbers."""
 
     names: Sequence[str]
     count: int
     longest_decimal: int
-    """How many digits its widest decimal has; of more than 38 DuckDB would make a double."""
+    """Beyond 38 digits DuckDB would read doubles."""
     has_moments_of_96_bits: bool
     connection: duckdb.DuckDBPyConnection
     path: str
-    """As DuckDB opens it."""
 
     def columns(self) -> Iterator[tuple[str, str, DuckDBPyType]]:
-        """Each column by its name, what stands for its value in SQL, and its type."""
         kinds = self.connection.sql(f"FROM {_READ}", params=[self.path]).types
         for at, (name, kind) in enumerate(zip(self.names, kinds, strict=True)):
             yield name, f"c{at}", kind
 
     def batches(self, asked: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """What is ``asked`` of each row, in the order of rows."""
         yield from self._run(", ".join(asked)).to_arrow_reader(_AT_ONCE)
 
     def read_all(self) -> None:
-        """Have every value read once, and all of them forgotten."""
+        """Decodes every value, which shows damage."""
         self._run(f"bit_xor(hash({', '.join(f'c{at}' for at in range(len(self.names)))}))").fetchall()
 
     def _run(self, asked: str) -> duckdb.DuckDBPyConnection:
@@ -57,8 +54,7 @@ class Rows:
 
 @contextmanager
 def rows_of(path: Path) -> Iterator[Rows]:
-    """Opens the file at ``path``. Raises :class:`SourceUnreadable` for one that is gone or damaged, also from within
-    the block."""
+    """Raises :class:`SourceUnreadable` for a file that is gone or damaged, also within the block."""
     with opened(path) as stream, database(threads=1) as connection, _without_pattern(path) as name:
         try:
             file = pq.ParquetFile(stream)
@@ -80,13 +76,13 @@ def rows_of(path: Path) -> Iterator[Rows]:
 
 
 def _in_words(error: Exception) -> str:
-    """What is wrong, without what is quoted: that may be a value, and personal."""
+    """Leaves out what is quoted, which may be a personal value."""
     return re.split(r"[\"'\n]", str(error))[0].strip(" .:")
 
 
 @contextmanager
 def _without_pattern(path: Path) -> Iterator[str]:
-    """A name of the file that DuckDB does not take for those of many."""
+    """DuckDB expands glob characters: a file with such a name is linked."""
     if not _PATTERN.search(str(path)):
         yield str(path)
         return

@@ -1,13 +1,13 @@
-"""The canonical text of each type of Parquet, in DuckDB's SQL: what raw keeps of a value, and what is parsed again.
+"""The canonical text of each Parquet type, in DuckDB's SQL: what raw keeps of a value, and parses again.
 
 | type | text |
 |---|---|
 | boolean, whole numbers | ``true``, ``-7`` |
 | decimal | all of its digits: ``12.30`` |
-| double, float | the least digits that give it again, with a point: ``0.1``, ``1.0``, ``NaN``, ``-Infinity`` |
+| double, float | the fewest digits that give it again, with a point: ``0.1``, ``1.0``, ``NaN``, ``-Infinity`` |
 | date | ``2017-03-01`` |
-| moment | in microseconds and UTC: ``2017-03-01T10:00:00.000000Z``; one without a zone as its clock showed it |
-| bytes | the text that they are, or base64 |
+| moment | UTC with microseconds: ``2017-03-01T10:00:00.000000Z``; without a zone, the local time |
+| bytes | decoded text, or base64 |
 | list, struct, map | JSON without blanks, of the texts of its parts: ``[1,null]``, ``{"a":"x"}`` |
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WITHOUT_ZONE = ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
 _NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint")
 _PLAIN = (*_NUMBERS, "uhugeint", "decimal", "boolean")
-"""Types whose texts are JSON."""
+"""Texts that are JSON."""
 _OF_PARTS = ("list", "struct", "map")
 _NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -40,7 +40,6 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "timestamp[us, tz=UTC]": "TIMESTAMPTZ",
     }
 )
-"""Of declared types, those of decimals aside."""
 _WITHIN: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "int64": ("tinyint", "smallint", "integer", "bigint"),
@@ -49,7 +48,7 @@ _WITHIN: Mapping[str, Sequence[str]] = MappingProxyType(
         "date32[day]": ("date",),
     }
 )
-"""The types of which each value is of a declared one."""
+"""Types whose values are all values of a declared type, within :data:`_BOUNDS`."""
 _BOUNDS: Mapping[str, str] = MappingProxyType(
     {
         "int64": "-999999999999999999 AND 999999999999999999",
@@ -57,7 +56,7 @@ _BOUNDS: Mapping[str, str] = MappingProxyType(
         "timestamp[us, tz=UTC]": "TIMESTAMPTZ '0001-01-01 00:00:00Z' AND TIMESTAMPTZ '9999-12-31 23:59:59.999999Z'",
     }
 )
-"""Of the values that a landed text may have: numbers of 18 digits, and years of four."""
+"""Landed text has at most 18 digits, and years of four."""
 _MACRO_OF: Mapping[str, str] = MappingProxyType(
     {
         "double": "double_text",
@@ -84,16 +83,14 @@ CREATE TEMP MACRO double_text(number) AS CASE
     WHEN number < 0 THEN '-Infinity' END;
 CREATE TEMP MACRO bytes_text(bytes) AS coalesce(TRY(decode(bytes)), 'base64: ' || base64(bytes));
 """
-"""Exponents as in ``landing/odd_lines.py``: a number is one text, in whichever format it landed."""
+"""Exponents are like those of ``landing/odd_lines.py``: a number has one text in all formats."""
 
 
 def register_texts(connection: DuckDBPyConnection) -> None:
-    """Make known to DuckDB what :func:`text_of` asks of it."""
     connection.execute(_MACROS)
 
 
 def text_of(value: str, kind: DuckDBPyType, zone: str) -> str:
-    """The text of ``value``, an expression of this type; null for null. ``zone`` is that of moments without one."""
     if kind.id == "varchar":
         return value
     if kind.id in _MACRO_OF:
@@ -107,7 +104,7 @@ def text_of(value: str, kind: DuckDBPyType, zone: str) -> str:
 
 
 def value_of(value: str, kind: DuckDBPyType, zone: str, declared: pa.DataType) -> str:
-    """``value`` in the type that is declared, where it is just what its text is parsed as; null where it may not be."""
+    """Null unless its text would parse to exactly ``value``."""
     if not _is_within(kind, declared, zone):
         return no_value(declared)
     if kind.id in _WITHOUT_ZONE:
@@ -118,17 +115,15 @@ def value_of(value: str, kind: DuckDBPyType, zone: str, declared: pa.DataType) -
 
 
 def no_value(declared: pa.DataType) -> str:
-    """Null, in the type that is declared."""
     return f"CAST(NULL AS {_name_of(declared)})"
 
 
 def _is_within(kind: DuckDBPyType, declared: pa.DataType, zone: str) -> bool:
-    """Whether all values of this type are of the declared one, but for those out of :data:`_BOUNDS`."""
     if pa.types.is_decimal(declared):
         if kind.id != "decimal":
             return False
         precision, scale = (int(cast("int", size)) for _, size in kind.children)
-        # DuckDB writes .25 where no digit can be before the point, which is no landed decimal.
+        # Without a digit before the point DuckDB writes .25, which is no landed decimal.
         return bool(scale <= declared.scale and 0 < precision - scale <= declared.precision - declared.scale)
     if pa.types.is_timestamp(declared):
         return kind.id == "timestamp with time zone" or (bool(zone) and kind.id in _WITHOUT_ZONE)
@@ -140,7 +135,6 @@ def _name_of(declared: pa.DataType) -> str:
 
 
 def literal(text: str) -> str:
-    """``text`` in SQL."""
     quoted = text.replace("'", "''")
     return f"'{quoted}'"
 
@@ -167,7 +161,6 @@ def _joined(items: str, each: str, text: str) -> str:
 
 
 def _json(value: str, kind: DuckDBPyType, zone: str) -> str:
-    """The JSON that stands for a part of a value."""
     text = text_of(value, kind, zone)
     if kind.id in ("double", "float"):
         text = f"CASE WHEN isfinite({value}) THEN {text} ELSE to_json({text}) END"

@@ -1,4 +1,4 @@
-"""The quarantine: its rows by reason and day, and the share of what was received that is in it; without a JVM."""
+"""The quarantine by reason and day, and its share of received rows; without a JVM."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _GENERAL_FORMS = (
     (r"(?s)^([^:]+: )'.*' is (not? [^']*)$", r"\1is \2"),
     (r"(?s)^(.*?) \(was .*\)$", r"\1"),
 )
-"""Remove the landed value from a reason: patterns and replacements, each applied once, in order."""
+"""Remove the landed value from a reason; the first that matches applies."""
 
 
 def general(reason: str) -> str:
-    """``quantity: is not a bigint`` for ``quantity: 'many' is not a bigint``: the column and the rule."""
+    """``quantity: is not a bigint`` for ``quantity: 'many' is not a bigint``."""
     for pattern, replacement in _GENERAL_FORMS:
         shortened = re.sub(pattern, replacement, reason, count=1)
         if shortened != reason:
@@ -46,8 +46,6 @@ def general(reason: str) -> str:
 
 @dataclass(frozen=True)
 class Rejects:
-    """A quarantine table and what it belongs to: the step that fills it, the raw table and the source it is from."""
-
     table: str
     step: Step
     raw: str
@@ -55,26 +53,20 @@ class Rejects:
 
     @property
     def typed(self) -> str:
-        """The table beside it, which holds the accepted rows."""
         return self.step.name
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key of the accepted rows."""
         return next(table.key for table in self.step.tables if table.name == self.typed)
 
 
 def all_rejects(catalog: Catalog) -> tuple[Rejects, ...]:
-    """Every quarantine table, in build order."""
     steps = (step for step in catalog.steps if any(table.layer == "quarantine" for table in step.tables))
     return tuple(_rejects(catalog, step) for step in steps)
 
 
 def rejects_named(catalog: Catalog, name: str | None) -> tuple[Rejects, ...]:
-    """The quarantine table ``name``, or that of the step that builds ``name``; all of them for None.
-
-    Raises :class:`InvalidRequest` for a typo, and for a table that nothing is rejected from.
-    """
+    """All without a ``name``. Raises :class:`InvalidRequest` for a table without quarantine."""
     if name is None:
         return all_rejects(catalog)
     step = catalog.step(name)
@@ -104,22 +96,20 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one table that were rejected for one reason. A row with two reasons is in two groups."""
+    """A row with two reasons is in two groups."""
 
     table: str
     reason: str
-    """In its general form; ``example`` has one as it was given."""
     days: tuple[date, ...]
     rows: int
     resolved: int
-    """Rows that are resolved: a version that is as new or newer was accepted since."""
+    """Rows of which a version as new or newer was accepted since."""
     example: str
     file: str
     line: int
 
 
 def groups(storage: Storage, rejects: Iterable[Rejects], days: DayRange | None = None) -> list[Group]:
-    """The rejected rows by table and reason, the most frequent first; of ``days`` or of all there are."""
     view, found = View.newest(storage), list[Group]()
     for each in rejects:
         rows = letters(view, each.table, days)
@@ -128,7 +118,6 @@ def groups(storage: Storage, rejects: Iterable[Rejects], days: DayRange | None =
 
 
 def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[str, Any]]:
-    """The rejected rows of ``days`` as they were landed, in the order of day, file and line."""
     rows = view.rows(table, days)
     order = [(name, "ascending") for name in ("day", "source_file", "source_line")]
     rejected: list[dict[str, Any]] = [] if rows is None else rows.sort_by(order).to_pylist()
@@ -136,7 +125,7 @@ def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[s
 
 
 def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -> list[Group]:
-    """``rows`` of a quarantine table by reason, the most frequent first; ``resolved`` are the positions of some."""
+    """The most frequent come first; ``resolved`` are positions in ``rows``."""
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
@@ -154,9 +143,8 @@ def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -
 
 
 def resolved_positions(view: View, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
-    """The positions of those of ``rejected`` whose key was accepted as new as they are, or later if that is unreadable.
-
-    Only days within the source's supersession window count. A row without a readable key cannot be found.
+    """Rows whose key was accepted within the supersession window, in a version as new; or arriving as late, if that is
+    unreadable.
     """
     landed = LandedValues(source, rejected, (*source.key_columns, source.version_field))
     keys = (_key(landed.value(row, name) for name in source.key_columns) for row in rejected)
@@ -189,7 +177,7 @@ def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Ro
 
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
-    """A filter for rows with the keys of ``rejected``: if the first key field is text, most rows are not read."""
+    """Filters text keys only: other types may be written differently."""
     first = source.key_columns[0]
     if source.type_of(first) != "string":
         return None
@@ -197,7 +185,7 @@ def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
 
 
 def _since(landed: LandedValues, rejected: Row, accepted: Row) -> bool:
-    # The days that are read are those around all rejected rows.
+    # Rows were read for the window around all rejected rows, not around this one.
     if abs((accepted["day"] - rejected["day"]).days) > landed.source.supersession_window_days:
         return False
     version = landed.source.version_field
@@ -212,30 +200,26 @@ _AT_ONCE, _MOST_BATCHES = 1_000, 10
 
 @dataclass(frozen=True)
 class RejectedRows:
-    """The rows of published days of one source that are in ``quarantine``, and missing from ``table`` beside it."""
+    """Rows in ``quarantine`` that published days of ``table`` lack."""
 
     table: str
     quarantine: str
     received: Mapping[date, int]
-    """Of every day that has rejected rows; 0 for one that was published before it was counted."""
     rejected: Mapping[date, int]
     received_in_all: int
-    """Of all published days."""
 
     @property
     def worst(self) -> date:
-        """The day that lacks the greatest share."""
         return max(self.rejected, key=lambda day: (_share(self.rejected[day], self.received[day]), day))
 
     @property
     def share(self) -> Quantity:
-        """Of the received rows; unknown for days that were published before they were counted."""
+        """Unknown for days published before it was counted."""
         lacking = sum(self.rejected.values())
         known = self.received_in_all >= lacking
         return Quantity(Decimal(lacking) / self.received_in_all if known else None, "share")
 
     def sentence(self, reason: str = "") -> str:
-        """``reason`` is the commonest of the worst day."""
         days, worst = len(self.rejected), self.worst
         total = rejected_of(sum(self.rejected.values()), self.received_in_all)
         of_day = rejected_of(self.rejected[worst], self.received[worst])
@@ -252,10 +236,7 @@ def rejected_of(rejected: int, received: int) -> str:
 
 
 def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> list[RejectedRows]:
-    """What is in quarantine of the sources of ``steps``, in their order; those that lack nothing are left out.
-
-    Rows that the gate saw come again, sound, are lacking in nothing.
-    """
+    """Rows that came again, sound, are not missing."""
     found = []
     for step in steps:
         for table in (each.name for each in step.tables if each.layer == "quarantine"):
@@ -270,10 +251,7 @@ def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) ->
 
 
 def commonest_reason(storage: Storage, version: int, table: str, day: date) -> str:
-    """The reason that most rejected rows of ``day`` have, in its general form; a part of each file is read.
-
-    ``version`` is that of the quarantine ``table``. Empty if it cannot be read.
-    """
+    """Reads a sample of each file; empty if that fails."""
     try:
         paths = sorted(read_log(storage, table, version).by_day().get(day, ()))
     except (BackfillError, OSError):
@@ -283,10 +261,7 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
 
 
 def count_reasons(storage: Storage, files: Iterable[str]) -> Counter[str]:
-    """How many rejected rows of ``files`` have a reason, in its general form; of each file the first 10,000 rows.
-
-    Nothing of a file that cannot be read.
-    """
+    """Counts the first 10,000 rows of each readable file."""
     counts: Counter[str] = Counter()
     for path in files:
         with suppress(BackfillError, OSError):
@@ -301,14 +276,13 @@ def _corrected(accepted: DayContent | None) -> int:
 
 
 def rows_not_built(states: Mapping[TableDay, DayState], raw: str, table: str, day: date) -> int:
-    """How many received rows of a day of ``raw`` are in nothing that is published of ``table``."""
+    """Received rows that the published day was built without."""
     landed, built = (content_in(states, TableDay(name, day)) for name in (raw, table))
     received = int(landed.metrics.get("received") or 0) if landed else 0
     return max(0, received - (received_when_built(built) if built else 0))
 
 
 def received_when_built(content: DayContent) -> int:
-    """What raw had received when the day was built."""
     of_raw = (name for name in content.metrics if name.startswith("from.raw_") and name.endswith(".received"))
     return int(content.metrics.get(next(of_raw, "")) or 0)
 

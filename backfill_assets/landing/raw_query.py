@@ -1,4 +1,4 @@
-"""From landed lines to raw rows, as expressions of Ibis that DuckDB carries out: each line on the day it belongs to."""
+"""From landed lines to raw rows, as Ibis expressions for DuckDB: each on the day it belongs to."""
 
 from __future__ import annotations
 
@@ -35,36 +35,31 @@ if TYPE_CHECKING:
 
 RECEIVED = "received"
 PLACE = pa.schema([("source_file", pa.string()), ("source_line", pa.int64()), ("arrival_day", pa.date32())])
-"""Where a record was."""
 MAY_NEST = "may have structures"
-"""The column of records with fields that says whether a structure can be in one of them."""
 TODAY = "day of reading"
-"""The column of lines that may have arrived on a day which is not known."""
+"""Column of lines with unknown arrival days."""
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
 _FIELDS = "fields"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
-"""Only the last two, and values by type, are beside landed fields; no field has a space in its name."""
 _GIVEN = ("bigint", "int", "boolean", "date", "timestamp")
-"""Types, and decimals, of which a format may give values; others are always read from their text."""
+"""Typed values of other types, except decimals, are parsed from text."""
 _ODD = "odd_line_as_plain_object"
 _READABLE = "readable_line"
 _HMAC = "hmac_of_personal_value"
 _KNOWN_TOKENS = 1 << 16
-"""So many values of a task are not hashed once more where they come again."""
 _BLANK = r"[ \t\r\n]*"
 _SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_SIGN_OF_PAIR})'
 _TEXT = rf'"(?:[^"\\\x00-\x1f]|{_ESCAPED})*"'
 _DECIMAL = "(?:0|[1-9][0-9]{0,6})[.](?:0|[0-9]{0,2}[1-9][0-9]{0,5})|[1-9][0-9]{7,10}[.][0-9]{1,4}"
-"""DuckDB reads these as 64-bit floats, which have 15 digits, and writes them as they were."""
+"""Decimals that survive DuckDB's 64-bit floats unchanged."""
 _NUMBER = f"-?(?:0|[1-9][0-9]{{0,17}}|{_DECIMAL})"
 _FIELD = rf"{_BLANK}{_TEXT}{_BLANK}:{_BLANK}(?:{_TEXT}|null|true|false|{_NUMBER}){_BLANK}"
 PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
-"""A line that DuckDB reads as :func:`as_plain_object` does, in a fraction of the time: nearly all are such lines."""
+"""Nearly all lines: DuckDB reads them like :func:`as_plain_object`, in a fraction of the time."""
 
 
 def register(connection: DuckDBPyConnection, token_key_file: str = "") -> None:
-    """Make known to DuckDB what :func:`raw_rows` and :func:`text_of_line` ask of it; without a key no tokens."""
     _register(connection, _ODD, "VARCHAR", _as_plain_objects)
     _register(connection, _READABLE, "BLOB", lambda lines: readable(lines.combine_chunks()))
     if token_key_file:
@@ -72,28 +67,23 @@ def register(connection: DuckDBPyConnection, token_key_file: str = "") -> None:
 
 
 def text_of_line(value: ir.BinaryValue) -> ir.StringValue:
-    """The text of a line of bytes, as the lines of files are read."""
     return cast("ir.StringValue", of_duckdb(_READABLE, "string", value))
 
 
 def raw_rows_to_write(records: ir.Table, source: Source) -> ir.Table:
-    """:func:`raw_rows` with :data:`AS_HASHED` beside them, by which what is staged is checked as it is written."""
+    """Adds :data:`AS_HASHED`, by which staged rows are checked."""
     return _raw_rows(records, source, lambda rows: {AS_HASHED: as_hashed(source, rows)})
 
 
 def raw_rows(records: ir.Table, source: Source) -> ir.Table:
-    """One row in the columns of ``raw_schema(source)`` for each of ``records``.
+    """One row in ``raw_schema(source)`` for each of ``records``.
 
-    They have a ``value``, which is the text of a JSON object, and those of :data:`PLACE`. With :data:`TODAY`, an
-    arrival day may be null: it is the day of the event if that is possible today, or else today. Records of other
-    formats have their ``fields`` and ``others``, a ``value`` only if they could not be read (see
-    ``model/landed_format.py``), and :data:`MAY_NEST`.
+    Records have ``value``, the text of a JSON object, and :data:`PLACE`; of other formats ``fields``, ``others`` and
+    :data:`MAY_NEST`. With :data:`TODAY` a null arrival day becomes the event day if possible today, else today.
 
-    Values of JSON that the source did not write as text are kept as the JSON that stands for them, numbers by their
-    digits.
-    If the source has personal fields, a line that is not one JSON object with distinct fields can have their values in
-    any form: its length and its token are kept. A token replaces each value that may hold a personal field under
-    another name or within a structure.
+    JSON values other than text are kept as JSON, with the digits of numbers. With personal fields, a line that is not
+    one object of distinct fields may hide them: its length and token are kept. A token replaces each value that may
+    hold one under another name or within a structure.
     """
     return _raw_rows(records, source, lambda _: {})
 
@@ -123,7 +113,6 @@ def _raw_rows(records: ir.Table, source: Source, beside: Callable[[ir.Table], Ma
 
 
 def values_read(source: Source) -> pa.Schema:
-    """The fields of which records may have :data:`VALUES`, in the types that are declared."""
     import ibis
 
     read = _read_texts(source)
@@ -152,7 +141,6 @@ def _value(landed: ir.Table, source: Source, column: str) -> ir.Value:
 
 
 def raw_columns(source: Source) -> tuple[str, ...]:
-    """The columns of raw rows of ``source``, in order."""
     return tuple(raw_contract(source).fields())
 
 
@@ -168,10 +156,6 @@ def _columns(source: Source) -> dict[str, str]:
 
 
 def _fields(lines: ir.Table, source: Source) -> ir.Table:
-    """Whether a line is ``sound``, one JSON object with distinct fields; the declared ones as ``object``; the others.
-
-    Where there are no others they are null.
-    """
     import ibis
 
     if _FIELDS in lines.columns:
@@ -186,7 +170,7 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
     )
     count = parts[_NAMES].length()
     only_declared = count == _present(parts[_OBJECT], source)
-    # By cases: DuckDB carries out both sides of an "or" for each line.
+    # Not "or": DuckDB evaluates both of its sides for each line.
     sound = only_declared.ifelse(True, (count == parts[_NAMES].unique().length()).fill_null(False))
     return parts.mutate(
         **{
@@ -212,7 +196,6 @@ def _present(fields: Any, source: Source) -> ir.IntegerValue:
 
 
 def _others(parts: ir.Table, source: Source) -> ir.Value:
-    """The fields that are not declared, in the order of the line."""
     pairs = of_duckdb("map_entries", _PAIRS, of_duckdb("json_transform", "map<string, string>", parts[_READ], _MAP))
     return cast("ir.ArrayValue", pairs).filter(lambda pair: pair.key.notin(source.fields))
 
@@ -223,7 +206,7 @@ def _landed_field(read: ir.Table, source: Source, name: str) -> ir.Value:
 
 
 def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
-    """With the token of each value that may have a personal field in it, which hardly any line has."""
+    """A token replaces each value that may contain a personal field."""
     import ibis
 
     kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
@@ -237,7 +220,6 @@ def _hidden(value: ir.StringValue, source: Source) -> ir.Value:
 
 
 def _may_nest(line: ir.StringValue) -> ir.BooleanValue:
-    """Whether a line can have a structure in one of its fields."""
     within = of_duckdb("ltrim", "string", line, "{").contains("{")
     return cast("ir.BooleanValue", within | line.contains("[") | line.contains("\\"))
 
@@ -264,7 +246,7 @@ def _unparsed_line(read: ir.Table, source: Source) -> ir.Value:
 
 
 def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructValue:
-    """An unknown field; a token is its value if it may be a personal one in another spelling, or have one in it."""
+    """A token replaces the value of an unknown field that may be, or contain, a personal one."""
     import ibis
 
     name, value = pair["key"], pair["value"]
@@ -273,12 +255,12 @@ def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructVa
 
 
 def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
-    """Whether a value is, or has in it, an object or an array: there a field can have any name."""
+    """A field within an object or array can have any name."""
     return value.contains("{") | value.contains("[")
 
 
 def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
-    """Whether the name of a personal field is in ``text``, in upper or lower case, with any signs between its parts."""
+    """Finds a field's name in any case, with any characters between its parts."""
     letters = text.lower().re_replace("[^a-z0-9]", "")
     names = [re.sub("[^a-z0-9]", "", name.lower()) for name in source.personal_fields]
     return reduce(or_, (letters.contains(name) for name in names))
@@ -288,7 +270,6 @@ def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
 
 
 def placed_anew(raw: ir.Table, source: Source) -> ir.Table:
-    """``raw`` with each row on the day where it belongs by what ``source`` declares now."""
     named = _event_day_fields(source)
     typed = raw.mutate({_typed(name): parsed(raw[name], source.type_of(name)) for name in named})
     return _placed(typed, source).select(*raw.columns)
@@ -299,7 +280,7 @@ def _event_day_fields(source: Source) -> list[str]:
 
 
 def _placed(landed: ir.Table, source: Source) -> ir.Table:
-    """With the day of the event, if it is possible, or else that of the arrival, which all have that landed whole."""
+    """The event day if possible, else the arrival day."""
     import ibis
 
     if source.replaced_whole:
@@ -325,18 +306,16 @@ def _is_plausible(source: Source, day: ir.DateValue, arrival: ir.DateValue) -> i
 
 # ------------------------------------------------------------------ tokens of personal values
 
-# HMAC-SHA256 with a key that only ever exists in a function that this process has made known to DuckDB. A key in an
-# expression would show up wherever queries do.
+# HMAC-SHA256 by a registered function: a key in an expression would show up wherever queries do.
 
 
 def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
-    """Make known to DuckDB how tokens are made with the key in ``key_file``; without it none can be made."""
     tokens = tokens_by(key_file, _KNOWN_TOKENS)
     _register(connection, _HMAC, "VARCHAR", lambda values: tokens(values.combine_chunks()))
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
-    """The token of a text value as 64 hexadecimal digits; null for null and for no text at all."""
+    """64 hexadecimal digits; null for null and for the empty text."""
     return cast("ir.StringValue", of_duckdb(_HMAC, "string", value))
 
 

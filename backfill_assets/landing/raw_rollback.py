@@ -1,9 +1,7 @@
-"""Checks a raw publication before its rollback: is a row elsewhere superseded by one that it brought?
+"""Refuses rollbacks of raw publications that lose a superseded row or count it twice.
 
-A row that is superseded by a version on another day has a marker on its own day. If the publication with the newer
-version goes and the marker stays, neither of the two versions counts any more. If a rollback brings the newer version
-back, also one that a refresh has deleted, and the older one came meanwhile without a marker, both count. Rows that were
-put on other days and go back are in either danger. All of it is refused.
+If a newer version goes and its marker on the older one's day stays, neither counts. If it comes back, and the older one
+arrived meanwhile without a marker, both count. Rows moved between days can do either.
 """
 
 from __future__ import annotations
@@ -34,13 +32,11 @@ if TYPE_CHECKING:
 _COLUMNS = ["record_kind", "superseded_by_day", "content_hash", "day"]
 _IS_MARKER, _IS_VERSION = pc.field("superseded_by_day").is_valid(), pc.field("record_kind") != "supersession"
 TransactionVersion = tuple[str, int]
-"""A version of a transaction: its day and the hash of its content."""
 
 
 def require_sound_rollback(publisher: Publisher, catalog: Catalog, prepared: Prepared) -> tuple[InputRead, ...]:
-    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a superseded transaction.
-
-    Returns what was read to know it: the rollback is refused if that gains rows before it is published.
+    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a row. If what was read, which is
+    returned, gains rows before the rollback is published, that is refused.
     """
     checked = (_check(publisher, catalog, prepared, change) for change in prepared.publication.tables)
     return tuple(read for read in checked if read is not None)
@@ -70,7 +66,6 @@ def _deletes(change: TableChange) -> bool:
 
 
 def _within_window(catalog: Catalog, table: str, days: Iterable[date]) -> list[date]:
-    """The other days on which a row may be superseded by one of ``days``; none if the source has no such window."""
     try:
         source = catalog.step(table).source
     except InvalidRequest:
@@ -80,7 +75,7 @@ def _within_window(catalog: Catalog, table: str, days: Iterable[date]) -> list[d
 
 
 def _refuse_rows_since(log: PublicationLog, prepared: Prepared, table: str, beside: Iterable[date]) -> None:
-    """Refuse if rows arrived since: they were not compared with these as they would be."""
+    """Later rows were not compared with those that come back."""
     states, closed = log.day_states(log.head(), {table}), log.closed_at(prepared.publication.id)
     newer = (state for day in beside if (state := states.get(TableDay(table, day))) and state.sequence > closed)
     since = [
@@ -108,9 +103,8 @@ _OF_MOVED_ROWS = (
 
 
 def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
-    """The days with a marker that points to a row of ``change``, of which no other copy is left.
-
-    A compaction may have put the files of its days together, so these are read as they were before and as they came.
+    """Days with a marker for a row of ``change`` without another copy. A compaction may have merged their files, so
+    days are read as before.
     """
     handle = open_table(storage, change.table, read.version)
     files = partial(dataset_of_files, storage, change.table, schema=handle.schema())
@@ -138,6 +132,5 @@ def _version(row: Mapping[str, Any]) -> TransactionVersion:
 
 
 def _rows(dataset: ds.Dataset, wanted: pc.Expression) -> Iterator[dict[str, Any]]:
-    """File by file."""
     for fragment in dataset.get_fragments():
         yield from fragment.to_table(schema=dataset.schema, columns=_COLUMNS, filter=wanted).to_pylist()

@@ -1,4 +1,4 @@
-"""The records of a landed file, whichever format it has: what it makes of them, and how one is written by hand."""
+"""The records of a landed file in any format, and batches for formats that read one by one."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ Fields: TypeAlias = Mapping[str, str | None]
 
 
 def format_of(source: Source) -> Format:
-    """That of the files of ``source``."""
     return declared_format(source) or _JSON_LINES
 
 
 def records_of(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
-    """The records of the file at ``path``, as its format gives them."""
     return format_of(source).records(path, source.fields)
 
 
 def fields_of(
     source: Source, path: Path, number: int | None = None
 ) -> Iterator[tuple[str | None, Mapping[str, Any] | None]]:
-    """Of each record, or of the one with this ``number``, its text if its format gives one, and its fields as they
-    landed: None for a record that cannot be read."""
+    """The text, if the format has one, and the fields, None if unreadable, of each record or of the one with
+    ``number``.
+    """
     of_json = format_of(source).of_json
     for batch in records_of(source, path):
         wanted = batch if number is None else batch.filter(pc.equal(batch["number"], number))
@@ -59,16 +58,12 @@ def _of_columns(record: Mapping[str, Any]) -> Fields | None:
 
 
 def lines_in(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file of text, plain or compressed, with their numbers; blank ones are left out."""
     for lines in lines_of(content_of(path)):
         yield from zip(lines["number"].to_pylist(), readable(lines["value"]).to_pylist(), strict=True)
 
 
 def batches_of(fields: Sequence[str], rows: Iterable[tuple[int, Fields | str]]) -> Iterator[pa.RecordBatch]:
-    """Records for a format that reads them one by one: each with its number, and its fields as texts.
-
-    A text in the place of fields is a record that cannot be read.
-    """
+    """A text in place of fields is an unreadable record."""
     declared, left = set(fields), iter(rows)
     while some := list(islice(left, _ROWS_AT_ONCE)):
         read = [None if isinstance(each, str) else each for _, each in some]

@@ -1,6 +1,5 @@
-"""A person's word that a day is published although many of its rows were rejected. It stands for that day alone.
-
-What is rejected stays in quarantine, accounted for. The gate is still asked: what it says is a warning then.
+"""Releases: a person lets one day be published although many of its rows were rejected. They stay in quarantine; the
+gate's breach becomes a warning.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from backfill_assets.model.rules import FewRejected
 
 RELEASES = "_releases"
 RELEASED = FewRejected.name_format
-"""The gate that a release is about: what it rejects is known row by row, and all else is sound."""
+"""Rejections are known row by row, so only this gate can be released."""
 
 
 class Release(AuditRecord):
@@ -35,12 +34,12 @@ class Release(AuditRecord):
 
 
 def release_command(table: str, day: date, rules: Iterable[RuleOutcome]) -> str:
-    """What publishes a day that just this gate holds back; empty where another one does."""
+    """Empty unless this gate alone holds the day back."""
     return f'backfill raw release {table} {day} "REASON"' if {rule.rule for rule in rules} == {RELEASED} else ""
 
 
 def write_release(storage: Storage, release: Release) -> None:
-    """It stands from now on, for whoever builds the day. Raises :class:`InvalidRequest` without a reason."""
+    """Raises :class:`InvalidRequest` without a reason."""
     if not release.reason.strip():
         raise InvalidRequest("A release has a reason.", hint="Say why the day may do without these rows.")
     _releases(storage, release.table).replace(str(release.day), release)
@@ -53,7 +52,6 @@ def read_release(storage: Storage, table: str, day: date) -> Release | None:
 def with_releases(
     storage: Storage, table: str, judged: Mapping[date, tuple[RuleOutcome, ...]]
 ) -> dict[date, tuple[RuleOutcome, ...]]:
-    """``judged`` by day, where a broken gate that a person has released its day from is a warning."""
     return {day: _of_day(storage, table, day, rules) for day, rules in judged.items()}
 
 

@@ -1,4 +1,4 @@
-"""The declared query, asked of lines that Spark holds, such as the events of a topic: its workers carry it out."""
+"""The declared query on lines that Spark holds, such as a topic's events, run by workers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 
 _HELD = pa.schema([("value", pa.binary()), *PLACE, (TODAY, pa.date32())])
 Asked = Callable[["ir.Table", Source], "ir.Table"]
-"""What is asked of the lines of a source: their values are text."""
 
 
 def rows_of_lines(source: Source, lines: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """One raw row in ``raw_schema(source)`` for each of ``lines``, which are never null. Lazy.
+    """Raw rows of ``lines``, which have ``value`` (bytes, never null), ``source_file``, ``source_line`` and
+    ``arrival_day``. Lazy.
 
-    ``lines`` has ``value`` (bytes), ``source_file``, ``source_line`` and ``arrival_day``. An arrival day may be null:
-    it is the day of the event if that is possible ``today``, or else ``today``.
+    A null arrival day becomes the event day if possible ``today``, else ``today``.
     """
     return asked_of_lines(source, raw_rows, lines, raw_schema(source), token_key_file, today)
 
@@ -42,7 +41,6 @@ def rows_of_lines(source: Source, lines: DataFrame, token_key_file: str, today: 
 def asked_of_lines(
     source: Source, asked: Asked, lines: DataFrame, schema: StructType, token_key_file: str, today: date
 ) -> DataFrame:
-    """What is ``asked`` of lines, which are as for :func:`rows_of_lines`, in ``schema``. Lazy."""
     query = _query(source, _sql(source, asked), columns_of_rows(schema), token_key_file)
     return by_query(_with_today(lines, today), query, schema)
 
@@ -50,10 +48,7 @@ def asked_of_lines(
 def write_rows_of_lines(
     source: Source, lines: DataFrame, token_key_file: str, today: date, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
-    """Write :func:`rows_of_lines` into the timeline of raw, each partition into files of its own: one job of Spark.
-
-    No log names what it wrote yet.
-    """
+    """Writes into a timeline of raw, in one Spark job; no log names the files yet."""
     table, timeline = into
     columns = columns_written(table)
     query = _query(source, _sql(source, raw_rows_to_write, table), columns, token_key_file)
@@ -65,14 +60,14 @@ def _with_today(lines: DataFrame, today: date) -> DataFrame:
 
 
 def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) -> PartitionQuery:
-    # The worker reads the key: it is in no task, and in no plan.
+    # The worker reads the key, so no task and no plan contains it.
     known = partial(register, token_key_file=token_key_file if source.personal_fields else "")
     return PartitionQuery(asked, _HELD, found, known)
 
 
 @cache
 def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
-    """Made once in a process: it takes half a second. With the hashes that are beside the rows of a ``table``."""
+    """Cached, because it takes half a second."""
     import ibis
 
     held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)

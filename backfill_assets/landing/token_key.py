@@ -1,6 +1,5 @@
-"""The key of the tokens, and the check value by which a lakehouse knows the key that its rows were taken in with.
-
-A key is a file on each machine. Tokens of two keys never join, so a lakehouse takes rows in with one key only.
+"""The key of tokens, and the check value by which a lakehouse recognizes it. Tokens of two keys never join, so it has
+one; the key is a file on each machine.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 
 SHORTEST_KEY = 16
-"""Characters; a shorter key is refused."""
+"""Characters of the shortest key that is accepted."""
 CHECK_FILE = "_token_key.json"
-"""The file below the lakehouse that identifies the key; the key cannot be computed from it."""
+"""The key cannot be computed from it."""
 _CHECKED = b"backfill-assets: check value of the token key"
 _BRING_IT = (
     "Copy the key from the machine that took the rows in to this path, or point BACKFILL_TOKEN_KEY_FILE at it "
@@ -33,10 +32,8 @@ _BRING_IT = (
 
 
 def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
-    """Make sure that ``key_file`` has the one key of the lakehouse, or raise :class:`LakehouseUnusable`.
-
-    A lakehouse without a check value gets that of this key. The first key is made here, for its owner only; none is
-    made when one of ``tables`` (those with tokens in them) has rows, or when the lakehouse knows a key.
+    """Make sure that ``key_file`` has the lakehouse's key, or raise :class:`LakehouseUnusable`. The first key becomes
+    the lakehouse's; one is created unless it has a check value, or rows in ``tables`` with tokens.
     """
     made = False
     if not key_file.exists():
@@ -46,7 +43,7 @@ def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -
         try:
             require_same_key(storage, key_file)
         except LakehouseUnusable:
-            if made:  # Another machine made the first key meanwhile, and no row has a token of this one.
+            if made:  # another machine was first, and no row has a token of this key
                 key_file.unlink()
             raise
 
@@ -62,7 +59,7 @@ def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_same_key(storage: Storage, key_file: Path) -> None:
-    """Raise :class:`LakehouseUnusable` if the lakehouse knows a key, and it is not the one in ``key_file``."""
+    """Raise :class:`LakehouseUnusable` if the lakehouse knows another key."""
     known = recorded_check(storage)
     if known and known != check_value(read_token_key(key_file)):
         raise LakehouseUnusable(
@@ -72,19 +69,17 @@ def require_same_key(storage: Storage, key_file: Path) -> None:
 
 
 def recorded_check(storage: Storage) -> str:
-    """The check value that the lakehouse has; empty if it has none."""
     if storage.missing([CHECK_FILE]):
         return ""
     return str(json.loads(storage.read_bytes(CHECK_FILE))["hmac_sha256"])
 
 
 def check_value(key: bytes) -> str:
-    """The check value of ``key``: an HMAC of a fixed text, as 64 hexadecimal digits."""
     return hmac.new(key, _CHECKED, hashlib.sha256).hexdigest()
 
 
 def read_token_key(key_file: Path) -> bytes:
-    """The key in ``key_file``, which may be any bytes; no error message has the key in it."""
+    """The key may be any bytes. Raises :class:`LakehouseUnusable`; no message contains the key."""
     try:
         key = key_file.read_bytes().strip(b" \t\r\n")
     except OSError as error:
@@ -98,9 +93,8 @@ def read_token_key(key_file: Path) -> bytes:
 
 
 def token_of(value: str, key_file: Path) -> str:
-    """The token of ``value``, without Spark: for a person who has the value and looks for its rows.
-
-    Raises :class:`LakehouseUnusable` if there is no usable key; no message has the value or the key in it.
+    """The token of a value whose rows a person looks for. Raises :class:`LakehouseUnusable`; no message contains the
+    value or the key.
     """
     if not value:
         raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
@@ -109,8 +103,8 @@ def token_of(value: str, key_file: Path) -> str:
 
 
 def tokens_by(key_file: Path, remembered: int = 0) -> Callable[[pa.Array], pa.Array]:
-    """Makes tokens of texts: null for null and for no text at all. Each value is looked at once, however often it is
-    there; of as many as are ``remembered`` also in later arrays. Without the key in ``key_file`` none can be made.
+    """Null for null and for the empty text. Each distinct value is hashed once per array; ``remembered`` ones are
+    cached across arrays.
     """
     token: Callable[[str | None], str | None] = partial(_token, hmac.new(read_token_key(key_file), digestmod=sha256))
     known = lru_cache(remembered)(token) if remembered else token
@@ -131,14 +125,14 @@ def _token(keyed: hmac.HMAC, value: str | None) -> str | None:
 
 
 def _make(key_file: Path) -> bool:
-    """Create a random key that only its owner can read; False if there is one by now."""
+    """Only its owner can read the key. False if there is one by now."""
     unfinished = key_file.with_name(f"{key_file.name}.{clock.token(4)}.tmp")
     try:
         key_file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as stream:
             stream.write(clock.token(32) + "\n")
-        os.link(unfinished, key_file)  # A second process here sees a whole key, or none.
+        os.link(unfinished, key_file)  # atomic: another process here sees a whole key or none
     except FileExistsError:
         return False
     except OSError as error:

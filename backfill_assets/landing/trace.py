@@ -1,4 +1,4 @@
-"""Finds one row in every table that it went through, as of one closed entry of the publication log; without a JVM."""
+"""Finds one row in every table it went through, as of one closed entry of the log; without a JVM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ BETWEEN = "/"
 
 
 def typed_key(view: View, origin: Rejects, key: str) -> pc.Expression | None:
-    """Typed rows with this key; None if it cannot be one."""
     published = view.table(origin.typed)
     names, texts = origin.key, key.split(BETWEEN)
     if published is None or len(texts) != len(names):
@@ -44,7 +43,7 @@ def typed_key(view: View, origin: Rejects, key: str) -> pc.Expression | None:
 
 
 def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
-    """Landed rows with this key, or with the parts that it was joined of."""
+    """Rows with this key, or with the parts it was joined from."""
     names, texts = origin.key, key.split(BETWEEN)
     if OCCURRENCE in names and len(texts) == len(names):
         texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
@@ -58,7 +57,6 @@ def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
 
 
 def occurrence_in(origin: Rejects, key: str) -> int | None:
-    """The number among identical lines that ``key`` asks for; None where they are not numbered."""
     names, texts = origin.key, key.split(BETWEEN)
     if OCCURRENCE not in names or len(texts) != len(names):
         return None
@@ -67,7 +65,7 @@ def occurrence_in(origin: Rejects, key: str) -> int | None:
 
 
 def places(rows: Sequence[Mapping[str, Any]]) -> pc.Expression | None:
-    """Rows from the same files and lines as ``rows``: a typed key may have been landed as another text."""
+    """Finds rows by place: a typed key may have landed as another text."""
     return _any([_all({name: row[name] for name in ("source_file", "source_line")}) for row in rows])
 
 
@@ -88,13 +86,10 @@ def _any(conditions: Sequence[pc.Expression]) -> pc.Expression | None:
 
 _MOST_DAYS = 31
 EXAMPLE = "B01/2016-02-15T00:30:00Z"
-"""A key of two columns, as it is typed."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A row of a table. ``period`` has all days that it is about: one, or those of a week or a month."""
-
     table: str
     layer: str
     row: Row
@@ -107,17 +102,17 @@ class Found:
 
 @dataclass(frozen=True)
 class Unnamed:
-    """A period of a table that counts a row, in a row of its own that cannot be named."""
+    """A period that counts a row in a row whose key is unknown."""
 
     table: str
     period: DayRange
     made_there: tuple[str, ...]
-    """Columns of its key that the counted row does not have."""
+    """Key columns that the counted row lacks."""
 
 
 @dataclass(frozen=True)
 class Trail:
-    """Where one row came from and what counts it; ``counted`` is in build order."""
+    """``counted`` is in build order."""
 
     origin: Rejects
     raw: Sequence[Found]
@@ -132,10 +127,8 @@ class Trail:
 
 
 def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
-    """The trail of ``key`` in each dataset that has it; of ``table``'s dataset and of event ``day`` if they are given.
-
-    A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
-    and for one that is on too many days to report at once.
+    """The trail of ``key`` in each dataset. Raises :class:`InvalidRequest` for an unknown key, and for one on too many
+    days.
     """
     tracing = Tracing(view, catalog)
     origins = tracing.origins(table)
@@ -157,13 +150,10 @@ def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day
 
 @dataclass(frozen=True)
 class Tracing:
-    """Follows rows through what is declared, as of one moment."""
-
     view: View
     catalog: Catalog
 
     def origins(self, table: str | None) -> tuple[Rejects, ...]:
-        """The landed data that the rows of ``table`` come from; without ``table``, all landed data."""
         if table is None:
             return all_rejects(self.catalog)
         asked, step = self.catalog.table(table), self.catalog.step(table)
@@ -208,7 +198,6 @@ class Tracing:
     def with_line_number(
         self, origin: Rejects, raw: Sequence[Found], quarantined: Sequence[Found], number: int
     ) -> list[Found]:
-        """Those of ``raw`` that have ``number`` among identical lines of their day, and those that were rejected."""
         days = DayRange(min(found.day for found in raw), max(found.day for found in raw))
         identical = pc.field("content_hash").isin([found.row["content_hash"] for found in raw])
         lines = self.matching(self.catalog.table(origin.raw), identical, days)
@@ -232,7 +221,7 @@ class Tracing:
         return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in found]
 
     def with_counted(self, trail: Trail) -> Trail:
-        """Follow what current versions read: a table that reads the row's day, and whose key the row has, counts it."""
+        """A table that reads the row's day, and whose key the row has, counts it."""
         held = {trail.origin.typed: list(trail.typed)}
         unnamed: dict[Unnamed, None] = {}
         for step in with_current(self.catalog.steps, read_switches(self.view.storage)):
@@ -253,7 +242,7 @@ class Tracing:
                         yield from self.row_that_counts(step, table, read, row)
 
     def row_that_counts(self, step: Step, table: Table, read: Reads, found: Found) -> Sequence[Found | Unnamed]:
-        """The row is one of its period: a key of the day alone is the first day of that period."""
+        """The key's ``day`` is the first of the period."""
         period = step.cadence.period(found.day)
         others = [other for other in step.version().reads if other.table != read.table]
         values = {**self.with_reference_data(table, found, others), "day": period.first}
@@ -262,7 +251,7 @@ class Tracing:
         return self.matching(table, _equal(values, table.key), DayRange.of(period.first))
 
     def with_reference_data(self, table: Table, found: Found, others: Sequence[Reads]) -> Row:
-        """The row, and what the step looks up for it: the newest entry of its key on or before the day."""
+        """Adds the newest entry of the row's key up to the day."""
         values: Row = found.row
         for other in others:
             key = self.catalog.table(other.table).key
@@ -275,7 +264,7 @@ class Tracing:
         return {**unknown, **values}
 
     def days_looked_up(self, read: Reads, day: date) -> DayRange | None:
-        """The days of which ``day`` looks something up; None if what it reads as of itself has no rows yet."""
+        """None if a table read as of the day has no rows yet."""
         if not isinstance(read, AsOf):
             return read.days(DayRange.of(day))
         contents = self.view.observed([read.table]).contents(read.table)
@@ -284,9 +273,8 @@ class Tracing:
 
 
 def deleted_by(view: View, trail: Trail) -> dict[Place, str]:
-    """The publication that brought the deletion of each row of ``trail`` that its source has taken back, and when.
-
-    It is the first version of raw that has the deletion: so it is found also when its files were compacted since.
+    """The publication of each deletion, by place: the first version of raw that has it, found also after a
+    compaction.
     """
     found: dict[Place, str] = {}
     for deletion in (each for each in trail.raw if each.row["record_kind"] == DELETION and each.row["source_file"]):
@@ -303,7 +291,6 @@ def deleted_by(view: View, trail: Trail) -> dict[Place, str]:
 
 
 def occurrences(rows: Sequence[Row]) -> dict[Place, int]:
-    """The number of each received row that stands among those of equal content on its day, by its place."""
     counted: Counter[tuple[date, int]] = Counter()
     count_of = {}
     received, deleted = [row for row in rows if row["record_kind"] == RECEIVED], deleted_rows(rows)

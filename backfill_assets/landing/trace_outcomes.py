@@ -1,4 +1,4 @@
-"""What became of each received row of one key: published, quarantined, deduplicated, superseded, deleted. Pure."""
+"""What became of each received row of a key: published, quarantined, deduplicated, superseded, deleted. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from backfill_assets.model.landed_format import record_word
 Row = Mapping[str, Any]
 Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "deleted", "not built yet"]
 Place = tuple[date, str, int]
-"""The event day of a row, its file and its line in it."""
+"""The event day, the file and the line."""
 RECEIVED = "received"
 
 
 @dataclass(frozen=True)
 class LineFate:
-    """One landed line or event and its end, in words a person can act on."""
-
     day: date
     file: str
     line: int
@@ -39,11 +37,10 @@ def fates(
     newer: Callable[[Row, Row], bool],
     deleted_by: Mapping[Place, str] = MappingProxyType({}),
 ) -> list[LineFate]:
-    """The fate of every received row among ``raw``, in their order; markers and deletions are no rows.
+    """Fates of received rows of ``raw``, in order.
 
-    ``typed`` and ``quarantined`` are the rows with the same key of the tables built from raw. ``newer`` says whether
-    a raw row would win over a typed one: its day was then built before it arrived. ``deleted_by`` says what brought
-    the deletion of a row, by the row's place: a publication of a stream is that of a null value of its key.
+    ``newer`` rows would win over the typed one, whose day was built before they arrived. ``deleted_by`` has
+    publications by place.
     """
     rejected = {place_of(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
@@ -59,9 +56,8 @@ def fates(
 
 
 def deleted_rows(raw: Sequence[Row]) -> list[int]:
-    """Which of the received rows among ``raw`` their source has taken back, by their number among these.
-
-    Of equal rows at one place the first ones: a row that came back there is the last of them.
+    """Positions among received rows. The first of equal rows at one place are deleted: a row that came back is the
+    last.
     """
     left = Counter(_identity(row) for row in raw if row["record_kind"] == DELETION)
     if not left:

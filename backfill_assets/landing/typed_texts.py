@@ -1,4 +1,4 @@
-"""What landed texts are worth, where few rows are compared without Spark: the declared query types them."""
+"""Types a few landed texts by the declared query, without Spark."""
 
 from __future__ import annotations
 
@@ -20,20 +20,14 @@ _TEXTS, _TEXT = "texts", "landed_text"
 
 @dataclass(frozen=True)
 class LandedValues:
-    """The values of some ``columns`` of landed ``rows``, which are few.
-
-    One query types the texts of all of them, once the first one is asked for: where nothing is compared, none is made.
-    """
+    """All ``columns`` of a few ``rows``, typed by one query at first use."""
 
     source: Source
     rows: Sequence[Row]
     columns: tuple[str, ...]
 
     def value(self, row: Row, name: str) -> object:
-        """What ``row`` has in a column, as typed rows have it; None where its text is no value.
-
-        A day or a moment out of Python's years is its text, as it is in typed rows.
-        """
+        """None if the text is no value; a day or moment outside Python's years is text."""
         text, kind = row[name], self.source.type_of(name)
         return text if kind == "string" or not isinstance(text, str) else self._typed[kind][text]
 
@@ -45,15 +39,12 @@ class LandedValues:
 
 
 def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]:
-    """Says whether one of ``raw`` is greater by (version, content hash) than a typed row.
-
-    It is not if its version is unreadable.
-    """
+    """Compares (version, content hash); false for an unreadable version."""
     version = source.version_field
     landed = LandedValues(source, raw, (version,))
 
     def overtakes(row: Row, winner: Row) -> bool:
-        if row["content_hash"] == winner["content_hash"]:  # The hash is of the version, too.
+        if row["content_hash"] == winner["content_hash"]:  # the hash covers the version
             return False
         now, was = landed.value(row, version), winner[version]
         return type(now) is type(was) and bool((now, row["content_hash"]) > (was, winner["content_hash"]))
@@ -62,7 +53,6 @@ def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]
 
 
 def _values_of(texts: Collection[str], kinds: Sequence[str]) -> dict[str, dict[str, object]]:
-    """The value of each of ``texts`` as each of ``kinds``."""
     values = ", ".join(f'{parsed_sql(_TEXT, kind)} AS "{kind}"' for kind in kinds)
     with database(threads=1) as connection:
         connection.register(_TEXTS, pa.table({_TEXT: pa.array(sorted(texts), pa.string())}))

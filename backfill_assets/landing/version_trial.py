@@ -1,7 +1,5 @@
-"""Tries every version of a dataset on a few rows: what its rules say of them, and how many come out of it.
-
-Rows are written to be judged, as those of a build are, and nobody keeps them. What another dataset gives is read as it
-is published; a version that reads what is neither tried nor published is not tried.
+"""Tries every version of a dataset on a few rows: what its rules say, and how many come out. Rows are written and
+judged as in a build, then dropped. Other datasets are read as published.
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
 Find = Callable[[str], Table]
 Progress = Callable[[str], None]
 _SUPERSEDED = "superseded_by_day"
-"""Rows that have it are left out of what is computed of them."""
 
 
 # ------------------------------------------------------------------ what is found
@@ -59,24 +56,20 @@ _SUPERSEDED = "superseded_by_day"
 
 @dataclass(frozen=True)
 class RuleTried:
-    """What a rule says of the tried days: of the first that breaks it, or else of the first."""
-
     table: str
     day: date
     broken: int
-    """So many days break it."""
     outcome: RuleOutcome
 
 
 @dataclass(frozen=True)
 class TotalTried:
-    """A total of a table, beside what it is made of in the first input; None if it is no sum or count of that."""
+    """``of_input`` is None unless the total is a sum or count of one column."""
 
     name: str
     own: Decimal
     of_input: Decimal | None
     is_compared: bool
-    """A rule compares them, and says so if they differ."""
 
     @property
     def is_less(self) -> bool:
@@ -88,25 +81,19 @@ class TotalTried:
 
 @dataclass(frozen=True)
 class VersionTried:
-    """What became of the tried rows by one version of a step."""
-
     table: str
     version: str
     is_current: bool
     reads: str = ""
-    """Its first input."""
     rows_in: int = 0
     rows_out: int = 0
     aggregates: bool = False
-    """Its rows are those of another key than the ones of its first input: fewer come out by design."""
+    """The key differs from the first input's: fewer rows by design."""
     is_compared: bool = False
-    """A rule compares its rows or its totals with its first input."""
     totals: tuple[TotalTried, ...] = ()
     rules: tuple[RuleTried, ...] = ()
     not_tried: str = ""
-    """Why it was not tried."""
     failed: bool = False
-    """It was not tried because it cannot be computed of these rows."""
 
     @property
     def holds_back(self) -> bool:
@@ -114,14 +101,14 @@ class VersionTried:
 
     @property
     def loses(self) -> str:
-        """That rows of its input are lost, where one should come out for each and no rule says how many may not."""
+        """Rows are lost although one should come out for each."""
         if self.aggregates or self.is_compared or self.rows_out >= self.rows_in:
             return ""
         return f"{self} loses rows: {self._numbers}, and no rule compares them."
 
     @property
     def may_lose(self) -> str:
-        """What nobody would notice of a table that has fewer rows than its input by design, or another sum."""
+        """Lost rows would go unnoticed."""
         if less := [total for total in self.totals if total.is_less and not total.is_compared]:
             words = ", ".join(map(str, less))
             return f"{self} may lose rows: {self._numbers}, and no rule compares {words}."
@@ -132,7 +119,7 @@ class VersionTried:
 
     @property
     def is_good(self) -> bool:
-        """What a person has to see to is only in what is current."""
+        """Only current versions can be bad."""
         return not (self.is_current and (self.failed or self.holds_back or self.loses))
 
     @property
@@ -148,7 +135,6 @@ class VersionTried:
 
 
 def schema_problems(spark: SparkSession, step: Step, version: Version, find: Find) -> list[str]:
-    """Where the output of ``version`` differs from the contracts of its tables; runs no Spark job."""
     where = f"{step.name}, version {version.name}"
     try:
         outputs = computed(version, empty_inputs(spark, version, find))
@@ -163,7 +149,6 @@ def schema_problems(spark: SparkSession, step: Step, version: Version, find: Fin
 
 
 def empty_inputs(spark: SparkSession, version: Version, find: Find) -> dict[str, DataFrame]:
-    """What ``version`` reads, without rows."""
     inputs = {read.table: spark.createDataFrame([], struct_type(find(read.table).contract)) for read in version.reads}
     if any(read.partial for read in version.reads):
         inputs[PUBLISHED_DAYS] = spark.createDataFrame([], "table string, day date")
@@ -192,18 +177,14 @@ def _differences(where: str, table: Table, given: Sequence[tuple[str, str]] | No
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """Rows that are written to be judged, as those of a build are, and that nobody keeps."""
-
     spark: SparkSession
     storage: Storage
     files: dict[str, DayFiles] = field(default_factory=dict)
-    """Those of what is current, by table."""
 
     def timeline(self, table: Table, version: str = "") -> Timeline:
         return Timeline(self.storage, table.name, f"check{version}")
 
     def write(self, rows: DataFrame, table: Table, version: str) -> tuple[DataFrame, DayFiles]:
-        """The rows as they were written, and their files."""
         timeline = self.timeline(table, f"-{version}")
         files = write(rows, timeline, table)
         written = rows_of_main_files(self.spark, self.storage, timeline.path, files, struct_type(table.contract))
@@ -218,31 +199,27 @@ class WrittenRows:
 
 @dataclass
 class VersionTrial:
-    """Tries steps in build order, each on what the current versions of those before it gave."""
+    """Steps in build order, each on the output of current versions before it."""
 
     written: WrittenRows
     find: Find
     days: Sequence[date]
-    """Those of the rows that are tried."""
     published: Storage
     progress: Progress
     frames: dict[str, DataFrame] = field(default_factory=dict)
     known: dict[str, Mapping[date, Metrics]] = field(default_factory=dict)
-    """By table, what was measured of its tried rows."""
     of_others: dict[Reads, DataFrame | None] = field(default_factory=dict)
-    """What is published of tables that are not tried."""
 
     @property
     def spark(self) -> SparkSession:
         return self.written.spark
 
     def take(self, table: Table, rows: DataFrame, files: DayFiles) -> None:
-        """Rows of ``table`` that were read, not computed: the steps after it are tried on them."""
         self.frames[table.name], self.written.files[table.name] = rows, files
         self.known[table.name] = self._measured(table, rows, files)
 
     def try_step(self, step: Step) -> Iterator[VersionTried]:
-        """What became of the rows by each version, the current one last: the steps after it read what that gave."""
+        """The current version is last, because later steps read its output."""
         for version in sorted(step.versions, key=lambda each: each.name == step.current):
             self.progress(f"judging {step.name}, version {version.name}, {format_count(len(self.days), 'day')}")
             yield self._try_version(step, version)
@@ -299,7 +276,6 @@ class VersionTrial:
     # ---------------------------------------------------------------- inputs
 
     def _frame(self, read: Reads) -> DataFrame | None:
-        """What was tried, or is published; None if there is nothing of it."""
         if read.table in self.frames:
             return self.frames[read.table]
         if read not in self.of_others:
@@ -310,7 +286,6 @@ class VersionTrial:
         return self.of_others[read]
 
     def _held(self, read: AsOf) -> DataFrame | None:
-        """What held on the tried days; a day without rows has no files."""
         main = MainTable.open(self.published, read.table)
         files = main.state().files_by_day() if main else {}
         filled = sorted(files)
@@ -340,7 +315,6 @@ class VersionTrial:
     def _rules(
         self, step: Step, table: Table, own: Mapping[str, Mapping[date, Metrics]], files: Mapping[str, DayFiles]
     ) -> Iterator[RuleTried]:
-        """What its rules say, but for those that look at tables of which nothing was tried."""
         beside = {**self.known, **own}
         judged = replace(table, rules=tuple(rule for rule in table.rules if {*rule.tables} <= beside.keys()))
         facts = {
@@ -368,7 +342,7 @@ class VersionTrial:
     # ---------------------------------------------------------------- rows and totals in and out
 
     def _rows_in(self, origin: Table) -> int:
-        """What there is to compute with: rows that a newer version supersedes are no part of it."""
+        """Superseded rows are no input."""
         days = self.known.get(origin.name, {}).values()
         return sum(int(str(metrics["rows"])) - int(metrics.get("superseded") or 0) for metrics in days)
 
@@ -387,7 +361,6 @@ class VersionTrial:
 
 
 def _of_input(table: Table, origin: Table, rows: ir.Table, name: str) -> ir.Scalar | None:
-    """The sum of the one column that a total is made of; the number of rows that have one, if it is none to add up."""
     made_of = table.made_of.get(name, (f"{origin.name}.{name}",))
     of, _, column = made_of[0].partition(".")
     types = declared_types(origin.contract)
@@ -397,5 +370,5 @@ def _of_input(table: Table, origin: Table, rows: ir.Table, name: str) -> ir.Scal
     if not adds_up:
         return rows[column].count()
     digits = origin.contract.fields()[column].digits
-    # What doubles add up to is not known better than their digits are.
+    # Without digits the sum of doubles depends on their order.
     return None if types[column] in BINARY and digits is None else exact_sum(rows[column], digits=digits)

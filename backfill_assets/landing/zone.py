@@ -1,11 +1,7 @@
-"""The landing zone: where source systems leave files, by arrival day.
+"""The landing zone: where sources leave files, by arrival day.
 
-``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or what the format and the file names of the source say. Names that
-start with ``.`` or ``_`` and names that end in ``.tmp`` or ``.part`` are unfinished or private and ignored. Anything
-else that is not in its place is left out and reported by name: a folder that is silently skipped is lost data, and a
-stray file is no reason to stop a day.
-
-Which of them main has not taken in yet is known by their names, without reading them.
+``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or as format and file names say. Names that start with ``.`` or ``_``,
+or end in ``.tmp`` or ``.part``, are ignored; anything else out of place is reported, never silently skipped.
 """
 
 from __future__ import annotations
@@ -36,13 +32,12 @@ _MOST_NAMED = 5
 
 
 def position_id(source: str, path: str) -> str:
-    """The id under which main records that the landed file ``path`` was ingested."""
     return f"landed:{source}:{path}"
 
 
 @dataclass(frozen=True, order=True)
 class LandedFile:
-    """One file as it was when it was listed; ``path`` is relative to the landing zone, ``size`` in bytes."""
+    """A file as listed; ``path`` is relative, ``size`` in bytes."""
 
     source: str
     arrival_day: date
@@ -52,18 +47,18 @@ class LandedFile:
 
     @property
     def position(self) -> tuple[str, int]:
-        """What a publication records so that this file counts once: an id, and 63 bits of its content's SHA-256."""
+        """The source position: an id, and 63 bits of the SHA-256."""
         return position_id(self.source, self.path), int(self.content_hash[:16], 16) >> 1
 
 
 @dataclass(frozen=True)
 class LandingZone:
-    """Lists and checks landed files; never writes. Every error is a :class:`SourceUnreadable` that names the path."""
+    """Lists and checks files; never writes. Raises :class:`SourceUnreadable` with the path."""
 
     root: Path
 
     def files(self, source: Source, days: Iterable[date]) -> tuple[LandedFile, ...]:
-        """The files of ``source`` that arrived on ``days``, in order of day and path, hashed as they are now."""
+        """Files by day and path, hashed now."""
         places = self._places(source)
         return tuple(
             self._landed_file(source, day, path)
@@ -72,7 +67,6 @@ class LandingZone:
         )
 
     def file(self, source: Source, path: Path) -> LandedFile:
-        """The landed file at ``path``, where files of a day of ``source`` are, hashed as it is now."""
         folder = self._source_folder(source)
         above = path.parent if declared_files(source) else path.parent.parent
         if folder is not None and above.resolve() == folder.resolve():
@@ -82,14 +76,10 @@ class LandingZone:
         raise SourceUnreadable(f"{path} is not in the folder of a day of {source.name}.")
 
     def ignores(self, path: Path) -> bool:
-        """Whether a file is unfinished or private, by its own name or that of its folder."""
         return not (_is_visible(path.name) and _is_visible(path.parent.name))
 
     def strays(self, source: Source, days: Iterable[date] | None = None) -> tuple[str, ...]:
-        """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
-
-        What is of no day is reported in any case: the day that it was meant for is not known.
-        """
+        """Files out of place. Files of no day are always included: what they were meant for is unknown."""
         folder = self._source_folder(source)
         if folder is None:
             return ()
@@ -102,11 +92,10 @@ class LandingZone:
         return tuple(map(self._relative, astray))
 
     def days(self, source: Source) -> tuple[date, ...]:
-        """The arrival days that ``source`` has a folder for, or files with the day in their names, oldest first."""
         return tuple(sorted(self._places(source)))
 
     def folders(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """The folders of each arrival day, or the one of all where the day is in the names of files; relative paths."""
+        """Folders by arrival day; the source's own folder if file names have the day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
@@ -115,20 +104,14 @@ class LandingZone:
         return {day: tuple(map(self._relative, places[day])) for day in sorted(places)}
 
     def paths(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """The files of ``source`` by arrival day, relative to the landing zone, without reading them.
-
-        Nothing at all for a source that has no folder yet.
-        """
+        """Files by arrival day, without reading them; empty without a folder."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
         return {day: tuple(map(self._relative, self._data_files(source, places[day]))) for day in sorted(places)}
 
     def deliveries(self, source: Source, days: Iterable[date]) -> dict[date, DayDelivery]:
-        """By day: ``missing`` without a folder (not delivered yet), ``empty`` without files, or ``landed``.
-
-        Where the day is in the names of files, a day without any is ``missing``.
-        """
+        """``missing`` without a folder or named file, ``empty`` without files in the folder."""
         places = self._places(source)
         return {day: self._delivery(source, places.get(day)) for day in days}
 
@@ -138,43 +121,38 @@ class LandingZone:
         return "landed" if self._data_files(source, places) else "empty"
 
     def count(self, source: Source, days: Iterable[date]) -> dict[date, int]:
-        """How many files of ``source`` there are of each of ``days``."""
         places = self._places(source)
         return {day: len(self._data_files(source, places.get(day, ()))) for day in days}
 
     def glob(self, source: Source) -> str:
-        """A pattern of Hadoop's file system for the files of ``source``, and for some that are none."""
+        """A Hadoop pattern for a superset."""
         folder = self.root / source.name
         if declared_files(source):
             return f"{folder}/{FileNames(declared_files(source)).glob}"
         return f"{folder}/*/*{{{','.join(format_of(source).endings)}}}"
 
     def example(self, source: Source) -> str:
-        """Where a file of ``source`` may lie, in words."""
         if declared_files(source):
             return f"{source.name}/{declared_files(source)}"
         return f"{source.name}/YYYY-MM-DD/NAME{format_of(source).endings[0]}"
 
     def locate(self, path: str) -> Path:
-        """Where the landed file ``path`` is on disk, with the symlink and existence checks of a listing."""
+        """Refuses broken links, and those out of the landing zone."""
         return self._inside(self.root / path)
 
     def landed_at(self, path: str) -> datetime:
-        """When the landed file ``path`` was written."""
         try:
             return datetime.fromtimestamp(self.locate(path).stat().st_mtime, UTC)
         except OSError as error:
             raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 
     def verify_unchanged(self, file: LandedFile) -> None:
-        """Raise if ``file`` no longer has the content it was listed with."""
         if _size_and_sha256(self.locate(file.path))[1] != file.content_hash:
             raise changed_file(file)
 
     def verify_readable(self, source: Source, path: str) -> None:
-        """Raise, with the byte, if ``path`` is not whole, as far as its format can tell. No bytes at all are no rows.
-
-        A plain file that was cut off cannot be told from a whole one.
+        """Raise, with the byte, for a file that its format knows to be damaged. A plain file that was cut off looks
+        whole.
         """
         problem = format_of(source).first_problem(self.locate(path), source.fields)
         if problem:
@@ -184,9 +162,8 @@ class LandingZone:
             )
 
     def is_new(self, source: Source, file: LandedFile, taken_in: int) -> bool:
-        """Whether raw has not read ``file``, which is whole then; ``taken_in`` is what raw has recorded of it.
-
-        Raises for one that has changed since it was read, and for one that is damaged.
+        """``taken_in`` is raw's source position, 0 without one. Raises for a file that changed since, and for a damaged
+        new one.
         """
         if taken_in not in (0, file.position[1]):
             raise changed_file(file)
@@ -201,7 +178,6 @@ class LandingZone:
         return folder if folder.is_dir() else None
 
     def _places(self, source: Source) -> dict[date, list[Path]]:
-        """By arrival day its folders; or its files, where the day is in their names."""
         folder = self._source_folder(source)
         if folder is None:
             raise SourceUnreadable(
@@ -228,7 +204,6 @@ class LandingZone:
         return path.relative_to(self.root).as_posix()
 
     def _require_inside(self, entry: os.DirEntry[str]) -> Path:
-        """Refuse a path out of the landing zone. Only links can lead out, so only they are resolved to save time."""
         path = Path(entry.path)
         return self._inside(path) if entry.is_symlink() else path
 
@@ -244,7 +219,6 @@ class LandingZone:
 
 
 def changed_file(file: LandedFile) -> SourceUnreadable:
-    """The error for a file whose content has changed."""
     return SourceUnreadable(
         f"{file.path} changed after it was read.",
         hint="Put it back as it was, and land corrections as a new file. If the source corrected what it had "
@@ -253,14 +227,12 @@ def changed_file(file: LandedFile) -> SourceUnreadable:
 
 
 def no_file_of(source: Source) -> str:
-    """What is said of a stray."""
     if declared_files(source):
         return f"no file of the form {declared_files(source)}"
     return f"no {format_of(source).endings[0]} file in the folder of a day"
 
 
 def raise_together(table: str, problems: Sequence[SourceUnreadable]) -> None:
-    """Raise one error that has all of ``problems`` in it; nothing without any."""
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -272,7 +244,6 @@ def raise_together(table: str, problems: Sequence[SourceUnreadable]) -> None:
 
 
 def first_paths(paths: Sequence[str]) -> str:
-    """The first few of ``paths``, and how many there are besides."""
     return format_first(paths, _MOST_NAMED)
 
 
@@ -287,7 +258,6 @@ def _is_visible(name: str) -> bool:
 
 
 def _day_of(source: Source, entry: os.DirEntry[str]) -> date | None:
-    """The day whose folder or file ``entry`` is; a link counts, and is followed when it is checked."""
     if declared_files(source):
         return FileNames(declared_files(source)).day_of(entry.name) if _is_data(source, entry) else None
     day = folder_day(entry.name)
@@ -305,33 +275,30 @@ def _size_and_sha256(path: Path) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class LandedDay:
-    """The files that arrived on one day, relative to the landing zone; ``bytes`` are those of the waiting ones."""
+    """``bytes`` counts waiting files only."""
 
     files: tuple[str, ...]
     waiting: tuple[str, ...] = ()
     bytes: int = 0
     changed: tuple[str, ...] = ()
-    """Files that have another content than the one that was read; empty where they were not compared."""
+    """Files whose content differs from what was ingested; empty if not compared."""
     gone: tuple[str, ...] = ()
-    """Files that were read and are no longer there; empty where they were not compared."""
+    """Ingested files that are gone; empty if not compared."""
     contents: str = ""
-    """A fingerprint of the files that differ, with their content; empty without any."""
 
 
 @dataclass(frozen=True)
 class LandedSource:
-    """What has landed for a raw table, by arrival day; ``problem`` says why it is not known."""
+    """``problem`` says why it is unknown."""
 
     days: Mapping[date, LandedDay] = field(default_factory=dict)
     problem: str = ""
 
     def waiting(self, days: Collection[date]) -> dict[date, int]:
-        """The number of files that wait to be ingested, of those of ``days`` that have any."""
         return {day: len(found.waiting) for day, found in self.days.items() if day in days and found.waiting}
 
 
 def landed_source(zone: LandingZone, storage: Storage, source: Source, table: str) -> LandedSource:
-    """Everything that ``source`` has landed; ``table`` is the raw table that takes it in."""
     try:
         return LandedSource(_by_day(zone, storage, source, table))
     except SourceUnreadable as error:
@@ -341,7 +308,6 @@ def landed_source(zone: LandingZone, storage: Storage, source: Source, table: st
 def landed_days(
     zone: LandingZone, storage: Storage, source: Source, table: str, days: Collection[date]
 ) -> dict[date, LandedDay]:
-    """Those of ``days`` that have a folder of ``source``, with the size of what waits there."""
     return {
         day: replace(found, bytes=sum((zone.root / path).stat().st_size for path in found.waiting))
         for day, found in _by_day(zone, storage, source, table).items()
@@ -355,17 +321,15 @@ def _by_day(zone: LandingZone, storage: Storage, source: Source, table: str) -> 
 
 
 def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
-    """The landed files of ``source`` that ``table`` has taken in, relative to the landing zone."""
     return frozenset(path for path, content in file_positions(storage, source, table).items() if content)
 
 
 def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
-    """The content of each file that ``table`` has ever taken in; 0 for one that a rollback or an abort gave back."""
+    """0 means that a rollback or an abort returned the file."""
     main = MainTable.open(storage, table)
     return landed_positions(source, main.transactions()) if main else {}
 
 
 def landed_positions(source: str, transactions: Mapping[str, int]) -> dict[str, int]:
-    """The landed files of ``source`` among the positions that raw has recorded, with their content."""
     prefix = position_id(source, "")
     return {id.removeprefix(prefix): content for id, content in transactions.items() if id.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Where the arrival day of a landed file is said: in the folder that it lies in, or in its own name. Pure."""
+"""The arrival day of a landed file, from its folder or its name. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ _DAY = re.compile(r"\{day(?::([^{}]+))?\}")
 _IN_A_NAME = re.compile(r"(?<![0-9])[0-9]{4}-?[0-9]{2}-?[0-9]{2}(?![0-9])")
 _OF_FOLDER = "day="
 _OF_PATTERNS = frozenset("{}[]?\\/")
-"""A file system would take them for something else than themselves, or for a folder."""
 _ANY_DAY = date(2017, 3, 14)
 
 
 @dataclass(frozen=True)
 class FileNames:
-    """Names of files with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``. A ``*`` is any text.
+    """File names with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``, where ``*`` is any text.
 
-    ``{day}`` is a day as this project writes it; behind a colon is another form, in the words of ``strftime``.
+    ``{day}`` is an ISO date, or has a ``strftime`` format with the whole day; else :class:`InvalidRequest`.
     """
 
     pattern: str
@@ -38,7 +37,6 @@ class FileNames:
             )
 
     def day_of(self, name: str) -> date | None:
-        """The arrival day that ``name`` says; None for a name that does not fit."""
         found = _compiled(self.pattern).fullmatch(name)
         if found is None:
             return None
@@ -47,19 +45,19 @@ class FileNames:
 
     @property
     def glob(self) -> str:
-        """A pattern of the file system for what may fit."""
+        """A pattern for a superset: :meth:`day_of` decides."""
         return _DAY.sub("*", self.pattern)
 
 
 def folder_day(name: str) -> date | None:
-    """The day whose folder is called ``name``: ``2017-03-01``, or ``day=2017-03-01``."""
     return day_or_none(name.removeprefix(_OF_FOLDER))
 
 
 def arrival_day(path: str, files: str = "") -> date | None:
-    """The arrival day of the landed file ``path``, which begins with the folder of its source; None if nothing says it.
+    """The arrival day of a path that begins with the folder of its source.
 
-    ``files`` is the declared pattern of names. A path that raw has recorded may be older than the pattern.
+    ``files`` is the pattern of names. Raw may know paths from before it: there the last folder, or the only date in the
+    name, is the day.
     """
     _, *folders, name = PurePosixPath(path).parts
     named = FileNames(files).day_of(name) if files and not folders else None
@@ -95,7 +93,7 @@ def _read(text: str, form: str) -> date | None:
 
 
 def _says_a_day(form: str) -> bool:
-    """Whether a day that is written in ``form`` can be read again: one without its year cannot."""
+    """False for a format that loses part of the day, such as the year."""
     return not form or ("/" not in form and _read(_ANY_DAY.strftime(form), form) == _ANY_DAY)
 
 

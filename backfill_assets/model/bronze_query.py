@@ -1,7 +1,5 @@
-"""From raw text to typed rows by the declared query: what is rejected and why, and which version of a key wins its day.
-
-The query is made of a :class:`~backfill_assets.model.refinement.Refinement`, as expressions of Ibis. Rows are judged
-once, and both tables are made of what was judged.
+"""The declared query from raw text to typed rows: rejects with all reasons, and the version of each key that wins its
+day.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ _DAY, _MOVED_TO = "day", "superseded_by_day"
 _RECEIVED, _UNSOUND, _LANDED, _KEY = "is received", "is unsound", "as landed", "hash of key"
 _BEFORE, _IMPLAUSIBLE = "is hashed before", "is implausible"
 _PLACE, _VERSIONS, _HASHES = "place among versions", "versions", "sum of hashes"
-"""No landed field has a space in its name."""
 _SUM = "decimal(38, 0)"
 
 
@@ -48,10 +45,9 @@ _SUM = "decimal(38, 0)"
 
 
 def judged(raw: ir.Table, refinement: Refinement, part: tuple[int, int] = (0, 1)) -> ir.Table:
-    """The values of raw rows, and what is wrong with them: all that :func:`accepted` and :func:`rejected` need.
+    """The typed raw rows, sound or not: the input of :func:`accepted` and :func:`rejected`.
 
-    Of a ``part`` (i, n), only every n-th row by a hash of its key: all versions of a key are in one part. Rows that
-    have no key are parted by their line.
+    ``part`` (i, n) takes every n-th row by a hash of its key, which keeps the versions of a key together.
     """
     source = refinement.source
     landed = _of_part(_with_rescued(raw, source), refinement, *part)
@@ -71,12 +67,11 @@ def judged(raw: ir.Table, refinement: Refinement, part: tuple[int, int] = (0, 1)
 
 
 def _kept(source: Source) -> tuple[str, ...]:
-    """What is not among the values of a row, and is kept of one that is rejected."""
     return (*source.parsed_columns, *_KEPT)
 
 
 def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
-    """``raw`` with the texts of rescued fields also where a row was landed before they were declared."""
+    """Rescued fields are also read for rows that landed before they were declared."""
     import ibis
 
     kept = of_duckdb("json_valid", "boolean", raw.rescued).ifelse(raw.rescued, None)
@@ -102,13 +97,12 @@ def _of_part(rows: ir.Table, refinement: Refinement, part: int, parts: int) -> i
     texts = [canonical(value, refinement.source.type_of(name)) for name, value in key.items()]
     demanded = [key[name].isnull() for name in key if not refinement.contract.fields()[name].nullable]
     by_line = hashed(rows.source_file, rows.source_line)
-    by_key = hashed(*texts) if texts else ibis.literal(0)  # a number alone is a key of the whole day
+    by_key = hashed(*texts) if texts else ibis.literal(0)  # the key is the occurrence alone: one part
     number = reduce(or_, demanded).ifelse(by_line, by_key) if demanded else by_key
     return rows.filter((number % parts + parts) % parts == part)
 
 
 def _values(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[str, ir.Value]]:
-    """The columns whose landed text is not their value, and the value."""
     source = refinement.source
     for name in source.parsed_columns:
         yield name, parsed(rows[name], source.type_of(name))
@@ -117,7 +111,6 @@ def _values(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[str, ir.Va
 
 
 def _typed(refinement: Refinement, name: str) -> str:
-    """The column of a value, where landed texts have kept their names."""
     return f"{name} typed" if name in refinement.derived or name in refinement.source.parsed_columns else name
 
 
@@ -125,14 +118,13 @@ def _typed(refinement: Refinement, name: str) -> str:
 
 
 def _broken(rows: ir.Table, refinement: Refinement) -> Iterator[ir.BooleanValue]:
-    """Whether a row breaks what is asked of it, for each thing that is; none of them is null."""
+    """None of the values is null."""
     yield rows.unparsed_line.notnull()
     yield from (broken for broken, _ in _asked(rows, refinement))
     yield from (broken for broken, _ in _asked_of_row(rows, refinement))
 
 
 def _reasons(rows: ir.Table, refinement: Refinement) -> ir.ArrayValue:
-    """Everything that is wrong with a row, in words."""
     found = [*_asked(rows, refinement), *_asked_of_row(rows, refinement)]
     texts = _array([broken.ifelse(words, None) for broken, words in found])
     line = _array([_text("line: is not one JSON object with distinct fields")])
@@ -141,7 +133,6 @@ def _reasons(rows: ir.Table, refinement: Refinement) -> ir.ArrayValue:
 
 
 def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
-    """For each thing that the contract asks of a row: whether it breaks that, and in which words."""
     fields, types = refinement.contract.fields(), declared_types(refinement.contract)
     for name in refinement.columns:
         column = _typed(refinement, name)
@@ -160,7 +151,6 @@ def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanV
 
 
 def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:
-    """The same for what is asked of each row, whatever its contract is."""
     yield rows[_BEFORE], _text("line: has a form of a moment that was not read when it was landed; land it again")
     if name := refinement.source.event_day_field:
         absurd = _text(f"{name}: '") + rows[name].cast("string") + f"' {IMPLAUSIBLE}"
@@ -172,9 +162,8 @@ def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.B
 
 
 def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Whether a row was landed when its moments were text to the ingestion, which its hash and its day are by.
-
-    Its values have another hash, so that it would be accounted for nowhere.
+    """Whether a row landed when this form of a moment was text, which its hash is of: the day's accounting could never
+    balance, so the row is rejected.
     """
     import ibis
 
@@ -187,7 +176,7 @@ def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue
 
 
 def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Whether a row has the day of its arrival although it names one; never null, or it would be in neither table."""
+    """Never null."""
     if refinement.source.replaced_whole:
         return cast("ir.BooleanValue", rows.day_is_arrival)
     named = rows[_typed(refinement, refinement.source.event_day_field)].notnull()
@@ -195,7 +184,6 @@ def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
 
 
 def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """The text of a value as Spark has it; moments without zeros at their end, doubles as DuckDB writes them."""
     if spark_type in BINARY or structure_of(spark_type):
         return cast("ir.StringValue", value.cast("string"))
     if spark_type == "timestamp":
@@ -208,12 +196,11 @@ def _shown(value: ir.Value, spark_type: str) -> ir.StringValue:
 
 
 def rejects(judged: ir.Table) -> ir.Table:
-    """Those of ``judged`` that break the contract: all that :func:`rejected` needs."""
     return judged.filter(judged[_LANDED].notnull())
 
 
 def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
+    """The rows of the quarantine table: broken rows as landed, with all reasons."""
     source, of = refinement.source, rejects(judged)
     typed = {_typed(refinement, name): of[name] for name in (*source.parsed_columns, *refinement.derived)}
     landed = {name: of[_LANDED][number] for number, name in enumerate(_kept(source))}
@@ -223,11 +210,10 @@ def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
 
 
 def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """One row per key and day, the greatest by (version, content hash), in the shape of the contract.
+    """One row per key and day, the greatest by (version, content hash).
 
-    What it won over is counted and summed in it, so that nothing received is unaccounted for; if a marker in the
-    same day stands for a still newer version, it says which day that one belongs to. With ``occurrence`` in the key,
-    identical lines are numbered first, and each is a row.
+    It has the count and hash sum of the versions it won over, for the accounting, and the day of a still newer version
+    elsewhere.
     """
     winners = _winners(judged, refinement)
     marked = _with_markers(winners, _newest_markers(judged, refinement), refinement)
@@ -235,17 +221,14 @@ def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
 
 
 def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """The newest of the sound rows of each day and key, and what it won over.
-
-    Lines of equal content have equal keys, so that one whose key is no other's is numbered 1.
-    """
+    """Rows of equal content have equal keys, so a row whose key is unique has occurrence 1."""
     import ibis
 
     lone, alike = (_sound(rows) for rows in lone_and_alike(judged, _KEY))
     if OCCURRENCE in refinement.key:
         lone, alike = lone.mutate({OCCURRENCE: ibis.literal(1, "int64")}), _with_occurrence(alike)
     names = [name for name in refinement.contract.fields() if name != _MOVED_TO]
-    # In the other order one thread of DuckDB waits for ever, once many rows wait to be taken of those that are alone.
+    # In the other order a thread of DuckDB waits for ever once many lone rows are buffered.
     newest = _newest(alike, refinement).select(*names)
     return newest.union(_with_account(lone, ibis.literal(0), ibis.literal(0)).select(*names))
 
@@ -255,7 +238,6 @@ def _sound(judged: ir.Table) -> ir.Table:
 
 
 def _with_occurrence(rows: ir.Table) -> ir.Table:
-    """``rows`` with the number that each has among those of equal content on its day, by file and line."""
     import ibis
 
     identical = {"group_by": [_DAY, "content_hash"], "order_by": ["source_file", "source_line"]}
@@ -282,7 +264,7 @@ def _with_account(rows: ir.Table, others: ir.IntegerValue, hashes: ir.Value) -> 
 
 
 def _newest_first(rows: ir.Table, refinement: Refinement) -> list[ir.Value]:
-    """The order of versions comes first; of equal ones (exact duplicates) the first that arrived stands for all."""
+    """The first that arrived wins among exact duplicates."""
     import ibis
 
     names = [name for name in refinement.columns if name not in {_DAY, *refinement.key}]
@@ -297,7 +279,6 @@ def _newest_first(rows: ir.Table, refinement: Refinement) -> list[ir.Value]:
 
 
 def _newest_markers(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """Of each day and key, the newest version that belongs to another day; its columns are :func:`_marked`."""
     import ibis
 
     markers = judged.filter(~judged[_RECEIVED])
@@ -315,7 +296,6 @@ def _marked(name: str) -> str:
 
 
 def _with_markers(winners: ir.Table, markers: ir.Table, refinement: Refinement) -> ir.Table:
-    """``winners`` with the day that a newer version of them belongs to."""
     same = [winners[name].identical_to(markers[_marked(name)]) for name in (_DAY, *refinement.key)]
     rows = winners.left_join(markers, same)
     version, newer = rows[refinement.source.version_field], rows[_marked(refinement.source.version_field)]

@@ -1,7 +1,5 @@
-"""Content hashes as Spark computes them of published rows: an independent second opinion on what DuckDB has written.
-
-Rows are made by the declared query (``model/landed_values.py`` has its values), and judged by its own engine. Watchdogs
-let Spark read them and compute their hashes again, of landed text and of typed values: an error of either is seen.
+"""Content hashes in Spark, an independent check: watchdogs hash again what DuckDB wrote. The functions mirror those of
+``model/landed_values.py``.
 """
 
 from __future__ import annotations
@@ -26,15 +24,12 @@ from backfill_assets.model.landed_structures import (
 )
 
 _BETWEEN = "\u001f"
-"""Separates fields; no typed value has it."""
+"""No text of a typed value contains it."""
 _BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000Z")
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
-    """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2).
-
-    Where :func:`all_well_written` is true, ``text`` is not looked at once more.
-    """
+    """The value or null, like DuckDB's. Where ``well_written`` is true, the pattern is not matched again."""
     if spark_type == "string":
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
@@ -65,7 +60,7 @@ def _parsed_list(text: Column, item: str, allowed: Column) -> Column:
 
 
 def _parsed_structure(text: Column, spark_type: str, allowed: Column) -> Column:
-    """Python reads the JSON, as for DuckDB: what differs between engines are the values, and hashes of them."""
+    """One Python function reads JSON for both engines."""
     plain = F.udf(plain_structure, useArrow=False)(F.when(allowed, text), F.lit(spark_type))
     shape = f"parts {_type_of_texts(with_entries(spark_type))}"
     texts = F.from_json(F.concat(F.lit('{"parts":'), plain, F.lit("}")), shape)["parts"]
@@ -109,20 +104,13 @@ def _any_is_wrong(texts: Column, spark_type: str) -> Column:
 
 
 def all_well_written(source: Source) -> Column:
-    """Whether every field of a landed row that is to be typed is absent, empty or written as its type asks for.
-
-    One pattern over all of them costs a fraction of one pattern each, and nearly all rows fulfil it.
-    """
+    """Whether all typed fields of a row match their patterns, by one pattern, which costs a fraction of many."""
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(F.col(name), F.lit("")) for name in typed))
     return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
 
 
 def canonical(value: Column, spark_type: str) -> Column:
-    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC.
-
-    A double counts as the XXH64 of its bytes.
-    """
     found = structure_of(spark_type)
     if found and found.kind == "struct":
         named = (F.concat(F.lit(f'"{name}":'), _item_text(value[name], part)) for name, part in found.parts.items())
@@ -132,7 +120,7 @@ def canonical(value: Column, spark_type: str) -> Column:
         def entry(each: Column) -> Column:
             return F.concat(_item_text(each[KEY], "string"), F.lit(":"), _item_text(each[VALUE], found.parts[VALUE]))
 
-        # Not by the value of each key: within a lambda Spark takes no function of Python.
+        # Sorted as entries: a lambda of Spark cannot call a Python function to look up each key.
         entries = F.transform(F.array_sort(F.map_entries(value), _by_key), entry)
         return F.concat(F.lit("{"), F.array_join(entries, ","), F.lit("}"))
     if item := item_of(spark_type):
@@ -157,57 +145,42 @@ def _item_text(value: Column, spark_type: str) -> Column:
 
 
 def canonical_text(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
-    """The one text of a landed one; text that is no value counts as it stands."""
     if spark_type == "string":
         return text
     return F.coalesce(canonical(parsed(text, spark_type, well_written), spark_type), text)
 
 
 def landed_text(value: Column, spark_type: str) -> Column:
-    """A text that ``value`` is parsed from, the same for equal values: moments in microseconds."""
     return (
         F.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'") if spark_type == "timestamp" else value.cast("string")
     )
 
 
 def key_value(source: Source, name: str) -> Column:
-    """The value that a landed key column has, however it was written, as one text; null if it has none.
-
-    The value is parsed from this text, which is as most sources write it: moments have no zeros at their end.
-    """
     spark_type = source.type_of(name)
     text = landed_text(parsed(F.col(name), spark_type), spark_type)
     return F.regexp_replace(text, "[.]?0*Z$", "Z") if spark_type == "timestamp" else text
 
 
 def key_text(source: Source, name: str) -> Column:
-    """:func:`key_value`; text that is no value counts as it stands."""
     return F.col(name) if source.type_of(name) == "string" else F.coalesce(key_value(source, name), F.col(name))
 
 
 def content_hash_of_text(source: Source, well_written: Column | None = None) -> Column:
-    """The content hash of a raw row (bigint); text that is no value counts as it stands."""
     looked_at = dict.fromkeys(source.parsed_columns, well_written)
     return _content_hash(source, lambda name: canonical_text(F.col(name), source.type_of(name), looked_at.get(name)))
 
 
 def content_hash_of_values(source: Source) -> Column:
-    """The content hash of a typed row (bigint), equal to that of the raw row it came from."""
     return _content_hash(source, lambda name: canonical(F.col(name), source.type_of(name)))
 
 
 def raw_content_hash(source: Source, well_written: Column | None = None) -> Column:
-    """The content hash of any received raw row, also of a line that is no JSON object.
-
-    Where ``well_written``, that is :func:`all_well_written`, is true, no field is looked at once more.
-    """
     unparsed = F.col("unparsed_line")
     return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(content_hash_of_text(source, well_written))
 
 
 def content_hash_as_before(source: Source) -> Column:
-    """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
-
     def text(name: str) -> Column:
         landed, kind = F.col(name), source.type_of(name)
         read = canonical_text(landed, kind)
@@ -218,39 +191,36 @@ def content_hash_as_before(source: Source) -> Column:
 
 
 def in_newer_form(source: Source) -> Column:
-    """Whether a moment of a landed row is written in a form that was not always read."""
     moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
     return reduce(or_, (~_as_before(F.col(name)) for name in moments), F.lit(False))
 
 
 def _as_before(text: Column) -> Column:
-    """Nearly every row has this answer by its last sign, without a pattern."""
     plainly = F.endswith(text, F.lit("Z")) & (F.length(text) <= _LONGEST_BEFORE)
     return F.coalesce(plainly | text.rlike(_BEFORE), F.lit(True))
 
 
 def sum_of_hashes(hashes: Column) -> Column:
-    """The exact sum of bigint hashes as decimal(38,0), 0 for none."""
+    """The exact sum, decimal(38,0); 0 for no rows."""
     found = _whole_hash(F.sum(_high_half(hashes)), F.sum(_low_half(hashes)))
     return F.coalesce(found, F.lit(0).cast("decimal(38,0)"))
 
 
 def _high_half(hash_: Column) -> Column:
-    """The upper 32 bits. Summing both halves as bigint avoids Spark's slow decimal sum."""
+    """Summing bigint halves is faster than Spark's decimal sum."""
     return F.shiftright(hash_, 32)
 
 
 def _low_half(hash_: Column) -> Column:
-    """The lower 32 bits, never negative. Two thousand million rows add up to a bigint; more is an error in Spark."""
+    """Never negative. The sum overflows beyond two thousand million rows, which is an error in Spark."""
     return hash_.bitwiseAND(F.lit(0xFFFFFFFF))
 
 
 def _whole_hash(high: Column, low: Column) -> Column:
-    """The sum of hashes, as decimal(38,0), from the sums of their halves."""
     shifted = high.cast("decimal(20,0)") * F.lit(2**32).cast("decimal(10,0)")
     return (shifted + low.cast("decimal(20,0)")).cast("decimal(38,0)")
 
 
 def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:
-    # XXH64 in Spark passes over nulls; the name in front keeps two fields that change places apart.
+    # Spark's XXH64 skips nulls; the name in front makes two fields that swap their values differ.
     return F.xxhash64(*[F.concat(F.lit(f"{name}="), text(name)) for name in source.columns])

@@ -1,4 +1,4 @@
-"""The datasets that a code location, a command or a build is given, and everything in them by name."""
+"""The datasets of a code location, by name."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from backfill_assets.text import suggest_or_list
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """Datasets, each after those that it reads. A typo in a name raises :class:`InvalidRequest` with the nearest."""
+    """Datasets, each after those that it reads. An unknown name raises :class:`InvalidRequest`, a left-out one its
+    reason.
+    """
 
     datasets: tuple[Dataset, ...] = ()
     folder: Path | None = None
-    """That of the package that the datasets are declared in, with all that they may be computed by."""
+    """The folder of the top-level package that declares the datasets."""
     left_out: tuple[LeftOut, ...] = ()
-    """What is declared wrong, or reads what is: who asks for it by its name gets that error."""
 
     @classmethod
     def of(cls, declared: Iterable[Dataset | DeclaredTables], folder: Path | None = None) -> Catalog:
-        """By name, but for what they read. Raises :class:`InvalidRequest` for a wrong declaration."""
         found = cls.of_sound(declared, folder)
         if found.left_out:
             raise found.left_out[0].error
@@ -53,18 +53,17 @@ class Catalog:
         folder: Path | None = None,
         left_out: Iterable[LeftOut] = (),
     ) -> Catalog:
-        """As :meth:`of`, without what is declared wrong, which comes to what is ``left_out`` already."""
+        """Wrong declarations go to ``left_out`` instead of raising."""
         found, gone = sound_datasets(declared, left_out)
         return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)), folder, tuple(gone))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Every step of every dataset, each after all it reads in any of its versions."""
+        """All steps, each after what any of its versions reads."""
         return tuple(build_order([step for dataset in self.datasets for step in dataset.steps]))
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """Every table, in the order of :attr:`steps`."""
         return tuple(table for step in self.steps for table in step.tables)
 
     @cached_property
@@ -82,19 +81,17 @@ class Catalog:
         return found[name]
 
     def dataset_of(self, table: str) -> Dataset:
-        """The dataset that the table is in."""
         step = self.step(table)
         return next(dataset for dataset in self.datasets if step in dataset.steps)
 
     def steps_with(self, dataset: str) -> tuple[Step, ...]:
-        """The steps of ``dataset`` and of the datasets in one chain with it, in the order of :attr:`steps`."""
+        """The steps of ``dataset`` and of all datasets in one chain with it."""
         asked = self.dataset(dataset)
         chain = next(chain for chain in self.chains if asked in chain)
         names = {step.name for each in chain for step in each.steps}
         return tuple(step for step in self.steps if step.name in names)
 
     def step(self, table: str) -> Step:
-        """The step that builds ``table``."""
         if table not in self._step_by_table:
             raise self._unknown("table", table, self._step_by_table)
         return self._step_by_table[table]
@@ -108,11 +105,9 @@ class Catalog:
 
     @cached_property
     def tables_of_tokens(self) -> tuple[str, ...]:
-        """The raw tables of the sources that have personal fields."""
         return tuple(step.name for step in self.steps if step.source and step.source.personal_fields)
 
     def refuse_left_out(self, name: str) -> None:
-        """Raise why the dataset or table called ``name`` is left out, if it is."""
         if gone := self._left_out_for(name):
             raise gone.error
 
@@ -120,7 +115,6 @@ class Catalog:
         return next((each for each in self.left_out if name in each.names), None)
 
     def _unknown(self, kind: str, name: str, known: Collection[str]) -> BackfillError:
-        """Of what is left out, why it is; what is left out may be what an unknown name was to be."""
         if gone := self._left_out_for(name):
             return gone.error
         hint = suggest_or_list(name, known, f"{kind.capitalize()}s")
@@ -128,11 +122,7 @@ class Catalog:
 
 
 def discover(module: ModuleType) -> Catalog:
-    """The datasets at the top of ``module`` and, if it is a package, of each module in it.
-
-    A module that cannot be imported, and a dataset that is declared wrong, is left out. Raises their error where there
-    is nothing else.
-    """
+    """The datasets in ``module`` and its submodules. What is wrong is left out; raises if nothing remains."""
     failed: list[LeftOut] = []
     values = {id(value): value for each in _modules(module, failed) for value in vars(each).values()}.values()
     top = sys.modules[module.__name__.partition(".")[0]]
@@ -145,7 +135,7 @@ def discover(module: ModuleType) -> Catalog:
 
 
 def look_in_current_folder() -> None:
-    """Modules are looked for in the current folder last: a command is started without it, and few install a project."""
+    """Console scripts run without it on ``sys.path``, and few projects are installed."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -153,13 +143,11 @@ def look_in_current_folder() -> None:
 
 @cache
 def load(name: str) -> Catalog:
-    """:func:`discover` for the module or package called ``name``, which is looked for in the current folder too."""
     look_in_current_folder()
     return discover(_import_module(name))
 
 
 def _modules(module: ModuleType, failed: list[LeftOut]) -> Iterator[ModuleType]:
-    """``module`` and all in it that can be imported; the others come to ``failed``."""
     yield module
     for found in sorted(pkgutil.iter_modules(getattr(module, "__path__", ())), key=lambda each: each.name):
         name = f"{module.__name__}.{found.name}"
@@ -179,7 +167,6 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
-    """``datasets`` in their order, but each after those it reads."""
     found: list[Dataset] = []
     reached: set[str] = set()
 
@@ -196,7 +183,7 @@ def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
 
 
 def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:
-    """Datasets by what they read of each other, directly or not; raises when those of a chain begin on other days."""
+    """Groups of datasets that read each other. Raises if a group has several first days."""
     found: list[tuple[Dataset, ...]] = []
     for dataset in datasets:
         touching = [chain for chain in found if any(_read_each_other(dataset, other) for other in chain)]

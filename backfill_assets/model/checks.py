@@ -1,7 +1,5 @@
-"""What a contract asks of its rows: pandera's checks, by pandera's names of their arguments.
-
-They are pandera's own functions, as expressions of Ibis. The query of bronze asks them of landed rows, to set aside
-those that break their contract, and the judge asks them again of what was written.
+"""The checks of contracts: pandera's functions as Ibis expressions, by pandera's argument names. Bronze applies them to
+landed rows, the judge to written files.
 """
 
 from __future__ import annotations
@@ -38,30 +36,24 @@ def _as_it_is(asked: Any) -> Arguments:
 
 @dataclass(frozen=True)
 class CheckKind:
-    """One kind of check: what pandera calls it, and its words."""
-
     pandera: str
-    """The name of its function in ``pandera.backends.ibis.builtin_checks``."""
+    """A function of ``pandera.backends.ibis.builtin_checks``."""
     words: str
-    """What a value is that fulfils it, with a place for what is asked."""
     shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
-    """As pandera's function takes what is asked."""
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
-    """What gives the verdict of pandera's function in less time."""
+    """An expression with the same verdict."""
     otherwise: str = "not {}"
-    """What a value is that does not fulfil it, with a place for these words or for what is asked."""
+    """``not {}`` negates ``words``; another text takes the argument."""
 
     def right(self, asked: Any) -> str:
-        """What is right with a value that fulfils it."""
         return self.words.format(self.shown(asked))
 
     def wrong(self, asked: Any) -> str:
-        """What is wrong with a value that does not."""
         return self.otherwise.format(self.right(asked) if self.otherwise == "not {}" else self.shown(asked))
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
-        """Whether each value of the column ``name`` fulfils it, as pandera says; null for null."""
+        """Pandera's verdict per value; null for null."""
         if self.faster:
             return cast("ir.BooleanColumn", self.faster(rows[name], asked))
 
@@ -87,7 +79,6 @@ def _pattern(asked: Any) -> str:
 
 
 def anchored(asked: Any) -> str:
-    """A pattern that is looked for at the start of a value: each of its alternatives, not only the first one."""
     return f"^(?:{_pattern(asked)})"
 
 
@@ -96,7 +87,7 @@ def _without_start(asked: Any) -> str:
 
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
-    """DuckDB looks at all of a text in a fifth of the time in which it looks for what begins it."""
+    """A full match takes DuckDB a fifth of the time of a prefix search."""
     return cast("ir.Value", of_duckdb("regexp_full_match", "boolean", values, f"(?:{_pattern(asked)})(?s:.*)"))
 
 
@@ -130,11 +121,10 @@ KINDS: Mapping[str, CheckKind] = MappingProxyType(
         "str_length": CheckKind("str_length", "{} characters long", _span, _by_name),
     }
 )
-"""In the order in which pandera judges them."""
+"""Pandera judges in this order."""
 
 
 def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
-    """The checks that a column has, and what each of them asks."""
     return [(kind, field.checks[check]) for check, kind in KINDS.items() if check in field.checks]
 
 
@@ -142,15 +132,11 @@ def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
 
 
 def as_declared(value: Column, field: T.StructField) -> Column:
-    """``value`` with the name and the type of ``field``.
-
-    By the type's name: over Spark Connect, a cast to a type object makes a collated string, which delta-rs cannot open.
-    """
+    """Cast by the type's name: over Spark Connect a type object makes a collated string, which delta-rs cannot open."""
     return value.cast(field.dataType.simpleString()).alias(field.name)
 
 
 def struct_type(contract: type[Contract]) -> T.StructType:
-    """The Spark schema that ``contract`` declares, with its nullability and column descriptions."""
     types = spark_types(contract)
     return T.StructType([_struct_field(name, types[name], field) for name, field in contract.fields().items()])
 
@@ -164,10 +150,8 @@ def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.Struct
 
 
 def pandera_schema(contract: type[Contract], examples: int | None = None) -> DataFrameSchema:
-    """The contract as a schema of pandera over Ibis: columns in order, with types, nullability, checks and words.
-
-    Each check gives some ``examples`` of values that fail it, or all of them. Pandera knows no type of lists and of
-    what is nested; those columns have none.
+    """``examples`` limits the failing values of each check. Lists and nested columns have no type, as pandera knows
+    none.
     """
     import pandera.ibis as pa
     from ibis.expr.datatypes import DataType

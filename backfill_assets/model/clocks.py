@@ -1,4 +1,4 @@
-"""What gives another answer at every call: clocks, randomness, the environment. No transform may ask for it. Pure."""
+"""Nondeterministic names (clocks, randomness, environment), which no transform may use. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ _OF_SPARK = frozenset(
     ]
 )
 _WITHOUT_ARGUMENTS = frozenset({"unix_timestamp"})
-"""A clock when it is called with nothing."""
 _BARE_IN_SQL = frozenset({"current_date", "current_time", "current_timestamp", "localtimestamp"})
 _OF_FRAMES = frozenset({"sample", "sampleBy", "randomSplit"})
 _OF_PYTHON = frozenset(
@@ -64,14 +63,12 @@ _OF_PYTHON = frozenset(
 _MODULES = ("random", "secrets", "numpy.random", "backfill_assets.clock")
 NAMED_IN = frozenset({"call_function", "call_udf"})
 SQL_TAKEN_BY = frozenset({"expr", "selectExpr", "sql", "where", "filter", "call_function", "call_udf"})
-"""The functions and methods whose texts are SQL."""
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _CALLED = re.compile(r"\b([a-z_0-9]+)\s*\(\s*(\))?", re.IGNORECASE)
 _WORD = re.compile(r"\b[a-z_]+\b", re.IGNORECASE)
 
 
 def asks_by_name(path: str) -> str:
-    """What a dotted name asks for that is another one each time; empty for all others."""
     if (found := _FUNCTIONS.fullmatch(path)) and found["name"] in _OF_SPARK:
         return f"F.{found['name']}"
     if path in _OF_PYTHON or any(path == each or path.startswith(f"{each}.") for each in _MODULES):
@@ -81,7 +78,7 @@ def asks_by_name(path: str) -> str:
 
 
 def asks_by_call(path: str, method: str, arguments: int) -> str:
-    """The same for a call of ``path`` (empty for a method of something computed), which has so many arguments."""
+    """What a call asks for, or empty; ``path`` is empty for a method of a computed value."""
     found = _FUNCTIONS.fullmatch(path)
     if found and found["name"] in _WITHOUT_ARGUMENTS and not arguments:
         return f"F.{found['name']}"
@@ -89,7 +86,7 @@ def asks_by_call(path: str, method: str, arguments: int) -> str:
 
 
 def asks_in_sql(texts: Sequence[str], *, by_name: bool) -> Iterator[str]:
-    """What texts of SQL ask for; ``by_name`` where a text may be the name of a function."""
+    """``by_name`` if a text may be just a function's name."""
     for text in texts:
         plain = _QUOTED.sub(" ", text)
         for name, closed in ((each[1].lower(), each[2]) for each in _CALLED.finditer(plain)):

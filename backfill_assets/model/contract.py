@@ -1,7 +1,5 @@
-"""The base of every contract: the columns of a table, and what their values must fulfil.
-
-A contract is declared as a pandera model is, without importing pandera, and pandas with it, which takes a second: every
-command reads contracts, and few judge rows. ``model/checks.py`` has what pandera makes of it.
+"""Contracts: the columns of a table and the checks of their values. They look like pandera models, but do not import
+pandera and pandas, which takes a second: every command reads contracts.
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declared_wrong import is_type, wrong_annotations
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
-"""The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
+"""Pandera's checks that can be judged row by row."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 BINARY = ("double", "float")
-"""Numbers in base 2: no two engines write them alike, and their sum depends on the order of rows."""
+"""Engines write these differently, and sums depend on the order of rows."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint", *BINARY, "decimal")
 SIGNIFICANT_DIGITS = 15
-"""As many digits every double keeps."""
+"""Every double keeps so many."""
 _OF_PYTHON: Mapping[Any, tuple[Any, ...]] = MappingProxyType(
     {
         str: ("StringType",),
@@ -37,21 +35,18 @@ _OF_PYTHON: Mapping[Any, tuple[Any, ...]] = MappingProxyType(
         datetime: ("TimestampType",),
     }
 )
-"""What Python's types stand for, in Spark's names and as Spark itself reads them."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """:func:`functools.cache` that keeps the signature: arguments are classes, which mypy takes for unhashable."""
+    """:func:`functools.cache` with the signature: mypy takes class arguments for unhashable."""
     return cast("Callable[P, R]", cache(function))
 
 
 @dataclass(frozen=True)
 class DeclaredField:
-    """What a column is, and what is asked of its values."""
-
     nullable: bool
     description: str | None
     checks: Mapping[str, Any]
@@ -81,19 +76,20 @@ def Field(  # noqa: N802
     digits: int | None = None,
     **checks: Any,
 ) -> Any:
-    """A column of a contract; ``checks`` are those in :data:`CHECKS`, as in pandera.
+    """A column of a contract; ``checks`` are those in :data:`CHECKS`.
 
-    ``key`` marks the columns of which a table has one row each for a day. ``made_of`` is what the column is computed
-    from, where it does not keep its name: a column of the first table that is read, or ``table.column``.
+    - ``key``: of the key, which has one row a day.
+    - ``made_of``: origin, if the name is another: a column of the first table read, or ``table.column``.
+    - ``digits``: a double counts rounded to so many decimals (``model/doubles.py``), at most 15 digits in all.
 
-    Of a landed row, ``event_day`` marks the field that says the day it belongs to, and ``version`` the one of which the
-    greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
-    landed: it joins the values of other columns with a dash, such as a key of two fields.
-    A field that is ``rescued`` is also read from what raw kept of it before it was declared. ``landed`` is its name in
-    what the source writes, where the column has another one: a landed ``day`` cannot be called as the day of the row.
+    Of a landed row:
 
-    A double counts as its value in ``digits`` behind the point (see ``model/doubles.py``): then its sum is the same in
-    any order. It is a number of 15 digits in all, which is checked.
+    - ``event_day``: the day that the row belongs to.
+    - ``version``: the greater one wins.
+    - ``personal``: the landed field whose token is kept.
+    - ``joined``: not landed; these columns joined with dashes.
+    - ``rescued``: also read from what raw kept before the field was declared.
+    - ``landed``: the source's name, if another. A landed ``day`` needs it.
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of
     if digits is not None:
@@ -104,10 +100,9 @@ def Field(  # noqa: N802
 
 
 class Contract:
-    """Subclass it with one annotated :func:`Field` per column; columns are not nullable unless they say so.
+    """Subclass it with one annotated :func:`Field` per column; columns are not nullable by default.
 
-    Declaring one raises :class:`InvalidRequest` for what could not be judged row by row: a rule that is silently not
-    checked is worse than none.
+    A check that cannot be judged row by row raises :class:`InvalidRequest`: it would silently not be checked.
     """
 
     def __init_subclass__(cls) -> None:
@@ -129,30 +124,28 @@ class Contract:
 
     @classmethod
     def fields(cls) -> Mapping[str, DeclaredField]:
-        """The declared columns, those of base classes first; costs nothing."""
         return _fields(cls)
 
     @classmethod
     def decides_rows(cls) -> Mapping[str, Any]:
-        """What rows of it depend on, column by column: the type and the checks, and nothing that is said to people."""
+        """What rows depend on, without what is only for people."""
         types = declared_types(cls)
         return {name: (types[name], each.nullable, each.checks) for name, each in cls.fields().items()}
 
 
 def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
-    """The columns that have the ``mark``: ``key``, ``event_day``, ``version``."""
     return tuple(name for name, each in contract.fields().items() if getattr(each, mark))
 
 
 @once
 def declared_types(contract: type[Contract]) -> dict[str, str]:
-    """The Spark type of each column, by the name that Spark has for it: ``decimal(6,3)``."""
+    """Spark's simple names by column: ``decimal(6,3)``."""
     return {name: str(kind.simpleString()) for name, kind in spark_types(contract).items()}
 
 
 @once
 def spark_types(contract: type[Contract]) -> dict[str, Any]:
-    """The Spark type of each column. Raises :class:`InvalidRequest` for an annotation that is none, with its line."""
+    """Raises :class:`InvalidRequest`, with the line, for an annotation that is no type."""
     columns = contract.fields()
     try:
         annotations = get_type_hints(contract, include_extras=True)
@@ -165,18 +158,14 @@ def spark_types(contract: type[Contract]) -> dict[str, Any]:
 
 
 def is_list(kind: Any) -> bool:
-    """Whether values of a Spark type are lists."""
     return bool(kind.typeName() == "array")
 
 
 def is_nested(kind: Any) -> bool:
-    """Whether values of a Spark type have parts that have parts or names themselves."""
     return bool(kind.typeName() in _OF_PARTS[1:] or (is_list(kind) and kind.elementType.typeName() in _OF_PARTS))
 
 
 def _spark_type(annotation: Any) -> Any:
-    """Annotations are Spark's types, and Python's where no more is to be said: ``str``, ``Decimal``, ``list[int]``,
-    ``dict[str, int]``."""
     if annotation in _OF_PYTHON:
         name, *arguments = _OF_PYTHON[annotation]
         return _of_spark(name)(*arguments)
@@ -190,7 +179,7 @@ def _spark_type(annotation: Any) -> Any:
 
 
 def _of_spark(name: str) -> Any:
-    """A type of Spark's by its name: modules that decide import this one, and are to load no engine."""
+    """Imported late: pure modules import this one, and load no engine."""
     return getattr(import_module("pyspark.sql.types"), name)
 
 

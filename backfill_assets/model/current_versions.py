@@ -1,4 +1,4 @@
-"""Which version of each step is current: the one that a publication switched to, or else the declared one. Pure."""
+"""The current version of each step: the one a publication switched to, else the declared one. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Step
 
 Switches = Mapping[str, str]
-"""By step, the version that a publication made current."""
+"""The version that a publication made current, by step."""
 
 
 def with_current(steps: Iterable[Step], switches: Switches) -> tuple[Step, ...]:
-    """``steps`` with the versions that are current by ``switches``.
-
-    A step whose version is not declared any more keeps the declared one: what builds it asks
-    :func:`require_current` first.
+    """A step whose switched version is not declared any more keeps the declared one: :func:`require_current` refuses
+    it.
     """
     return tuple(step_with_current(step, switches) for step in steps)
 
@@ -33,19 +31,16 @@ def is_declared(step: Step, version: str) -> bool:
 
 
 def gone_version(step: Step, switches: Switches) -> str:
-    """The version that a publication made current and that is not declared any more; empty if there is none."""
     version = switches.get(step.name, "")
     return version if version and not is_declared(step, version) else ""
 
 
 def gone_text(step: Step, version: str) -> tuple[str, str]:
-    """What is wrong with a step whose current version is not declared any more, and what to do."""
     hint = f"Declare {version} again, or switch to one that is: {to_switch(step)} --new-days-only"
     return f"{step.name} was switched to {version}, which is not declared any more.", hint
 
 
 def to_switch(step: Step) -> str:
-    """The commands that make the declared version of ``step`` current."""
     return (
         f"backfill timeline create NAME --version {step.name}={step.current}, "
         "then backfill timeline publish NAME --as-current"
@@ -53,7 +48,6 @@ def to_switch(step: Step) -> str:
 
 
 def switch_notes(steps: Iterable[Step], switches: Switches) -> list[str]:
-    """Which of ``steps``, as they are declared, have another current version by a switch, and what to do."""
     notes = []
     for step in steps:
         version = switches.get(step.name, step.current)
@@ -68,7 +62,7 @@ def switch_notes(steps: Iterable[Step], switches: Switches) -> list[str]:
 
 
 def require_current(step: Step, switches: Switches) -> None:
-    """Raise :class:`InvalidRequest` if the current version of ``step`` is not declared any more."""
+    """Raise :class:`InvalidRequest` if the current version is not declared any more."""
     if version := gone_version(step, switches):
         message, hint = gone_text(step, version)
         raise InvalidRequest(message, hint=hint)

@@ -1,7 +1,4 @@
-"""Datasets, and what must be so of them: each name must be the name of something, before anything is built from it.
-
-What is wrong is collected, so that all of it is said at once, with the names that were probably meant.
-"""
+"""Datasets and their validation before anything is built: all mistakes at once, with the names probably meant."""
 
 from __future__ import annotations
 
@@ -37,24 +34,24 @@ ADDED_BY_INGESTION = (
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
 _NO_NAMES = (*BINARY, "array", "struct", "map")
-"""Types whose values nothing is known by: those in base 2 differ where they look alike, others have parts."""
+"""Types that cannot identify a row."""
 
 Streamed = bool | Literal["always"]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named chain of steps from landed files to what people read, in build order."""
+    """A chain of steps in build order. A wrong one raises :class:`InvalidRequest`."""
 
     name: str
     description: str
     owners: tuple[str, ...]
     steps: tuple[Step, ...]
     first_day: date
-    """The first day that can have data; what reads each other across datasets must share it."""
+    """Datasets that read each other share it."""
     streamed: Streamed = False
-    """Rows of its first source may come all day: Dagster has an asset for the stream, which a person starts. One that
-    runs ``always`` begins by itself once something of the dataset is published. What a person has stopped stays off.
+    """Whether its first source has a stream, which a person starts; ``always`` starts by itself once something is
+    published. A stream that a person stopped stays off.
     """
 
     def __post_init__(self) -> None:
@@ -62,7 +59,6 @@ class Dataset:
         require_sound([self], complete=False)
 
     def _begin(self, step: Step) -> Step:
-        """``step`` whose source knows the first day, which is its earliest unless it declares another one."""
         if step.source is None or step.source.first_day == self.first_day:
             return step
         return replace(step, source=replace(step.source, first_day=self.first_day))
@@ -73,7 +69,6 @@ class Dataset:
 
     @property
     def lands(self) -> bool:
-        """Whether files land for it; otherwise it is made of tables of others, and of other datasets."""
         return any(step.source is not None for step in self.steps)
 
     def step_of(self, table: str) -> Step:
@@ -88,8 +83,6 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Mistake:
-    """An error in a declaration: where it is, what is wrong, and what was probably meant."""
-
     where: str
     what: str
     hint: str = ""
@@ -98,9 +91,9 @@ class Mistake:
 def require_sound(
     datasets: Sequence[Dataset], *, among: Sequence[Dataset] | None = None, complete: bool = True
 ) -> None:
-    """Raise :class:`InvalidRequest` with every mistake in ``datasets``, which are all, or are ``among`` others.
+    """Raise :class:`InvalidRequest` with every mistake in ``datasets``; ``among`` are all known ones.
 
-    Of datasets that are not ``complete``, names that may be those of another dataset's tables are left for later.
+    Unless ``complete``, an unknown table may belong to a dataset not known yet.
     """
     for dataset in datasets:
         if mistakes := list(_Judge(dataset, among or datasets, complete=complete).mistakes()):
@@ -108,7 +101,6 @@ def require_sound(
 
 
 def require_sound_refinement(source: Source, key: Sequence[str], derived: Mapping[str, Sequence[str]]) -> None:
-    """Raise :class:`InvalidRequest` for a refinement of ``source`` that has no key, or joins what is not there."""
     where = f"refinement of {source.name}"
     parts = [name for names in derived.values() for name in names]
     mistakes = [
@@ -127,7 +119,6 @@ def require_sound_refinement(source: Source, key: Sequence[str], derived: Mappin
 
 
 def source_mistakes(source: Source) -> Iterator[Mistake]:
-    """What is wrong in a source: names of fields, and types."""
     where = f"source {source.name}"
     if not _FOLDER.fullmatch(source.name):
         yield Mistake(
@@ -146,7 +137,7 @@ def _under_another_name(name: str) -> str:
 
 
 def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
-    """Raw has placed and hashed its rows without these fields."""
+    """Raw placed and hashed its rows without these fields."""
     used = {source.event_day_field, source.version_field, *source.key_fields, *source.personal_fields.values()}
     for name in source.rescued_fields:
         if name in used:
@@ -158,7 +149,6 @@ def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
 
 
 def unknown_names(where: str, names: Iterable[str], known: Collection[str], what: str, kind: str) -> Iterator[Mistake]:
-    """One mistake for each of ``names`` that is not ``known``."""
     for name in dict.fromkeys(names):
         if name not in known:
             yield Mistake(where, f"{name!r} {what}.", suggest_or_list(name, known, kind))
@@ -184,15 +174,11 @@ def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
 
 @dataclass(frozen=True)
 class _Place:
-    """A table, and the step that builds it."""
-
     step: Step
     table: Table
 
 
 class _Judge:
-    """Judges one dataset among others. Tables are found by name; ``complete`` says that there are no further ones."""
-
     def __init__(self, dataset: Dataset, datasets: Sequence[Dataset], *, complete: bool) -> None:
         self.dataset = dataset
         self.complete = complete
@@ -205,7 +191,7 @@ class _Judge:
         sources = [step.source for step in dataset.steps if step.source is not None]
         self.lands_day = any("day" in source.columns for source in sources)
         self.alike = {pair for source in sources for pair in _alike_fields(source)}
-        """Landed fields that are one column: they are so in each table that has them, and are told once."""
+        """Reported once, for the source."""
 
     def mistakes(self) -> Iterator[Mistake]:
         names = Counter(table.name for table in self.dataset.tables)
@@ -263,13 +249,12 @@ class _Judge:
             yield Mistake(where, what, "Read a daily table that has read it.")
         if [each.table for each in version.reads].count(table) > 1:
             yield Mistake(where, f"it reads {table} twice.", "AsOf gives all of its rows that count.")
-        place = self.places.get(name := table.removeprefix("bronze_"))  # As it was typed.
+        place = self.places.get(name := table.removeprefix("bronze_"))  # the name that AsOf was given
         if place is not None and place.step.external:
             what = f"it reads {name} as of a day: which days of a table of others have rows is not known."
             yield Mistake(where, what, "Let a daily table keep its rows, and read that one as of a day.")
 
     def _unknown_table(self, where: str, name: str) -> Iterator[Mistake]:
-        """While the other datasets are not known, it may be a table of theirs."""
         if self.complete:
             yield Mistake(where, f"there is no table {name!r}.", suggest_or_list(name, self.places, "Tables"))
 
@@ -363,7 +348,7 @@ def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
 
 
 def _nullable_key(table: Table) -> Iterator[Mistake]:
-    """Only of what is current: older versions of a row stay what they were, so that their days can be built again."""
+    """Only the current version is judged: days of older ones must be rebuilt as they were."""
     fields = table.contract.fields()
     for name in table.key:
         if name in fields and fields[name].nullable:
@@ -384,7 +369,6 @@ def _texts_among_totals(table: Table) -> Iterator[Mistake]:
 
 
 def _digits(table: Table) -> Iterator[Mistake]:
-    """What is said of digits of which there are none, or more than a double has."""
     types = declared_types(table.contract)
     for name, each in table.contract.fields().items():
         where, digits = f"{table.name}, digits of {name!r}", each.digits
@@ -404,7 +388,6 @@ def _is_within(asked: Mapping[str, Any], most: int) -> bool:
 
 
 def _unhashable(where: str, rule: DayRule) -> Iterator[Mistake]:
-    """What a table measures is made once for equal tables."""
     try:
         hash(rule)
     except TypeError as error:
@@ -412,7 +395,6 @@ def _unhashable(where: str, rule: DayRule) -> Iterator[Mistake]:
 
 
 def _unmeasured(where: str, table: Table, metrics: Iterable[str]) -> Iterator[Mistake]:
-    """What a rule reads of ``table`` and no rule or total of ``table`` measures."""
     for metric in metrics:
         total = metric.removeprefix(_TOTAL)
         if metric.startswith(_TOTAL):
@@ -432,7 +414,7 @@ def _total_hint(table: Table, name: str) -> str:
 
 
 def _unread(where: str, step: Step, name: str, metrics: Iterable[str]) -> Iterator[Mistake]:
-    """Totals are known of what a step reads itself, and of the tables beside it; the accounting of all upstream."""
+    """Totals are known of tables read and of those beside; the accounting, of all upstream."""
     beside = any(table.name == name for table in step.tables)
     read = all(any(reads.table == name for reads in version.reads) for version in step.versions)
     if not beside and not read and any(metric.startswith(_TOTAL) for metric in metrics):
@@ -450,7 +432,6 @@ def _more_than_once(names: Iterable[str]) -> list[str]:
 
 
 def _landed_day(source: Source) -> Iterator[Mistake]:
-    """Raw keeps what was landed, which is not always the day that the row is put on."""
     if "day" in source.columns:
         what = "'day' is the column of the day that a row is put on."
         yield Mistake(f"source {source.name}, fields", what, _under_another_name("day"))
@@ -463,7 +444,7 @@ def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:
 
 
 def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
-    """Landed fields that are one name to the query that reads them, or one column of a table that has them."""
+    """Fields that become one name in the landing query, or one column in a table."""
     yield from dict.fromkeys(
         pair
         for names in (source.fields, (*ADDED_BY_INGESTION, "day", *source.columns))
@@ -472,7 +453,6 @@ def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _equal_but_for_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Names that are several to Python, each with the first that it is one with."""
     first: dict[str, str] = {}
     for name in dict.fromkeys(names):
         if (known := first.setdefault(name.lower(), name)) != name:

@@ -1,4 +1,4 @@
-"""Tables that are declared by their contracts, and versions that are functions: what every kind of dataset can do."""
+"""Tables declared by contracts, and versions by functions: the base of all datasets."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMPLETENESS = ("days_published", "complete")
-"""Columns that the report of a week or a month may declare: how many of its days it has, and whether it has all."""
+"""Optional columns of weekly and monthly reports: published days, and whether all are."""
 
 
 @dataclass(frozen=True)
 class TableTransform:
-    """The transform of one table: ``function`` of the frames of ``reads``, with the columns of ``contract`` in order.
-
-    All rows of a day are brought into one partition, unless they are ``clustered`` that way already.
+    """``function`` of the frames of ``reads``, reduced to the columns of ``contract``; one partition per day unless
+    ``clustered``.
     """
 
     table: str
@@ -48,7 +47,7 @@ class TableTransform:
     clustered: bool = False
 
     def decides_rows(self) -> Mapping[str, object]:
-        """What rows depend on, and what they count as: checks only hold a day back, ``clustered`` is about files."""
+        """Checks only hold days back, and ``clustered`` only changes files: neither is part of it."""
         reads = [each.declared for each in self.reads]
         digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
         columns = {
@@ -58,7 +57,6 @@ class TableTransform:
         return {"table": self.table, "reads": reads, "cadence": self.cadence, "columns": columns, "by": self.function}
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-        """The rows of the table, under its name."""
         columns = self.contract.fields()
         rows = self.function(*(inputs[each.table] for each in self.reads))
         if self.cadence is not Cadence.DAILY and columns.keys() >= set(COMPLETENESS):
@@ -68,7 +66,7 @@ class TableTransform:
 
 
 def with_completeness(report: DataFrame, published: DataFrame, table: str, cadence: Cadence) -> DataFrame:
-    """``report`` with the days of each period that ``table`` has published. Days without rows count, too."""
+    """Published days without rows count too."""
     period, days = ("week", F.lit(7)) if cadence is Cadence.WEEKLY else ("month", F.dayofmonth(F.last_day("day")))
     of_table = published.where(F.col("table") == table)
     counted = of_table.groupBy(F.trunc("day", period).alias("day")).agg(F.count("*").alias("days_published"))
@@ -81,19 +79,13 @@ Transformed = TypeVar("Transformed", bound="Callable[..., DataFrame]")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DeclaredTables(ABC):
-    """A dataset whose tables are declared one by one: :meth:`table` says what one holds, :meth:`version` how it is
-    computed, and :meth:`dataset` is all that was declared so far.
-    """
-
     name: str
     description: str
     owners: tuple[str, ...]
     first_day: date
-    """The first day that can have data; datasets that read each other have the same."""
     unusual_beyond: float | None = 6.0
-    """See :class:`~backfill_assets.model.declaration.Table`; of all its tables."""
     is_declaration: ClassVar[bool] = True
-    """What its methods are told of a function is no logic of it, see :mod:`backfill_assets.model.logic`."""
+    """Arguments of its methods are no logic, see :mod:`backfill_assets.model.logic`."""
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare
@@ -108,7 +100,7 @@ class DeclaredTables(ABC):
         totals: tuple[str, ...] = (),
         groups: tuple[str, ...] = (),
     ) -> Callable[[C], C]:
-        """Declare a table by its contract, whose docstring describes it. Its layer is the first word of its name."""
+        """Declare a table by its contract, whose docstring describes it. The layer is the first word of its name."""
 
         def declare(contract: C) -> C:
             table = Table(
@@ -136,12 +128,10 @@ class DeclaredTables(ABC):
         current: bool = True,
         follows: Follows = "",
     ) -> Callable[[Transformed], Transformed]:
-        """Declare a way to compute the table of ``contract``: a function of the frames that it ``reads``, in order.
+        """Declare a version: a function of the frames that it ``reads``, in order. A bare name is read for the same
+        day, or for the published days of the period.
 
-        A table that is read by its name alone is read for the same day, or for the published days of the period. The
-        function gives the columns of the contract, in any order and among others. ``clustered`` says that its rows lie
-        by day already, as those of a table that it adds columns to: they are not shuffled. The version is the current
-        one unless it says otherwise, or a later one is. ``follows`` says how its days grow with a stream.
+        ``clustered`` rows are partitioned by day already. The last one declared ``current`` is.
         """
 
         def declare(function: Transformed) -> Transformed:
@@ -159,15 +149,13 @@ class DeclaredTables(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its own and those of its tables, also where it is declared wrong."""
         return (self.name, *(table.name for step in self._steps.values() for table in step.tables))
 
     @abstractmethod
     def dataset(self) -> Dataset:
-        """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
+        """Raises :class:`InvalidRequest` for a wrong declaration."""
 
     def _declared(self, first: tuple[Step, ...], beyond: float | None) -> tuple[Step, ...]:
-        """The steps that rows come from, and those of the declared tables; unusual days are those ``beyond``."""
         steps = (*first, *(_with_origins(step) for step in self._steps.values()))
         return tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in steps)
 
@@ -191,7 +179,6 @@ def _layer_of(table: str) -> Layer:
 
 
 def _with_origins(step: Step) -> Step:
-    """``step`` with what its columns are made of: a bare name is a column of the first table that is read."""
     current = next((version for version in step.versions if version.name == step.current), None)
     if current is None or not current.reads:
         return step

@@ -1,7 +1,4 @@
-"""What is wrong in the text of a declaration: in which file and line, and what was probably meant.
-
-Whoever writes a dataset reads one sentence about it, and no traceback.
-"""
+"""Errors of declarations in a sentence with file, line and what was probably meant, instead of a traceback."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ _IMPORTS = {
     "Reads": "from backfill_assets.model.declaration import Reads",
     "AsOf": "from backfill_assets.model.declaration import AsOf",
 }
-"""What a declaration uses, and is most often forgotten."""
 _TYPES = {
     "str": "T.StringType",
     "int": "T.LongType",
@@ -47,7 +43,6 @@ _TYPES = {
     "datetime": "T.TimestampType",
     "Decimal": "Annotated[T.DecimalType, 18, 2]",
 }
-"""The type of Spark that is probably meant by one of Python."""
 _SOME_TYPES = "Types are those of pyspark.sql.types, such as T.StringType, T.LongType, T.DateType and T.TimestampType."
 _BESIDE = "Each module beside a dataset is read as one: fix it, or move it to another folder."
 _LANDED = ("raw", "bronze", "quarantine")
@@ -57,15 +52,10 @@ _LANDED = ("raw", "bronze", "quarantine")
 
 
 def is_type(kind: object) -> bool:
-    """Whether it is a type of Spark."""
     return hasattr(kind, "simpleString") and not isinstance(kind, type)
 
 
 def wrong_annotations(contract: type, columns: Iterable[str], read: Callable[[Any], object]) -> InvalidRequest | None:
-    """What is wrong with the annotations of ``columns``, each by itself; None if nothing is.
-
-    ``read`` makes a type of Spark of an annotation that was evaluated.
-    """
     found = [each for name in columns if (each := _wrong_annotation(contract, name, read))]
     if len(found) > 1:
         lines = "\n".join(f"  {what} {hint}".rstrip() for what, hint in found)
@@ -93,7 +83,6 @@ def _wrong_annotation(contract: type, column: str, read: Callable[[Any], object]
 
 
 def _place_of_column(owner: type, column: str) -> str:
-    """``shop/datasets/orders.py, line 31``; the module alone where its text is not known."""
     source, file = module_source(owner.__module__), getattr(sys.modules[owner.__module__], "__file__", None)
     declared = source.classes.get(owner.__qualname__) if source else None
     for node in declared.body if declared else ():
@@ -106,25 +95,23 @@ def _place_of_column(owner: type, column: str) -> str:
 
 
 def import_refused(name: str, error: Exception) -> InvalidRequest:
-    """Why the module ``name`` cannot be imported, and what was probably meant; or which one that it imports cannot."""
     frame = _last_of_project(error.__traceback__, name.partition(".")[0])
     inner, at = frame or ("", "")
-    if inner and inner != name and inner not in sys.modules:  # Python forgets what it could not import.
+    if inner and inner != name and inner not in sys.modules:  # Python removes what it could not import.
         return InvalidRequest(f"{name} cannot be imported: it imports {inner}, which cannot be: {_first_line(error)}")
     column = _column_at(at)
     where = f"{at}{f', {column}' if column else ''}: " if at else ""
     if isinstance(error, BackfillError):
         return InvalidRequest(f"{where}{error.message}", hint=error.hint)
-    if isinstance(error, SyntaxError):  # It says itself where it is.
+    if isinstance(error, SyntaxError):  # its text has the place
         return InvalidRequest(f"{name} cannot be imported: SyntaxError: {error}.", hint=_BESIDE)
     hint = meant(error, _names_in(error.__traceback__)) or _BESIDE
     return InvalidRequest(f"{where}{name} cannot be imported: {type(error).__name__}: {_sentence(error)}", hint=hint)
 
 
 def names_written(name: str) -> frozenset[str]:
-    """The datasets and tables that a module declares in so many words, read from its text: it cannot be imported.
-
-    Of a text that cannot be parsed, a dataset of the name of the module is supposed.
+    """Datasets and tables in the text of a module that cannot be imported; unparsable, a dataset with its name is
+    assumed.
     """
     try:
         spec = find_spec(name)
@@ -151,7 +138,6 @@ def _with_landed(dataset: str) -> frozenset[str]:
 
 
 def _last_of_project(found: TracebackType | None, package: str) -> tuple[str, str] | None:
-    """The innermost module of ``package`` that was at work, and its file and line."""
     last = None
     for frame, line in _frames(found):
         module = str(frame.get("__name__", ""))
@@ -167,12 +153,10 @@ def _frames(found: TracebackType | None) -> Iterator[tuple[Mapping[str, Any], in
 
 
 def _names_in(found: TracebackType | None) -> Mapping[str, Any]:
-    """What was known where it failed."""
     return {name: value for frame, _ in [*_frames(found)][-1:] for name, value in frame.items()}
 
 
 def _column_at(place: str) -> str:
-    """``Entry.amount``, if that is declared in the line of the file."""
     file, _, line = place.rpartition(", line ")
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
@@ -186,7 +170,6 @@ def _column_at(place: str) -> str:
 
 
 def dataset_refused(name: str, error: Exception) -> InvalidRequest:
-    """Why what a dataset declares is none, where no check of this project has said it."""
     words = f"The dataset {name} is declared wrong: {type(error).__name__}: {_sentence(error)}"
     return InvalidRequest(words, hint=meant(error, _names_in(error.__traceback__)) or None)
 
@@ -195,14 +178,14 @@ def dataset_refused(name: str, error: Exception) -> InvalidRequest:
 
 
 def meant(error: Exception, known: Mapping[str, Any]) -> str:
-    """What to write instead, as far as the error says what was looked for, and ``known`` names are near."""
+    """A known name near the missing one, or empty."""
     if isinstance(error, AttributeError) and error.name:
         prefix = next((name for name, value in known.items() if value is error.obj), "")
         return suggest_name(f"{prefix}.{error.name}", [f"{prefix}.{each}" for each in dir(error.obj)])
     if isinstance(error, NameError) and error.name:
         if forgotten := _IMPORTS.get(error.name):
             return f"Add: {forgotten}"
-        # By its name: modules that decide import this one, and are to load no engine.
+        # Imported late: pure modules import this one and load no engine.
         types = import_module("pyspark.sql.types").__all__
         return suggest_name(error.name, [*known, *_IMPORTS, *(f"T.{each}" for each in types)])
     if isinstance(error, ImportError) and error.name in sys.modules:
@@ -216,12 +199,10 @@ def _sentence(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Of an error of this project, its message without the hint."""
     text = error.message if isinstance(error, BackfillError) else str(error)
     return (text.splitlines() or [type(error).__name__])[0]
 
 
 def _from_here(file: str) -> str:
-    """As it is typed in this folder."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

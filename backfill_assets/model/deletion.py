@@ -1,24 +1,24 @@
-"""A deletion: the row of raw by which a source takes back one that it had delivered; how it is written and measured."""
+"""Deletions: raw rows by which a source takes back a row, and their metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 DELETION = "deletion"
-"""The kind of a raw row that cancels one other row: in all its columns but these, it is equal to that one."""
+"""Record kind of a row that cancels one other row, to which all its other columns are equal."""
 DELETED = "deleted"
-"""The metric of raw that counts received rows that the source took back."""
+"""Metric: received rows taken back."""
 DELETED_HASHES = "deleted_hash_sum"
-"""The metric of raw with the sum of their content hashes."""
+"""Metric: the sum of their content hashes."""
 DELETED_MARKERS = "deleted_markers"
-"""The metric of raw that counts markers of newer versions that the source took back: they supersede nothing."""
+"""Metric: markers whose newer version was taken back."""
 OF_DELETIONS = (DELETED, DELETED_HASHES, DELETED_MARKERS)
-"""Only days with deletions have these metrics: a day without them is recorded as it was before there were any."""
+"""Only days with deletions have these: others keep the record they had before deletions existed."""
 REFRESH = "source-side refresh"
-"""How the reason of a publication that brings deletions begins, in the publication log."""
+"""Prefix of the publication reason of a refresh with deletions."""
 
 
 def count_standing(metrics: Mapping[str, object], of: str = "") -> int:
-    """The rows that stand, of metrics whose names begin with ``of``: a deletion is a row, and so is what it cancels."""
+    """Rows less deletions and the rows they cancel; metric names begin with ``of``."""
     taken = sum(int(str(metrics.get(f"{of}{each}") or 0)) for each in (DELETED, DELETED_MARKERS))
     return int(str(metrics.get(f"{of}rows") or 0)) - 2 * taken

@@ -1,9 +1,5 @@
-"""Doubles that are declared with ``digits``: what they count as, in whatever order they were added up.
-
-A sum of doubles is another one in another order of rows, in its last bits. So one with ``digits`` counts as its value
-rounded to as many digits behind the point, half away from zero: in the hash of its row, in a total and in a difference.
-Two sums may still count as different if a border between two such values lies between them. That is rare where there
-are some digits more than the sums are good for; the last bits begin at the fifteenth digit or later.
+"""Doubles with ``digits`` count as rounded, half away from zero, in hashes, totals and differences: the last bits of
+their sums depend on the order. Sums still differ if a rounding boundary lies between them, which is rare.
 """
 
 from __future__ import annotations
@@ -22,10 +18,7 @@ if TYPE_CHECKING:
 
 
 def in_digits(value: Column | str, digits: int) -> Column:
-    """``value`` as decimal(38, digits), for sums in a transform: the same in any order, and as totals are measured.
-
-    Null where it is not a number, or has more than 15 digits in all.
-    """
+    """``value`` as decimal(38, digits), for sums in transforms; null for no number, and beyond 15 digits in all."""
     whole = in_units(F.col(value) if isinstance(value, str) else value, digits)
     scaled = whole.try_cast(f"decimal({SIGNIFICANT_DIGITS + 1},0)")
     unit = F.lit(Decimal(1).scaleb(-digits)).cast(f"decimal({digits + 1},{digits})")
@@ -33,15 +26,14 @@ def in_digits(value: Column | str, digits: int) -> Column:
 
 
 def in_units(value: Column, digits: int) -> Column:
-    """What a double counts as in the hash of its row: how many units of its last digit, as a whole double."""
+    """The hashed form: units of the last digit, as a whole double."""
     return F.round(value.cast("double") * F.lit(10.0**digits))
 
 
 def units_of(value: ir.NumericValue, digits: int) -> ir.FloatingValue:
-    """:func:`in_units` as DuckDB computes it."""
     return cast("ir.FloatingValue", of_duckdb("round", "float64", value.cast("float64") * 10.0**digits))
 
 
 def decimal_of(value: ir.NumericValue, digits: int) -> ir.DecimalValue:
-    """:func:`in_digits` as DuckDB computes it: what is added up, and compared in a difference."""
+    """:func:`in_digits` in DuckDB."""
     return cast("ir.DecimalValue", value.cast("float64").try_cast(f"decimal(38, {digits})"))

@@ -1,8 +1,4 @@
-"""Where what lands is not what is declared: the fields of a day's rows that differ, as the log keeps them. Pure.
-
-A day of raw has the number of rows that are not as declared, and a text with the fields that differ in them. Of several
-deliveries the numbers of each field are added.
-"""
+"""Schema drift: landed fields that differ from the declaration, as metrics of raw days. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +16,13 @@ from backfill_assets.text import escape_controls, format_count, percent
 
 RULE = "as_declared"
 NOT_AS_DECLARED = "not_as_declared"
-"""The metric of raw that counts received rows which are not as declared. Days before it was measured have none."""
+"""Metric: received rows that drift. Older days lack it."""
 FIELDS = f"{NOT_AS_DECLARED}{EXAMPLE}"
-"""The metric of raw that names the fields."""
+"""Metric: the fields, as :func:`as_text` writes them."""
 MATERIAL = Decimal("0.01")
-"""The share of a day's rows from which on fields that lack, or are of another type, are more than defects of rows."""
+"""Above this share missing or retyped fields are drift, not defects of rows."""
 RECENT = timedelta(days=28)
-"""What has not been seen for as long is over."""
+"""Drift not observed for so long is over."""
 _MOST_FIELDS, _LONGEST_NAME, _LONGEST_EXAMPLE = 20, 80, 60
 _NEXT_STEP = (
     "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of it "
@@ -35,8 +31,6 @@ _NEXT_STEP = (
 
 
 class DriftKind(StrEnum):
-    """In which way a field is not as declared."""
-
     UNDECLARED = "is not declared"
     MISSING = "is missing"
     RETYPED = "is of another type"
@@ -44,7 +38,7 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True)
 class FieldRows:
-    """A field, and the rows of a day in which it is not as declared. Its name may be anything that a source writes."""
+    """Rows of a day in which a field drifts. Its name is any text a source writes."""
 
     kind: DriftKind
     field: str
@@ -56,7 +50,6 @@ class FieldRows:
 
 
 def as_text(found: Iterable[FieldRows]) -> str:
-    """As the log keeps it: of each kind the fields with the most rows; names and examples of a bounded length."""
     ordered = sorted((each for each in found if each.rows), key=lambda each: (each.kind.name, -each.rows, each.field))
     kept = [each for _, of_kind in groupby(ordered, lambda each: each.kind) for each in islice(of_kind, _MOST_FIELDS)]
     fields = [(each.kind.name, _short(each.field, _LONGEST_NAME), each.rows, _short(each.example)) for each in kept]
@@ -64,13 +57,11 @@ def as_text(found: Iterable[FieldRows]) -> str:
 
 
 def from_text(text: object) -> list[FieldRows]:
-    """What :func:`as_text` wrote; nothing of an empty text, and of a day that was not measured."""
     listed = json.loads(str(text)) if text else []
     return [FieldRows(DriftKind[kind], field, rows, example) for kind, field, rows, example in listed]
 
 
 def together(texts: Sequence[object]) -> str:
-    """The text of the parts of a day together: the rows of a field add up, the first example stands for all."""
     found: dict[tuple[DriftKind, str], FieldRows] = {}
     for each in (field for text in texts for field in from_text(text)):
         known = found.setdefault((each.kind, each.field), FieldRows(each.kind, each.field, 0, each.example))
@@ -92,22 +83,19 @@ def _for_example(example: str) -> str:
 
 @dataclass(frozen=True)
 class Drift:
-    """A field that is not as declared, over the days on which it is not."""
-
     kind: DriftKind
     field: str
     since: date
-    """The first day of those that lie no further than :data:`RECENT` from each other."""
+    """The first day without a longer gap than :data:`RECENT` after it."""
     last: date
     days: int
     rows: int
     of: int
-    """The rows of these days that were received, and not taken back."""
+    """Received rows of these days."""
     example: str
 
     @property
     def share(self) -> Decimal:
-        """Of the rows of its days, from 0 to 1."""
         return Decimal(self.rows) / max(self.of, 1)
 
     def __str__(self) -> str:
@@ -117,10 +105,7 @@ class Drift:
 
 
 def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = None) -> list[Drift]:
-    """What is not as declared on the days of raw until ``until``, or until the newest, as the log has measured them.
-
-    What was declared since is as declared. A field that was not seen for :data:`RECENT` is over.
-    """
+    """The drift up to ``until``, without fields declared since or not observed for :data:`RECENT`."""
     newest = until or max(days, default=date.min)
     found: dict[tuple[DriftKind, str], list[tuple[date, FieldRows]]] = {}
     known_until = newest
@@ -147,7 +132,7 @@ def _example_of(seen: Sequence[tuple[date, FieldRows]]) -> str:
 
 
 def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome:
-    """The verdict on a day of raw: a warning. One that was published before this was measured passes, and says so."""
+    """A warning. Days published before drift was measured pass, and say so."""
     found = [each for each in drifts(source, days, day) if each.last == day]
     measured = f"{format_count(_received(days[day]), 'row')} as declared"
     observed = "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published")
@@ -156,7 +141,6 @@ def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcom
 
 
 def _of_day(source: Source, metrics: Metrics) -> list[FieldRows]:
-    """Every field that is not declared; of the declared ones those that lack or differ in more than a few rows."""
     least = MATERIAL * _received(metrics)
     return [
         each

@@ -1,7 +1,4 @@
-"""The time zone of event days, as it is declared, and the day of a moment that people are told of.
-
-Rows are put on their days by the declared query, see ``on_its_clock`` of ``model/landed_values.py``.
-"""
+"""The declared time zone of event days. ``on_its_clock`` of ``model/landed_values.py`` puts rows on their days."""
 
 from __future__ import annotations
 
@@ -20,11 +17,10 @@ if TYPE_CHECKING:
 
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-][\d:]+))?")
 _OF_THE_MACHINE = frozenset({"localtime"})
-"""Another zone on each machine."""
 
 
 def day_named(source: Source, text: str) -> date | None:
-    """The event day of the first date or moment in ``text``, to tell a person of it; None without one."""
+    """The event day of the first date or moment in ``text``, for messages."""
     found = _MOMENT.search(text)
     try:
         if found is None or not found[1]:
@@ -35,7 +31,6 @@ def day_named(source: Source, text: str) -> date | None:
 
 
 def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
-    """What is wrong with the zone of the event days of ``source``, and what to do."""
     zone, field = source.event_zone, source.event_day_field
     if zone == IN_UTC:
         return
@@ -46,7 +41,7 @@ def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def zone_meant(zone: str) -> str:
-    """What to write instead of ``zone``, which is no time zone; empty if it is one."""
+    """Empty if ``zone`` is a time zone."""
     if zone == IN_UTC or zone in _zones():
         return ""
     return suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")

@@ -1,7 +1,5 @@
-"""Tables that others write, read in place: nothing of them is copied, and a version reads one by its name.
-
-What a day of such a table is made of is known from its own log, see :mod:`backfill_assets.external`. A look at it is a
-publication of day records alone: from then on it is pinned, compared and named in plans like any other table.
+"""Tables that others write, read in place. An observation (:mod:`backfill_assets.external`) publishes day records
+alone.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OBSERVED = "observed"
-"""The version of each day of a table of others: as it was when it was looked at."""
 Written = Literal["delta", "parquet"]
 
 
@@ -33,55 +30,48 @@ class _OnDays(Contract):
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A table that others write, which versions read by its ``name``, for the days that its column ``day`` says.
+    """A table that others write; versions read it by ``name``.
 
-    ``contract`` has the columns that are read, and what their values must fulfil: days that are made of rows that break
-    it are held back. ``Field(landed="ordered at")`` is the name of a column there, ``Field(personal="email")`` has a
-    token in place of a personal value. All other columns are left alone. Transforms also get ``day``, a date.
+    ``contract`` has the columns that are read: a day made of rows that break it is held back. ``Field(landed="ordered
+    at")`` is a name there, ``Field(personal="email")`` keeps a token. Transforms also get ``day``.
     """
 
     name: str
     contract: type[Contract]
     _: KW_ONLY
     location: str
-    """Its folder, or ``s3://bucket/prefix``."""
+    """A folder, or ``s3://bucket/prefix``."""
     day: str
-    """The column there that says the day of a row: a date, a moment, or text that begins with ``2016-02-15``."""
+    """The column with the day of a row: a date, a moment, or text that begins with ``2016-02-15``."""
     event_zone: str = IN_UTC
-    """A moment is on the day that the clocks of this time zone show: ``Europe/Berlin``."""
     written: Written = "delta"
-    """As what: a Delta table, or a folder of Parquet files."""
     asset_key: tuple[str, ...] = ()
-    """What Dagster's asset of it is called where others have one already; its name otherwise."""
+    """The key of an existing Dagster asset; by default the name."""
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-        """What would compute its rows, if anybody here did."""
+        """Always refuses: its days are observed, not built."""
         self.refuse("its days are looked at, and never built", f"backfill run {self.name} --days A..B looks at them.")
 
     def decides_rows(self) -> Mapping[str, object]:
-        """What rows depend on, besides what others write."""
         types, there = declared_types(self.contract), self.columns
         columns = {name: (types[name], there[name], name in self.personal) for name in there}
         return {"day": self.day, "event_zone": self.event_zone, "columns": columns}
 
     @property
     def read_as(self) -> str:
-        """Another one for each other declaration of what is read."""
         return hashlib.sha256(json.dumps(self.decides_rows(), sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """What each column that is read is called there, by its own name; without ``day``, unless it is one of them."""
         return {name: each.personal or each.landed or name for name, each in self.contract.fields().items()}
 
     @property
     def personal(self) -> tuple[str, ...]:
-        """The columns that have tokens in the place of personal values."""
         return tuple(name for name, each in self.contract.fields().items() if each.personal)
 
     @property
     def step(self) -> Step:
-        """What stands for it among the steps of a dataset; raises :class:`InvalidRequest` for a wrong declaration."""
+        """Raises :class:`InvalidRequest` for a wrong declaration."""
         self._require_sound()
         table = Table(
             self.name,
@@ -106,9 +96,6 @@ class ExternalTable:
             self._refuse(f"there is no time zone {self.event_zone!r}.", hint)
 
     def refuse(self, what: str, instead: str) -> NoReturn:
-        """Raise :class:`InvalidRequest` for what is done to tables of one's own: that it is not done to this one, and
-        what to do instead.
-        """
         raise InvalidRequest(f"{self.name} is a table of others: {what}.", hint=instead)
 
     def _refuse(self, what: str, hint: str) -> None:
@@ -117,7 +104,6 @@ class ExternalTable:
 
 @once
 def on_days(contract: type[Contract]) -> type[Contract]:
-    """``contract`` with the column ``day``, the last one."""
     if "day" in contract.fields():
         return contract
     made: type[Contract] = type(contract.__name__, (_OnDays, contract), {"__doc__": contract.__doc__})

@@ -1,6 +1,6 @@
-"""The day graph: the order in which steps are built, and which days are computed from which. Pure.
+"""The day graph: the build order of steps, and which days are computed from which. Pure.
 
-It knows steps and what they read. What is published comes in as days by table, and nothing here looks at a log.
+Walks take ``steps`` in build order. Published days are arguments: nothing here reads a log.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.model.declaration import AsOf, Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
-"""Days by table; of a weekly or monthly table the first days of its periods."""
+"""Days by table; a week or month is its first day."""
 NO_DAYS: Days = MappingProxyType({})
 Filled = Mapping[str, Sequence[date]]
-"""The days with rows, in order, of tables that are read as of a day: they say which of them count."""
+"""Sorted days with rows of tables read as of a day: they decide what counts."""
 NOT_KNOWN: Filled = MappingProxyType({})
-"""Then all days may count that :class:`AsOf` looks back to."""
+"""Any day that :class:`AsOf` looks back to may count."""
 
 
 # ---------------------------------------------------------------- steps and tables
 
 
 def build_order(steps: Collection[Step]) -> list[Step]:
-    """Each step after all that it reads in any of its versions; steps that could change places stay as they come."""
+    """A stable order, each step after what any of its versions reads."""
     by_table = step_by_table(steps)
 
     @cache
@@ -39,19 +39,16 @@ def build_order(steps: Collection[Step]) -> list[Step]:
 
 
 def step_by_table(steps: Iterable[Step]) -> dict[str, Step]:
-    """The step that builds each table, by the table's name."""
     return {name: step for step in steps for name in step.table_names}
 
 
 def steps_of(steps: Iterable[Step], tables: Collection[str]) -> list[Step]:
-    """The steps that build one of ``tables``."""
     return [step for step in steps if not set(tables).isdisjoint(step.table_names)]
 
 
 def expand_tables(
     steps: Sequence[Step], tables: Collection[str], *, upstream: bool = False, downstream: bool = False
 ) -> list[str]:
-    """``tables``, with all that they are computed from and all that is computed from them if that is asked for."""
     wanted, reached = set(tables), set(tables)
     for step in reversed(steps) if upstream else ():
         if not wanted.isdisjoint(step.table_names):
@@ -70,10 +67,7 @@ def _tables_read(step: Step) -> set[str]:
 
 
 def reading(step: Step, changed: Days, version: Version | None = None, filled: Filled = NOT_KNOWN) -> set[date]:
-    """The periods of ``step`` that read one of the changed days, by ``version`` or the current one.
-
-    What is read as of a day holds until the next of its ``filled`` days, as they are before or after the change.
-    """
+    """The periods of ``step`` that read a changed day. Read as of a day, it counts until the next ``filled`` day."""
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     ordinals: set[int] = set()
     for read in version.reads if version else step.reads:
@@ -86,7 +80,6 @@ def reading(step: Step, changed: Days, version: Version | None = None, filled: F
 
 
 def _held_until(read: AsOf, changed: Collection[date], filled: Sequence[date]) -> Iterable[int]:
-    """The days on which one of the ``changed`` days may count: from each later ``filled`` day on, that one does."""
     met = date.min.toordinal()
     for day in sorted(changed):
         replaced = (each.toordinal() - read.last for each in filled[bisect_right(filled, day) :][:1])
@@ -103,9 +96,8 @@ def read_by(
     exactly: bool = False,
     filled: Filled = NOT_KNOWN,
 ) -> dict[str, set[date]]:
-    """The days of every table that building ``days`` of ``step`` reads, by ``version`` or the current one.
-
-    ``exactly`` leaves out what may be absent: the days of a look back, and of a period that is read in part.
+    """The days of every table that ``days`` of ``step`` read. ``exactly`` leaves out days that may be absent: of look
+    backs and partial reads.
     """
     reads = version.reads if version else step.reads
     chosen = [read for read in reads if not exactly or (read.first == read.last == 0 and not read.partial)]
@@ -113,7 +105,6 @@ def read_by(
 
 
 def read_by_any(days_of: Iterable[tuple[Step, Collection[date]]], filled: Filled = NOT_KNOWN) -> dict[str, set[date]]:
-    """The days of every table that building these days of each step reads by one of its versions."""
     parts = ((step, read, days) for step, days in days_of for version in step.versions for read in version.reads)
     return _days_by_table(parts, filled)
 
@@ -139,7 +130,6 @@ def _days(step: Step, read: Reads, days: Collection[date], filled: Filled) -> It
 
 
 def made_of(step: Step, version: Version, day: date, filled: Filled = NOT_KNOWN) -> dict[str, DayRange]:
-    """The days of each table that ``version`` makes ``day`` of; a table that has none of them is left out."""
     period = step.cadence.period(day)
     found: dict[str, DayRange] = {}
     for read in version.reads:
@@ -151,7 +141,6 @@ def made_of(step: Step, version: Version, day: date, filled: Filled = NOT_KNOWN)
 
 
 def tables_as_of(steps: Iterable[Step]) -> set[str]:
-    """The tables that one of ``steps`` reads as of a day."""
     return _tables_as_of(version for step in steps for version in step.versions)
 
 
@@ -160,10 +149,8 @@ def _tables_as_of(versions: Iterable[Version]) -> set[str]:
 
 
 def missing_inputs(step: Step, version: Version, days: Collection[date], published: Days) -> dict[date, list[str]]:
-    """The input days that are needed and were never published, by day.
-
-    Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
-    is read in part, one published day in the period is enough; of what is read as of a day, one that it can be.
+    """Input days that were never published, in words, by day. A look back needs no day before a table's first; a
+    partial read one day of the period; a read as of a day one that counts.
     """
     first = {read.table: min(published.get(read.table, ()), default=date.min) for read in version.reads if days}
     states = {name: sorted(published.get(name, ())) for name in _tables_as_of([version]) if days}
@@ -187,13 +174,10 @@ def missing_inputs(step: Step, version: Version, days: Collection[date], publish
 
 
 class Presence:
-    """The days that there are when a step is built: published, or built before it."""
-
     def __init__(self, published: Days) -> None:
         self._days = {table: set(days) for table, days in published.items()}
 
     def add(self, step: Step, days: Iterable[date]) -> None:
-        """``days`` are built before anything that reads them."""
         for name in step.table_names:
             self._days.setdefault(name, set()).update(days)
 
@@ -201,7 +185,7 @@ class Presence:
         return any(day in self._days.get(name, ()) for name in step.table_names)
 
     def obtainable(self, step: Step, days: Collection[date]) -> set[date]:
-        """Those of ``days`` that are there, or whose inputs are."""
+        """``days`` that exist, or whose inputs do."""
         absent = [day for day in days if not self.has(step, day)]
         held_back = absent if step.is_origin else missing_inputs(step, step.version(), absent, self._days)
         return set(days).difference(held_back)
@@ -210,10 +194,7 @@ class Presence:
 def days_with_data(
     steps: Sequence[Step], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """Those of ``days`` that each step can be built for, or was; what others send from days that have ``landed``.
-
-    ``steps`` are in build order; days of a week or month stand for their period.
-    """
+    """``days`` that each step has or can be built for; origins need ``landed`` days."""
     there, found = Presence(published), dict[str, set[date]]()
     for step in steps:
         asked = set(step.cadence.starts(days))
@@ -232,9 +213,8 @@ def walk_downstream(
     visit: Callable[[Step, set[date], set[date]], set[date]],
     readers: Callable[[Step, Days], set[date]] = reading,
 ) -> dict[str, set[date]]:
-    """Visit ``steps`` in build order, each with its given days and its days that read what was returned before.
-
-    The days that a visit returns are those that the walk goes on from. Returns all of them, by table.
+    """Visit each step with its given days, and its days that read what visits returned. Returns all of these by
+    table.
     """
     found: dict[str, set[date]] = {}
     for step in steps:
@@ -245,7 +225,6 @@ def walk_downstream(
 
 
 def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days]) -> dict[str, set[date]]:
-    """The days of each step that steps after it read. ``reads`` is asked what a step reads, of which days are read."""
     needed: dict[str, set[date]] = {}
     found: dict[str, set[date]] = {}
     for step in reversed(steps):
@@ -260,10 +239,7 @@ def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days
 def upstream(
     steps: Sequence[Step], target: Step, days: Collection[date], *, exactly: bool = False
 ) -> dict[str, set[date]]:
-    """All that ``days`` of ``target`` are computed from, by step; ``steps`` are in build order.
-
-    ``target`` may have another current version than it has in ``steps``.
-    """
+    """All that ``days`` of ``target`` are computed from, by step; ``target`` may have another current version."""
 
     def reads(step: Step, needed: set[date]) -> Days:
         own = step.name == target.name
@@ -273,10 +249,7 @@ def upstream(
 
 
 def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
-    """By table, the steps that look back to it or to what is computed from it, and for how many days at most.
-
-    ``steps`` are in build order. A step that looks back twice on its way has the sum of both.
-    """
+    """The steps that look back to a table, directly or not, and the most days; along a path they add up."""
     found: dict[str, dict[str, int]] = {}
     for step in reversed(steps):
         beyond = {reader: days for name in step.table_names for reader, days in found.get(name, {}).items()}
@@ -289,14 +262,11 @@ def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
 
 
 def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, date]:
-    """By table, the earliest day that the days from ``start`` on are made of by a look back, by any version.
-
-    ``steps`` are in build order. A table that nothing looks back to is not named.
-    """
+    """The earliest day of each table that days from ``start`` on look back to, by any version."""
     found: dict[str, date] = {}
     for step in reversed(steps):
         own = min((found[name] for name in step.table_names if name in found), default=None)
-        if own is not None:  # Tables that are built together come together.
+        if own is not None:  # tables of one step share their days
             found |= dict.fromkeys(step.table_names, own)
         for read in (read for version in step.versions for read in version.reads):
             if own is not None or read.first < 0:
@@ -309,12 +279,9 @@ def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, dat
 def earlier_days(
     steps: Sequence[Step], tables: Collection[str], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """The days before ``days`` that ``tables`` look back to, of those tables themselves, by step.
-
-    Only those that there can be: raw days with files (``landed``, by raw table), and days whose inputs are published or
-    come along; back to the first gap, since a gap in a look back holds back what looks over it. What is read as of a
-    day has gaps: there it is the newest that there can be. ``steps`` are in build order. Without them the first days of
-    a range have no rates to be converted by.
+    """The days before ``days`` that ``tables`` look back to among themselves and that can be built, by step: the first
+    days of a range need rates. They end at the first gap, because :func:`missing_inputs` holds back what looks over
+    one; as of a day, the newest is enough.
     """
     building, there = steps_of(steps, tables), Presence(published)
     asked = {step.name: set(step.cadence.starts(days)) for step in building}
@@ -334,7 +301,6 @@ def earlier_days(
 
 
 def _looked_back_to(step: Step, asked: Collection[date], needed: set[date]) -> dict[str, set[date]]:
-    """What ``asked`` periods look back to, of the days before them, and all that further ``needed`` days read."""
     found = read_by(step, needed.difference(asked))
     for read in step.reads:
         if read.first < 0:
@@ -343,14 +309,12 @@ def _looked_back_to(step: Step, asked: Collection[date], needed: set[date]) -> d
 
 
 def days_before(step: Step, read: Reads, periods: Collection[date]) -> set[date]:
-    """The days before ``periods`` of ``step``, given by their first days, that ``read`` looks back to."""
     if isinstance(read, AsOf):  # Windows of years, almost the same for each day.
         return {day for part in contiguous(periods) for day in read.days(part) if day < part.last}
     return {day for period in map(step.cadence.period, periods) for day in read.days(period) if day < period.first}
 
 
 def _made_into(steps: Sequence[Step], tables: Collection[str]) -> set[str]:
-    """The steps that ``tables`` are made by, and of: those that they read for the same day."""
     found = set(tables)
     for step in reversed(steps):
         if not found.isdisjoint(step.table_names):
@@ -359,14 +323,13 @@ def _made_into(steps: Sequence[Step], tables: Collection[str]) -> set[str]:
 
 
 def _newest_before(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:
-    """Of the days before each of those that are ``asked`` for the newest that has landed, or can be built of it."""
     open_days = possible if step.source else [day for day in possible if not there.has(step, day)]
     newest = (max((day for day in open_days if day < each), default=None) for each in asked)
     return {day for day in newest if day}
 
 
 def _unbroken(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:
-    """Those of ``possible`` that no day lies behind which can neither be built nor is published."""
+    """Back to the first day that can neither be built nor is published."""
     found: set[date] = set()
     for start in asked:
         day = step.cadence.start(start - timedelta(days=1))

@@ -1,4 +1,4 @@
-"""The contracts of raw, bronze and quarantine: the columns of a landed row, and those that account for every row."""
+"""The contracts of raw, bronze and quarantine: landed columns, and those that account for every row."""
 
 from __future__ import annotations
 
@@ -74,12 +74,11 @@ class Occurrence(Contract):
 
 @once
 def raw_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
-    """Everything received: the landed fields as text, described as in ``typed``, then :class:`RawColumns`."""
+    """Landed fields as text, then :class:`RawColumns`."""
     return _landed_contract("Raw", source, typed, RawColumns)
 
 
 def raw_schema(source: Source) -> T.StructType:
-    """How Spark has raw rows of ``source``: the columns of :func:`raw_contract`, without their descriptions."""
     contract = raw_contract(source)
     types = spark_types(contract)
     return T.StructType([T.StructField(name, types[name], each.nullable) for name, each in contract.fields().items()])
@@ -87,13 +86,13 @@ def raw_schema(source: Source) -> T.StructType:
 
 @once
 def quarantine_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
-    """Rejected rows: the landed fields as text, described as in ``typed``, then :class:`QuarantineColumns`."""
+    """Landed fields as text, then :class:`QuarantineColumns`."""
     return _landed_contract("Quarantine", source, typed, QuarantineColumns)
 
 
 @once
 def bronze_contract(source: str, row: type[Contract], *, numbered: bool = False) -> type[Contract]:
-    """The columns of ``row``, the number of identical lines if they are ``numbered``, then :class:`BronzeColumns`."""
+    """Columns of ``row``, then ``occurrence`` if ``numbered``, then :class:`BronzeColumns`."""
     bases = (BronzeColumns, Occurrence, row) if numbered else (BronzeColumns, row)
     return type(f"Bronze{_camel(source)}", bases, {"__doc__": row.__doc__, "__module__": row.__module__})
 

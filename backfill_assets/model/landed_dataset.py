@@ -1,8 +1,4 @@
-"""A dataset that is declared from the class of its landed rows on: source, contracts, steps and versions follow.
-
-The class of a row says everything about a column in one place: its type, what its values must fulfil, and whether it is
-of the key, the event day or the version. A table that is made of these rows is a class, too; a version is a function.
-"""
+"""Datasets declared by the class of their landed rows: source, contracts and steps follow from it."""
 
 from __future__ import annotations
 
@@ -49,8 +45,6 @@ C = TypeVar("C", bound=type[Contract])
 
 @dataclass(frozen=True)
 class _Row:
-    """What a sound row is, in one version."""
-
     version: str
     description: str
     contract: type[Contract]
@@ -58,36 +52,32 @@ class _Row:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LandedDataset(DeclaredTables):
-    """A dataset with one source, which has its name. :meth:`row` declares the landed rows, :meth:`table` what is made
-    of them, and :meth:`version` how; :meth:`dataset` is all that was declared so far.
-    """
+    """A dataset with one source of its name."""
 
     rows: str
-    """What a row is, in the plural: it ends up in the descriptions."""
+    """What rows are, in the plural."""
     most_rows: int
-    """A day with more rows than that is not published."""
+    """A day with more rows is held back."""
     tolerated_rejects: int
-    """As many rows of a day may be rejected, however large their share is."""
+    """So many rows may be rejected, whatever their share."""
     most_rejected: Decimal = Decimal("0.01")
-    """The share of rejected rows above which a day is not published."""
+    """The share above which a day is held back."""
     tolerated_duplicates: int = 0
-    """As many rows of a day may give way to one of equal key and version: the source delivers lines twice."""
+    """Rows that may lose to one of equal key and version."""
     most_duplicates: Decimal = Decimal(0)
-    """The same as a share of the rows."""
+    """The share of such rows above which a day is held back."""
     arrives: ArrivedWithin = _WITHIN_A_WEEK
-    """How late rows may land before people are warned."""
+    """Rows that land later only warn."""
     late_rows: Beyond = "rebuild"
-    """What becomes of rows that land later than that. To reject them is part of what each version of a row computes:
-    a dataset with history gets it with a new version."""
+    """What becomes of later rows. Rejecting them is logic: a dataset with history needs a new row version."""
     totals: tuple[str, ...] = ()
-    """Columns of bronze whose sum is measured for every day."""
     groups: tuple[str, ...] = ()
-    """Columns of bronze by which a difference is also shown."""
     numbered: bool = False
-    """Identical lines of a day are rows of their own: ``occurrence``, the last column of the key, numbers them."""
+    """Identical lines of a day are separate rows, numbered by ``occurrence``."""
     replaced_whole: bool = False
-    """Its rows hold until they are replaced: they are landed whole when they change, and are of the day they arrive on.
-    A day without a delivery means no change. Others read them by :class:`~backfill_assets.model.declaration.AsOf`."""
+    """Each delivery is the whole state from its arrival day on; a day without one means no change. Read it with
+    :class:`~backfill_assets.model.declaration.AsOf`.
+    """
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
@@ -96,15 +86,15 @@ class LandedDataset(DeclaredTables):
     delivered_within: timedelta | None = None
     sends_totals: bool = False
     format: Format | None = None
-    """How its files are written: ``Csv(delimiter=";")``, or a class of your own; None for JSON lines."""
+    """``Csv(delimiter=";")``; None: JSON lines."""
     files: str = ""
-    """How its files are named, if the arrival day is in their names: ``sales_{day}.csv``. Else it is their folder's."""
+    """File names with the arrival day: ``sales_{day}.csv``. Empty: folders have it."""
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare
 
     def row(self, version: str, description: str) -> Callable[[C], C]:
-        """Declare the class of a sound landed row. A second class is another version of bronze: the current one."""
+        """Declare the class of a sound row. Each is a version of bronze, the last one current."""
 
         def declare(contract: C) -> C:
             self._rows.append(_Row(version, description, contract))
@@ -116,31 +106,25 @@ class LandedDataset(DeclaredTables):
 
     @property
     def raw(self) -> str:
-        """The name of the table of everything received."""
         return f"raw_{self.name}"
 
     @property
     def bronze(self) -> str:
-        """The name of the table of sound rows."""
         return f"bronze_{self.name}"
 
     @property
     def quarantine(self) -> str:
-        """The name of the table of rejected rows."""
         return f"quarantine_{self.name}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its own and those of its tables, also where it is declared wrong."""
         return (self.raw, self.bronze, self.quarantine, *super().names)
 
     @property
     def source(self) -> Source:
-        """What is landed, as the current class of a row says."""
         return self._source(self._current_row().contract)
 
     def refinement(self, version: str | None = None) -> Refinement:
-        """How raw becomes bronze, in ``version`` or the current one."""
         row = next((row for row in self._rows if row.version == version), None) or self._current_row()
         contract = row.contract
         key = (*columns_with(contract, "key"), *([OCCURRENCE] if self.numbered else []))
@@ -150,7 +134,7 @@ class LandedDataset(DeclaredTables):
         return Refinement(self._source(contract), bronze, key, joined, takes_days)
 
     def dataset(self) -> Dataset:
-        """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
+        """Raises :class:`InvalidRequest` for a wrong declaration."""
         self._refuse_what_has_no_day()
         current = self.refinement()
         for row in self._rows:
@@ -164,7 +148,6 @@ class LandedDataset(DeclaredTables):
         return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
 
     def _landed_steps(self, current: Refinement) -> tuple[Step, Step]:
-        """The steps of raw, and of bronze with quarantine, and all their rules."""
         source, computed = current.source, (*_ACCOUNTING, *([OCCURRENCE] if self.numbered else []))
         personal = " and ".join(source.personal_fields)
         tokens = f"; a token stands for each {personal}" if personal else ""
@@ -175,11 +158,11 @@ class LandedDataset(DeclaredTables):
             description=f"All {self.rows} received, as text, on the day they belong to{tokens}.",
             contract=raw_contract(source, current.contract),
             key=(),
-            # Raw ingests what arrives, however late: a late row is reported, and never kept out.
+            # Raw takes late rows too: it only warns.
             rules=(ContentIntact(source, "text"), volume, replace(self.arrives, severity="warning")),
             typed=current.contract,
         )
-        # Rows that are rejected as late are counted, and hold nothing back.
+        # Rows rejected as late are counted, and never hold a day back.
         late = replace(self.arrives, at_most=Decimal(1), severity="warning")
         counted = (late,) if self.late_rows == "quarantine" else ()
         quarantine = Table(
@@ -255,7 +238,7 @@ class LandedDataset(DeclaredTables):
         return SourceOfFiles(**declared, format=self.format, files=files)
 
     def _version_field(self, row: type[Contract], of_raw: Mapping[str, str]) -> str:
-        """Of rows that are landed whole nothing need say which is newer: where it is part of the key, contents do."""
+        """``replaced_whole`` needs none: a part of the key is equal among versions, so content hashes decide."""
         if not self.replaced_whole or columns_with(row, "version"):
             return of_raw[self._only(row, "version")]
         landed = [part for name in columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
@@ -267,7 +250,6 @@ class LandedDataset(DeclaredTables):
         return InvalidRequest(f"The dataset {self.name} is declared wrong: {what}", hint=hint)
 
     def _refuse_what_has_no_day(self) -> None:
-        """Raise for what says something of event days, of deliveries or of streams."""
         if not self.replaced_whole:
             return
         marked = (

@@ -1,10 +1,7 @@
-"""A landed structure: JSON of objects and arrays as one value of a struct, of a map, or of a list of them.
+"""Landed structures: JSON objects and arrays as structs, maps, or lists of them.
 
-No two engines read the digits of nested numbers alike. So Python reads the JSON, once for both of them, and gives it in
-the shape that is declared with a text in the place of each value: :func:`plain_structure`. What a text is worth is for
-the declared query to say, as of each landed field.
-
-A part that is absent is null, and one that is not declared is not looked at: raw keeps it in the text of the whole.
+Engines read the digits of nested numbers differently, so Python reads JSON for both into the declared shape, with a
+text per value: :func:`plain_structure`. Undeclared parts stay in raw's text.
 """
 
 from __future__ import annotations
@@ -20,29 +17,25 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 PLAIN = "plain_structure"
-"""What DuckDB calls :func:`plain_structure`."""
 KEY, VALUE = "key", "value"
-"""The parts of an entry of a map."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 _MAP_OF_TEXT = "map<string,"
 
 
 class Structure(NamedTuple):
-    """A type by its parts: those of a struct by name; the values of a map, or the items of a list, as the only one."""
+    """A type by its parts: fields of a struct, ``value`` of a map, ``item`` of a list."""
 
     kind: str
     parts: Mapping[str, str]
 
 
 def has_structure(spark_type: str) -> bool:
-    """Whether values of a type are structures: structs, maps, and lists of them."""
     return "struct<" in spark_type or "map<" in spark_type
 
 
 @lru_cache
 def structure_of(spark_type: str) -> Structure | None:
-    """The parts of a type; None for one that has none."""
     kind, _, inner = spark_type.removesuffix(">").partition("<")
     if kind == "struct":
         named = (part.partition(":") for part in _split(inner))
@@ -53,7 +46,6 @@ def structure_of(spark_type: str) -> Structure | None:
 
 
 def _split(inner: str) -> Iterator[str]:
-    """At commas that are within no other type."""
     depth = start = 0
     for at, sign in enumerate(inner):
         depth += (sign in "<(") - (sign in ">)")
@@ -64,7 +56,6 @@ def _split(inner: str) -> Iterator[str]:
 
 
 def structure_problem(spark_type: str) -> str:
-    """What is wrong with the type of a structure, apart from the types of its parts; empty if nothing is."""
     found = structure_of(spark_type)
     if found is None:
         return ""
@@ -78,7 +69,6 @@ def structure_problem(spark_type: str) -> str:
 
 
 def leaves_of(spark_type: str) -> Iterator[str]:
-    """The types of all values in a structure that have no parts."""
     found = structure_of(spark_type)
     if found is None:
         yield spark_type
@@ -88,7 +78,6 @@ def leaves_of(spark_type: str) -> Iterator[str]:
 
 
 def with_entries(spark_type: str) -> str:
-    """A type with a list of entries in the place of each map."""
     found = structure_of(spark_type)
     if found is None:
         return spark_type
@@ -103,10 +92,8 @@ def with_entries(spark_type: str) -> str:
 
 
 def plain_structure(text: str | None, spark_type: str) -> str | None:
-    """The JSON in ``text`` in the shape of a type, each value as its text; None if it is of another shape.
-
-    A map is the list of its entries by key. Objects have distinct names. A value that is no text is the JSON that it is
-    written as.
+    """The JSON in the declared shape, each value as text with its digits, maps as entries sorted by key. None for
+    another shape, or a repeated name.
     """
     if text is None:
         return None
@@ -135,12 +122,10 @@ def _in_shape(value: Any, spark_type: str) -> Any:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object, in which a name may be twice."""
+    pass
 
 
 class _Digits(str):
-    """A number, as it is written."""
-
     __slots__ = ()
 
 
@@ -162,7 +147,7 @@ def _written(value: Any) -> str:
 
 
 def _whole_signs(text: str) -> str:
-    """Half of a surrogate pair is no sign of a text."""
+    """Unpaired surrogates fit into no UTF-8 text."""
     return _HALF_OF_PAIR.sub("?", text)
 
 
@@ -170,9 +155,8 @@ def _whole_signs(text: str) -> str:
 
 
 def register_structures(connection: DuckDBPyConnection) -> None:
-    """Make :func:`plain_structure` known to DuckDB."""
     make = cast("Callable[..., object]", connection.create_function)
-    # DuckDB would evaluate annotations.
+    # A lambda: DuckDB would evaluate the annotations of a named function.
     function = lambda texts, kinds: _plain_structures(texts, kinds)  # noqa: E731, PLW0108
     make(PLAIN, function, ["VARCHAR", "VARCHAR"], "VARCHAR", type="arrow", null_handling="special")
 

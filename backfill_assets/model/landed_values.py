@@ -1,8 +1,7 @@
-"""Landed text, its typed value, and the one text form both share: what content hashes are computed from.
+"""Landed text, its value, and the canonical text of both, as Ibis expressions for DuckDB.
 
-``content_hash`` is XXH64 over ``name=value`` of every landed field that is not null. A raw row computes it from its
-text, a typed row from its values, and both get the same number, whichever way the source wrote an amount. All of them
-are expressions of Ibis, which DuckDB carries out.
+``content_hash`` is XXH64 over ``name=value`` of every landed field that is not null, in canonical text: equal for a raw
+row and its typed row, however the source wrote a value.
 """
 
 from __future__ import annotations
@@ -32,16 +31,12 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 HASH_OF_VALUES, HASH_OF_NAMED_TEXTS = "spark_xxhash64", "spark_xxhash64_of_named"
-"""The functions of ``model/xxh64.py``: of any number of values, and of a struct of texts."""
 AS_HASHED = "as hashed"
-"""The column of raw rows that are about to be written, with what their hash was made of: see :func:`as_hashed`."""
 _HASH, _LINE = "content_hash", "unparsed_line"
 _HOUR = 11
-"""Where the hour of a moment begins in its text."""
 _LINE_END = r"(\r\n|[\r\n])?"
-"""A pattern of Java's that ends in ``$`` allows one behind the text, and a cast of Spark's cuts it off."""
+"""Java's ``$`` allows one behind the text, and Spark's cast trims it."""
 _ANY_LINE_END = r"(\r\n|[\r\n\x{85}\x{2028}\x{2029}])?"
-"""All that ``$`` allows in Java."""
 _IBIS_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "int64",
@@ -64,7 +59,7 @@ MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
     """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2).
 
-    Of a double or a float it is the nearest one, of -0.0 and 0.0 the latter; ``1e999`` is none.
+    A double is the nearest one, -0.0 becomes 0.0, and ``1e999`` is no value.
     """
     import ibis
 
@@ -72,7 +67,7 @@ def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
         return text
     allowed = _is_like(text, f"{landed_pattern(spark_type)}{_LINE_END}")
     if spark_type == "timestamp":
-        # DuckDB takes 24:00:00 for the next midnight.
+        # DuckDB reads 24:00:00 as the next midnight.
         allowed = allowed & (text.substr(_HOUR, 2) < "24")
     kind = ibis_type(spark_type)
     if spark_type == "boolean":
@@ -89,7 +84,6 @@ def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
 
 
 def _parsed_list(text: ir.StringValue, item: str, allowed: ir.BooleanValue) -> ir.Value:
-    """A list of the values of all items, or null if one of them is none."""
     import ibis
 
     kind = ibis_type(f"array<{item}>")
@@ -100,7 +94,6 @@ def _parsed_list(text: ir.StringValue, item: str, allowed: ir.BooleanValue) -> i
 
 
 def _parsed_structure(text: ir.StringValue, spark_type: str, allowed: ir.BooleanValue) -> ir.Value:
-    """A structure of the values of all parts, or null if one of them is none."""
     import ibis
 
     texts = texts_of_parts(allowed.ifelse(text, None), spark_type)
@@ -109,11 +102,8 @@ def _parsed_structure(text: ir.StringValue, spark_type: str, allowed: ir.Boolean
 
 
 def parsed_sql(text: str, spark_type: str) -> str:
-    """What Ibis makes of :func:`parsed`, to the letter, for the type of a key or a version other than text.
-
-    ``text`` is a column in SQL.
-
-    A command that compares a few rows would import Ibis for this alone, and take half as long again.
+    """The exact SQL of :func:`parsed` for types of keys and versions: importing Ibis would add half of the time of
+    commands that compare a few rows.
     """
     allowed = f"REGEXP_FULL_MATCH({text}, '{landed_pattern(spark_type)}{_LINE_END}')"
     kind = _DUCKDB_TYPES.get(spark_type, spark_type.upper().replace(",", ", "))
@@ -130,15 +120,12 @@ def parsed_sql(text: str, spark_type: str) -> str:
 
 
 def ibis_type(spark_type: str) -> str:
-    """The type of a landed value, as Ibis calls it."""
     return type_of_parts(spark_type, lambda leaf: _IBIS_TYPES.get(leaf, leaf))
 
 
 def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """The one text of a typed value: amounts with all their decimals, moments in microseconds since 1970 UTC.
-
-    No two engines write a double alike. It counts as the XXH64 of its bytes, which is another one for each number: -0.0
-    is 0.0, and all that is not a number is the same.
+    """The one text of a value: decimals with all digits, moments as microseconds since 1970 UTC, doubles, which engines
+    write differently, as the XXH64 of their bytes, with one zero and one NaN.
     """
     if has_structure(spark_type):
         return text_of_parts(value, spark_type, canonical)
@@ -152,12 +139,12 @@ def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
 
 
 def canonical_text(text: ir.StringValue, spark_type: str) -> ir.StringValue:
-    """The one text of a landed one; text that is no value counts as it stands."""
+    """A text that is no value stays as it is."""
     return text if spark_type == "string" else _text_of(parsed(text, spark_type), text, spark_type)
 
 
 def landed_text(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """A text that ``value`` is parsed from, the same for equal values: moments in microseconds."""
+    """A text that parses to ``value``, equal for equal values."""
     if spark_type == "timestamp":
         return cast("ir.StringValue", value.cast("timestamp").strftime(MICROSECONDS))
     return canonical(value, spark_type)
@@ -170,20 +157,18 @@ def _text_of(value: ir.Value, text: ir.StringValue, spark_type: str) -> ir.Strin
 
 
 def _day_text(value: ir.Value) -> ir.StringValue:
-    """DuckDB's own text of a day in the year 0 is one before Christ."""
+    """A cast writes the year 0 as BC."""
     return cast("ir.StringValue", value.strftime("%Y-%m-%d"))
 
 
 def on_its_clock(source: Source, value: ir.Value) -> ir.Value:
-    """A typed event day: a moment as the clocks of its zone showed it then, also before 1970; a date as it is.
-
-    DuckDB has the rules of all zones in itself, and asks no file of the machine: all workers of one release put a row
-    on the same day.
+    """The local time of an event day in its zone. DuckDB has its own time zone rules, so all workers of a release
+    agree.
     """
     if source.type_of(source.event_day_field) != "timestamp":
         return value
     if source.event_zone == IN_UTC:
-        # A tenth of the time that a cast takes, which asks for the zone of the session first.
+        # A cast reads the session's time zone first and takes ten times as long.
         return cast("ir.Value", of_duckdb("make_timestamp", "timestamp", of_duckdb("epoch_us", "int64", value)))
     return cast("ir.Value", of_duckdb("timezone", "timestamp", source.event_zone, value))
 
@@ -195,10 +180,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
-    """The value of a landed key column, however it was written, as one text; null if it has none.
-
-    The value is parsed from this text, which is as most sources write it: moments have no zeros at their end.
-    """
+    """The value of a landed key as one text, however it was written, or null. Moments have no trailing zeros."""
     if spark_type == "string":
         return text
     written = landed_text(parsed(text, spark_type), spark_type)
@@ -206,7 +188,7 @@ def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
 
 
 def key_text(source: Source, rows: ir.Table, name: str) -> ir.StringValue:
-    """:func:`key_value`; text that is no value counts as it stands."""
+    """:func:`key_value`, or the landed text if it is no value."""
     import ibis
 
     text, kind = _landed(rows, name), source.type_of(name)
@@ -214,11 +196,10 @@ def key_text(source: Source, rows: ir.Table, name: str) -> ir.StringValue:
 
 
 def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.StringValue:
-    r"""The text of a key of raw columns; null if one of them is empty or missing. Each counts as its value.
+    r"""One text of several key columns; null if one is empty or missing.
 
-    Different parts have different texts. A dash is between them; one that is in a part, and a backslash, have a
-    backslash before them: of ``10-1`` and ``2`` the text is ``10\-1-2``. The last part is what is left, and stays as it
-    is: of ``10`` and ``1-2`` it is ``10-1-2``.
+    A dash joins them; a backslash escapes dashes and backslashes in all parts but the last: ``10-1`` and ``2`` give
+    ``10\-1-2``.
     """
     import ibis
 
@@ -229,7 +210,7 @@ def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.Strin
 
 
 def parts_of_key(key: str, count: int) -> list[str] | None:
-    """The ``count`` texts that ``key`` was joined of; None if it is no such key."""
+    """The inverse of :func:`joined_key`; None if ``key`` has fewer parts."""
     parts, at = [], 0
     for _ in range(count - 1):
         part = _PART.match(key, at)
@@ -252,17 +233,16 @@ def _landed(rows: ir.Table, name: str) -> ir.StringValue:
 
 
 def content_hash_of_text(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The content hash of a raw row; text that is no value counts as it stands."""
     return _content_hash(source, lambda name: canonical_text(_landed(rows, name), source.type_of(name)))
 
 
 def content_hash_of_values(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The content hash of a typed row, equal to that of the raw row it came from."""
+    """The hash of a typed row, equal to that of its raw row."""
     return _content_hash(source, lambda name: canonical(rows[name], source.type_of(name)))
 
 
 def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], ir.Value]) -> ir.IntegerValue:
-    """:func:`content_hash_of_text` of a row whose ``value`` by field was read before, null where the text is none."""
+    """:func:`content_hash_of_text` from values parsed before, null where the text is none."""
 
     def text(name: str) -> ir.StringValue:
         landed, kind = _landed(rows, name), source.type_of(name)
@@ -272,27 +252,22 @@ def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], 
 
 
 def raw_content_hash(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The content hash of any received raw row, also of a line that is no JSON object."""
+    """The hash of any received row, also of a line that is no JSON object."""
     return _or_of_line(rows, content_hash_of_text(source, rows))
 
 
 def raw_content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], ir.Value]) -> ir.IntegerValue:
-    """:func:`raw_content_hash` of a row whose ``value`` by field was read before, null where the text is none."""
     return _or_of_line(rows, content_hash_of_read(source, rows, value))
 
 
 def as_hashed(source: Source, rows: ir.Table) -> ir.StructValue:
-    """What the content hash of raw ``rows`` is made of, and that hash: :data:`AS_HASHED`."""
     import ibis
 
     return cast("ir.StructValue", ibis.struct({name: rows[name] for name in (*_hashed_of(source), _HASH)}))
 
 
 def hash_of_staged(source: Source, rows: ir.Table, afresh: ir.IntegerValue) -> ir.IntegerValue:
-    """The content hash of the texts that raw ``rows`` have: ``afresh``, unless they are those it was made of.
-
-    To compute it once more takes ten times as long as to see that the texts are the same.
-    """
+    """``afresh``, unless the texts are those in :data:`AS_HASHED`: comparing takes a tenth of the time of hashing."""
     hashed = cast("ir.StructValue", rows[AS_HASHED])
     same = reduce(and_, (rows[name].identical_to(hashed[name]) for name in _hashed_of(source)))
     return cast("ir.IntegerValue", same.ifelse(hashed[_HASH], afresh))
@@ -303,7 +278,7 @@ def _hashed_of(source: Source) -> tuple[str, ...]:
 
 
 def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """:func:`raw_content_hash` of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
+    """The hash of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
 
     def text(name: str) -> ir.StringValue:
         landed, kind = _landed(rows, name), source.type_of(name)
@@ -316,7 +291,7 @@ def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
 
 
 def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
-    """Whether a moment of a landed row is written in a form that was not always read; never null."""
+    """Whether a landed moment has another form than :data:`MOMENT_IN_UTC`; never null."""
     import ibis
 
     moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
@@ -324,12 +299,12 @@ def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
 
 
 def hashed(*values: ir.Value) -> ir.IntegerValue:
-    """What Spark's ``xxhash64`` is of some values, in this order; nulls are passed over, and it is never null."""
+    """Spark's ``xxhash64`` of the values in order; nulls are skipped, and it is never null."""
     return cast("ir.IntegerValue", of_duckdb(HASH_OF_VALUES, "int64", *values))
 
 
 def _as_before(text: ir.StringValue) -> ir.BooleanValue:
-    """Nearly every row has this answer by its last sign, without a pattern."""
+    """The last character answers for nearly every row."""
     plainly = text.endswith("Z") & (text.length() <= _LONGEST_BEFORE)
     return (plainly | _is_before(text)).fill_null(True)
 
@@ -344,7 +319,7 @@ def _or_of_line(rows: ir.Table, of_fields: ir.IntegerValue) -> ir.IntegerValue:
 
 
 def _content_hash(source: Source, text: Callable[[str], ir.StringValue]) -> ir.IntegerValue:
-    # A null is passed over; the name in front keeps two fields that change places apart.
+    # Nulls are skipped; the name in front makes two fields that swap their values differ.
     import ibis
 
     texts = ibis.struct({name: text(name) for name in source.columns})
@@ -359,10 +334,6 @@ def _is_like(text: ir.StringValue, pattern: str) -> ir.BooleanValue:
 
 
 def typed_value(text: ir.StringColumn, spark_type: str) -> ir.Value:
-    """The value of ``text`` in a form that compares as its type does, or null.
-
-    Days and moments stay text, whose order is theirs: years have four digits, and moments are given six behind the
-    point.
-    """
+    """A value that sorts as its type, or null. Days, and moments with six decimals, are text."""
     value = parsed(text, spark_type)
     return landed_text(value, spark_type) if spark_type in ("date", "timestamp") else value

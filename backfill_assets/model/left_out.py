@@ -1,7 +1,4 @@
-"""Which datasets can be worked with, and which are left out: one that is declared wrong stops its own commands alone.
-
-What is left out is to commands, runs and Dagster as if it were not declared. Who asks for it by its name is told why.
-"""
+"""Datasets declared wrong are left out: as if not declared, except that asking by name raises why."""
 
 from __future__ import annotations
 
@@ -18,12 +15,9 @@ from backfill_assets.model.declared_wrong import dataset_refused
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A dataset, tables of one, or a module that is left out, and why."""
-
     what: str
-    """In words: ``the dataset orders``."""
     names: frozenset[str]
-    """Of the datasets and tables that are not there for it, as far as they are known."""
+    """What it makes unavailable, as far as known."""
     error: BackfillError
 
     def __str__(self) -> str:
@@ -31,7 +25,6 @@ class LeftOut:
 
 
 def refused_at_once(left_out: Sequence[LeftOut]) -> BackfillError:
-    """One error for all of them."""
     if len(left_out) == 1:
         return left_out[0].error
     return InvalidRequest("\n".join(["Nothing is declared soundly:", *(f"  {each.error}" for each in left_out)]))
@@ -40,10 +33,7 @@ def refused_at_once(left_out: Sequence[LeftOut]) -> BackfillError:
 def sound_datasets(
     declared: Iterable[Dataset | DeclaredTables], left_out: Iterable[LeftOut] = ()
 ) -> tuple[Sequence[Dataset], Sequence[LeftOut]]:
-    """Those of ``declared`` that are sound among each other, and what is left out, that of before included.
-
-    Tables that read what is left out are left out, too; the others of their dataset stay.
-    """
+    """The sound part of ``declared``, and what is left out, including tables that read something left out."""
     found: list[Dataset] = []
     gone = list(left_out)
     for each in declared:
@@ -72,7 +62,6 @@ def sound_datasets(
 
 
 def _without(dataset: Dataset, gone: Sequence[LeftOut]) -> Iterator[Dataset]:
-    """``dataset`` with the tables that stay, if it stays. Raises where it is not sound without the others."""
     names = {name for each in gone for name in each.names}
     steps = tuple(step for step in dataset.steps if names.isdisjoint(step.table_names))
     if steps == dataset.steps:
@@ -86,7 +75,6 @@ def _whole(dataset: Dataset, error: BackfillError) -> LeftOut:
 
 
 def _readers(datasets: Sequence[Dataset], gone: Sequence[LeftOut]) -> Iterator[LeftOut]:
-    """The steps that read a table that is left out, in any of their versions."""
     by_name = {name: each for each in reversed(gone) for name in each.names}
     for step in (step for dataset in datasets for step in dataset.steps):
         read = [reads.table for version in step.versions for reads in version.reads if reads.table in by_name]
@@ -99,7 +87,7 @@ def _readers(datasets: Sequence[Dataset], gone: Sequence[LeftOut]) -> Iterator[L
 
 
 def _twice(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
-    """Which of the two is meant is not known."""
+    """Which one is meant is unknown, so both go."""
     counts = Counter(name for dataset in datasets for name in {dataset.name} | names_of(dataset))
     if twice := sorted(name for name, count in counts.items() if count > 1):
         error = InvalidRequest(
@@ -119,7 +107,6 @@ def _unsound(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
 
 
 def _in_a_circle(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
-    """Datasets whose tables read each other so that none could be built first."""
     of_table = {name: step.name for dataset in datasets for step in dataset.steps for name in step.table_names}
     steps = {step.name: step for dataset in datasets for step in dataset.steps}
     reads = {
@@ -137,7 +124,6 @@ def _in_a_circle(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
 
 
 def _begun(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
-    """Datasets that begin on another day than one that they read."""
     for each in datasets:
         read = [other for other in datasets if other is not each and reads_of(each) & names_of(other)]
         if any(other.first_day != each.first_day for other in read):

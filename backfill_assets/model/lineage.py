@@ -1,4 +1,4 @@
-"""Which columns a column is computed from: by its name in what the step reads, or as the table declares."""
+"""Column lineage, by equal names in what a step reads, or as declared."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from backfill_assets.model.declaration import Step, Table
 
 @dataclass(frozen=True)
 class ColumnOf:
-    """A column of a table."""
-
     table: str
     column: str
 
 
 def column_lineage(step: Step, table: Table, table_named: Callable[[str], Table]) -> Mapping[str, tuple[ColumnOf, ...]]:
-    """The columns that each column of ``table`` comes from, in the current version; raw tables come from files.
+    """The origins of each column in the current version; none for raw.
 
-    A column that is carried has its name upstream, in the first table read that knows it; the others are declared in
-    ``table.made_of``. A dataset is refused for a column that is neither.
+    A column comes from the first table read that has its name, or from ``table.made_of``.
     """
     if step.source is not None:
         return {}
@@ -48,10 +45,7 @@ _NUMBERS = (T.NumericType, T.BooleanType, T.DateType)
 
 
 def personal_columns(table: str, step_named: Callable[[str], Step]) -> frozenset[str]:
-    """The columns of ``table`` that are never shown to people: tokens, and text that is made of them.
-
-    ``step_named`` finds the step of a table. Counts and sums of personal columns say nothing of one person.
-    """
+    """Columns that are never shown: tokens, and text made of them. Numbers and dates reveal no one."""
     step = step_named(table)
     found = next(each for each in step.tables if each.name == table)
     if step.external is not None:

@@ -1,8 +1,7 @@
-"""What a version computes, as a fingerprint: its syntax, that of the project's functions it calls, and its constants.
+"""The logic of a version as a fingerprint: its syntax, that of project functions it calls, and its constants. It
+changes when rows may change; not with comments, format, local names, places, or releases of installed packages.
 
-It changes when the rows may change, and not by a comment, a reformat, another local name, the place of a file, or
-another release of what is installed. It is no part of the input fingerprint: a version keeps its name, and whoever
-edits it in place is told.
+It is not in the input fingerprint: who edits a version in place is told.
 """
 
 from __future__ import annotations
@@ -42,13 +41,11 @@ _LENGTH = 16
 _UNREADABLE = frozenset({"eval", "exec", "compile", "__import__", "globals", "open", "input"})
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Decimal, date, time, timedelta, UUID, range)
 DECLARED = "declared"
-"""The part of a version's logic that is no code: what it reads, and what its declaration decides of rows."""
+"""The part that is not code: reads, and what the declaration decides about rows."""
 
 
 @dataclass(frozen=True, order=True)
 class Asked:
-    """A place where logic asks for what is another one each time."""
-
     file: str
     line: int
     what: str
@@ -59,18 +56,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Logic:
-    """The logic of a version, and what was seen while it was read."""
-
     fingerprint: str
     parts: Mapping[str, str]
-    """A hash of each function, class and constant, by its name."""
     asks: tuple[Asked, ...] = ()
     unread: tuple[str, ...] = ()
-    """What it depends on and that cannot be read, a sentence each."""
 
 
 def logic_of(version: Version, packages: Sequence[str] = ()) -> Logic:
-    """The logic of ``version``. ``packages`` are those whose code is followed; the project's own by default."""
+    """Cached. ``packages`` are followed; by default the project's own."""
     known = _READ.get((id(version), tuple(packages)))
     if known is None or known[0] is not version:
         known = _READ[id(version), tuple(packages)] = (version, _read(version, tuple(packages)))
@@ -90,7 +83,6 @@ def _read(version: Version, packages: tuple[str, ...]) -> Logic:
 
 
 def _home(transform: Any) -> str:
-    """The module whose project a transform belongs to: that of its contract, or of the function itself."""
     inner = getattr(transform, "contract", transform)
     while isinstance(inner, partial):
         inner = inner.func
@@ -100,13 +92,10 @@ def _home(transform: Any) -> str:
 
 @dataclass
 class _Reading:
-    """Follows what is referred to, each thing once; what is not written yet waits."""
-
     project: Project
     is_aside: bool = False
-    """It only looks for clocks where a constant is made."""
     parts: dict[str, str] = field(default_factory=dict)
-    """The text of each part, by its key."""
+    """References number the parts in order: their names and places do not count."""
     waiting: deque[Callable[[], None]] = field(default_factory=deque)
     asks: set[Asked] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
@@ -116,7 +105,6 @@ class _Reading:
             self.waiting.popleft()()
 
     def logic(self) -> Logic:
-        """Parts are numbered in the order in which they are referred to: their names and places do not count."""
         number = {key: str(place) for place, key in enumerate(self.parts)}
         texts = [_MARK.sub(lambda found: f"@{number.get(found[1], found[1])}@", text) for text in self.parts.values()]
         named = {key: _MARK.sub(lambda found: _short(found[1]), text) for key, text in self.parts.items()}
@@ -128,7 +116,7 @@ class _Reading:
         return Logic(_hash("\n".join(texts)), parts, tuple(sorted(self.asks)), tuple(sorted(self.unread)))
 
     def look_aside(self, source: ModuleSource, made: ast.expr) -> None:
-        """Look for clocks where a constant is made: its text is not written, for its value counts."""
+        """The value of a constant is in the fingerprint; its expression may still use a clock."""
         apart = _Reading(self.project, is_aside=True)
         apart.of_module(source).write(made)
         apart.follow_all()
@@ -137,14 +125,12 @@ class _Reading:
     # ------------------------------------------------------------------ things that are referred to
 
     def part(self, key: str, write: Callable[[], str]) -> str:
-        """The mark of a part, which is written later if it is new."""
         if key not in self.parts:
             self.parts[key] = ""
             self.waiting.append(lambda: self.parts.__setitem__(key, write()))
         return f"\x00{key}\x00"
 
     def value(self, value: Any) -> str:
-        """A value in canonical text, without addresses in memory."""
         if (plain := _plain(value)) is not None:
             return plain
         if isinstance(value, Mapping):
@@ -156,7 +142,6 @@ class _Reading:
         return self.thing(value)
 
     def thing(self, value: Any) -> str:
-        """What has code: a function, a class, an object."""
         if isinstance(value, partial):
             return f"partial({self.value(value.func)}, {self.value(value.args)}, {self.value(value.keywords)})"
         if isinstance(value, MethodType):
@@ -171,7 +156,7 @@ class _Reading:
         return self.object(value)
 
     def function(self, function: FunctionType) -> str:
-        """One of the project is followed; another one is its name, with what it encloses and wraps."""
+        """The name alone counts outside the project, with the project functions that it closes over or wraps."""
         module, code = _module_of(function), function.__code__
         if not self.project.owns(module):
             inside = [each for each in _inside(function) if self.project.owns(_module_of(each))]
@@ -207,7 +192,6 @@ class _Reading:
         return self.of_module(source).class_(node)
 
     def object(self, value: Any) -> str:
-        """An object by what decides rows of it, or by its class and fields."""
         owns = self.project.owns(type(value).__module__)
         kind = self.class_(type(value)) if owns else type(value).__qualname__
         if hasattr(value, "decides_rows"):
@@ -224,19 +208,15 @@ class _Reading:
         return f"an object of {kind}"
 
     def of_module(self, source: ModuleSource) -> SyntaxWriter:
-        """For what is written at the top of a module."""
         return SyntaxWriter(_Names(self, source, module_names(source.name)), source.package)
 
 
 @dataclass
 class _Names:
-    """What the names of a module stand for, to the writer of its code."""
-
     reading: _Reading
     source: ModuleSource
     find: Namespace
     enclosed: frozenset[str] = frozenset()
-    """The names of the functions around it."""
 
     def name(self, chain: Sequence[str], node: ast.expr) -> str:
         first = chain[0]
@@ -254,7 +234,6 @@ class _Names:
         return self.of_module(self.source, first, value, chain[1:], node)
 
     def imported(self, path: str, chain: Sequence[str], node: ast.expr) -> str:
-        """Follows modules as far as they go; then what is of the project, by its value, else by its name."""
         rest = list(chain)
         value = resolve(path, self.reading.project)
         while rest and isinstance(value, ModuleType):
@@ -272,12 +251,10 @@ class _Names:
         return self.of_module(source, name, value, rest, node)
 
     def foreign(self, path: str, node: ast.expr) -> str:
-        """Code that is not of the project: its name is all that counts."""
         self.look_at(asks_by_name(path), node)
         return path
 
     def of_module(self, source: ModuleSource, name: str, value: Any, rest: Sequence[str], node: ast.expr) -> str:
-        """A value that a module of the project has, or an attribute of one."""
         after = "".join(f".{each}" for each in rest)
         code = inspect.unwrap(value) if callable(value) else value
         if isinstance(code, FunctionType | type) and self.reading.project.owns(_module_of(code)):
@@ -292,7 +269,6 @@ class _Names:
         return f"{self.reading.part(f'{source.name}:{name}', lambda: self.constant(source, name, value))}{after}"
 
     def constant(self, source: ModuleSource, name: str, value: Any) -> str:
-        """The value; of one that has none in text, how it is made. That may ask for a clock, too."""
         if name in source.changed:
             self.reading.unread.add(f"{name} of {source.file} is changed while it is used: it is no constant")
         made = source.assigned.get(name)
@@ -316,7 +292,7 @@ class _Names:
         return code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
 
     def declares(self, decorator: ast.expr) -> bool:
-        """A method of a dataset, which gives back what it is given: what it is told beside is no logic."""
+        """A dataset's method returns the function it decorates: its arguments are no logic."""
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         chain = chain_of(called)
         value = self.find(chain[0]) if chain else ABSENT
@@ -333,7 +309,6 @@ class _Names:
                 self.look_at(what, node)
 
     def constant_text(self, given: ast.expr) -> str:
-        """A text of a module that a call is given by name."""
         chain = chain_of(given)
         value = self.find(chain[0]) if chain else None
         for each in chain[1:]:
@@ -341,7 +316,6 @@ class _Names:
         return value if isinstance(value, str) else ""
 
     def path_of(self, chain: Sequence[str]) -> str:
-        """The dotted name of what is called; empty for a method of something local or computed."""
         if not chain or (first := self.source.imported.get(chain[0])) is None:
             value = self.find(chain[0]) if len(chain) == 1 else ABSENT
             return _path(value) if isinstance(value, FunctionType | type) else ""
@@ -356,7 +330,6 @@ class _Names:
 
 
 def _plain(value: Any) -> str | None:
-    """The text of a value that has no parts; None for all others."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, re.Pattern):
@@ -377,14 +350,13 @@ def _is_constant(value: Any) -> bool:
 
 
 def _module_of(thing: Any) -> str:
-    """Where it is written: ``functools.wraps`` copies the name of the module, not the names that are used."""
+    """``functools.wraps`` copies ``__module__``, but globals stay the function's own."""
     if isinstance(thing, FunctionType):
         return str(thing.__globals__.get("__name__", ""))
     return str(getattr(thing, "__module__", None) or "")
 
 
 def _inside(function: FunctionType) -> Iterator[FunctionType]:
-    """The functions that another one encloses or wraps."""
     around = [getattr(function, "__wrapped__", None)]
     around += [names_around(function)(name) for name in function.__code__.co_freevars]
     seen: list[FunctionType] = []
@@ -396,7 +368,6 @@ def _inside(function: FunctionType) -> Iterator[FunctionType]:
 
 @cache
 def _path(value: Any) -> str:
-    """The dotted name of something that is not of the project."""
     if isinstance(value, ModuleType):
         return value.__name__
     module = getattr(value, "__module__", None) or ""
@@ -404,7 +375,6 @@ def _path(value: Any) -> str:
 
 
 def _short(key: str) -> str:
-    """A part as people know it: ``rates_as_of``."""
     return key.split(":")[1].replace(".<locals>", "") if ":" in key else key
 
 

@@ -1,4 +1,4 @@
-"""Rows that are like no other one, told from the few that are: only those have to be compared, which costs more."""
+"""Separates the few rows that may equal another one: only those need a costly comparison."""
 
 from __future__ import annotations
 
@@ -12,22 +12,17 @@ if TYPE_CHECKING:
 
 
 class LoneAndAlike(NamedTuple):
-    """Rows whose hash no other one has, and all others."""
-
     lone: ir.Table
     alike: ir.Table
 
 
 def lone_and_alike(rows: ir.Table, hashes: str) -> LoneAndAlike:
-    """``rows`` by whether another one has the same in the column ``hashes``, of :func:`hash_of` what is compared.
-
-    Some that are alone may be among the others, and never the other way.
-    """
+    """Splits rows by a column of :func:`hash_of`. A collision may only put a lone row among the alike ones."""
     counted = rows.group_by(hashes).agg(rows=rows.count())
     repeated = counted.filter(counted.rows > 1).select(hashes)
     return LoneAndAlike(rows.anti_join(repeated, hashes), rows.semi_join(repeated, hashes))
 
 
 def hash_of(values: Sequence[ir.Value]) -> ir.IntegerValue:
-    """DuckDB's own, of some values of any types; nulls are the same. It is compared within a query, and not kept."""
+    """Nulls are equal. DuckDB's hash is not stable: use it within a query only."""
     return cast("ir.IntegerValue", of_duckdb("hash", "uint64", *values))

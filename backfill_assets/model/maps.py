@@ -1,7 +1,4 @@
-"""Maps as lists of their entries by key: one that is built in another order is the same map.
-
-Engines keep the order in which a map was built, and compare and hash by it; Spark hashes none at all.
-"""
+"""Maps as entries sorted by key: engines compare and hash maps in the order they were built, and Spark hashes none."""
 
 from __future__ import annotations
 
@@ -18,14 +15,13 @@ if TYPE_CHECKING:
 
 
 def has_map(kind: Any) -> bool:
-    """Whether values of a Spark type are maps, or have maps in them."""
     if kind.typeName() == "struct":
         return any(has_map(field.dataType) for field in kind.fields)
     return bool(kind.typeName() == "map" or (kind.typeName() == "array" and has_map(kind.elementType)))
 
 
 def in_key_order(value: Column, kind: Any) -> Column:
-    """``value`` of a Spark type, with the list of its entries in the place of each map."""
+    """A list of entries replaces each map, at any depth."""
     if not has_map(kind):
         return value
     if kind.typeName() == "array":
@@ -42,7 +38,6 @@ def in_key_order(value: Column, kind: Any) -> Column:
 
 
 def entries_in_key_order(value: ir.Value, kind: dt.DataType) -> ir.Value:
-    """:func:`in_key_order` as DuckDB computes it."""
     import ibis
 
     if not _has_map(kind):

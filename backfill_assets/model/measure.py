@@ -1,9 +1,5 @@
-"""What is measured of the rows of a day: expressions of Ibis, which the judge carries out over its files.
-
-Each function is given the rows, a table of Ibis, or columns of them. So may a rule do: each of its
-:data:`~backfill_assets.model.declaration.Aggregates` is a function of the rows. Only the hashes of a row's content
-(:class:`WrittenHash`) come from who made the row and wrote them beside it: Spark, or the query of raw and bronze. The
-judge adds them up.
+"""Measurements of a day's rows as Ibis expressions, for the judge and for rules'
+:data:`~backfill_assets.model.declaration.Aggregates`.
 """
 
 from __future__ import annotations
@@ -56,10 +52,8 @@ _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 def exact_sum(
     values: ir.NumericColumn, where: ir.BooleanValue | None = None, *, digits: int | None = None
 ) -> ir.Scalar:
-    """The sum, to the last digit, of the rows that fulfil a condition; 0 for none.
-
-    Doubles are added up in as many ``digits`` behind the point; those that are no such number are left out. Raises
-    :class:`InvalidRequest` for doubles without: their sum is another one in another order.
+    """The sum over rows that meet ``where``; 0 for none. Doubles need ``digits``, or raise :class:`InvalidRequest`:
+    their sum depends on the order.
     """
     import ibis
 
@@ -70,13 +64,13 @@ def exact_sum(
                 hint="Say how exact it is to be: exact_sum(..., digits=2).",
             )
         values = cast("ir.NumericColumn", decimal_of(values, digits))
-    # Beside a number of another type, a decimal would lose digits or gain some.
+    # The zero has the type of the sum: coalescing it with another type would change digits.
     kind = f"decimal(38, {values.type().scale})" if values.type().is_decimal() else "int64"
     return values.sum(where=where).fill_null(ibis.literal(0).cast(kind))
 
 
 def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
-    """How many different values some columns have together; nulls are equal."""
+    """The number of distinct combinations; nulls are equal."""
     import ibis
 
     if len(names) > 1:
@@ -86,7 +80,7 @@ def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
 
 
 def least(values: ir.Column) -> ir.StringScalar:
-    """The smallest of the values as text, empty for none."""
+    """The least value as text; empty without rows."""
     return values.cast("string").min().fill_null("")
 
 
@@ -94,10 +88,8 @@ def least(values: ir.Column) -> ir.StringScalar:
 
 
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
-    """For each thing asked of a column: its name, what is wrong with a value, and whether a row has such a one.
-
-    As in pandera a null passes every check, and is asked for only by not being nullable: without words. NaN is no
-    number where there has to be one.
+    """Each demand of the contract: the column, words, and whether a row breaks it. Null passes every check; in a column
+    that is not nullable, it is a breach without words.
     """
     types = declared_types(contract)
     for name, declared in contract.fields().items():
@@ -110,14 +102,13 @@ def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, st
 
 
 def is_unsound(contract: type[Contract], rows: ir.Table) -> ir.BooleanValue:
-    """Whether a row breaks the contract; never null."""
+    """Never null."""
     import ibis
 
     return reduce(or_, (broken for *_, broken in breaches(contract, rows)), ibis.literal(False))
 
 
 def first_breach(contract: type[Contract], rows: ir.Table) -> ir.StringValue:
-    """The first reason why a row breaks the contract, in words and with the value; null for a sound row."""
     import ibis
 
     reasons = [broken.ifelse(_words(rows, name, wrong), None) for name, wrong, broken in breaches(contract, rows)]
@@ -133,20 +124,18 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
-    """How many rows that stand have a field that is not declared, lack one, or have a text that is not of its type."""
+    """Rows, less deleted ones, with an undeclared field, a missing one, or a text not of its type."""
     differing = _differing(source, typed, rows).values()
     return _standing(rows, reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
 
 def fields_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> dict[str, ir.Scalar]:
-    """By kind and field, in how many rows that stand it is not as declared; and, named with ``_example``, a value."""
     differing = {f"{kind.name} {name}": (name, each) for (kind, name), each in _differing(source, typed, rows).items()}
     examples = {f"{of}{EXAMPLE}": least(each.ifelse(rows[name], None)) for of, (name, each) in differing.items()}
     return {of: _standing(rows, each) for of, (_, each) in differing.items()} | examples
 
 
 def undeclared_fields(rows: ir.Table) -> ir.Table:
-    """By day, all fields that are not declared, as a JSON list: the name, its rows, and the fields of one of them."""
     import ibis
 
     kept = _read_lines(rows).ifelse(rows.rescued, None)
@@ -160,7 +149,7 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
 
 
 def _standing(rows: ir.Table, which: ir.BooleanValue) -> ir.IntegerScalar:
-    """How many rows of ``which`` stand: a deletion has all that the row has which it cancels, and takes one away."""
+    """A deletion has the fields of the row it cancels, and subtracts one."""
     return cast("ir.IntegerScalar", exact_sum(_counts(rows), which))
 
 
@@ -169,13 +158,11 @@ def _counts(rows: ir.Table) -> ir.IntegerValue:
 
 
 def _read_lines(rows: ir.Table) -> ir.BooleanValue:
-    """Rows of lines that could be read, and the deletions of such rows; markers have no file."""
     is_line = (rows.record_kind == "received") | ((rows.record_kind == DELETION) & rows.source_file.notnull())
     return is_line & rows.unparsed_line.isnull()
 
 
 def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tuple[DriftKind, str], ir.BooleanValue]:
-    """By kind and field, whether a received row lacks one that it must have, or has a text that its type has not."""
     lacking = {(DriftKind.MISSING, name): rows[name].isnull() for name in _demanded(source, typed)}
     of_another_type = {
         (DriftKind.RETYPED, name): ~of_duckdb(
@@ -187,14 +174,13 @@ def _differing(source: Source, typed: type[Contract], rows: ir.Table) -> dict[tu
 
 
 def _demanded(source: Source, typed: type[Contract]) -> list[str]:
-    """The fields that each line must have; rows that came before a field was declared may lack it."""
     may_lack = {"day", *source.rescued_fields, *(name for name, each in typed.fields().items() if each.nullable)}
     return [name for name in source.columns if name not in may_lack]
 
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
-    """The day that a received row names, if it can be read and the row is on its arrival day all the same."""
-    if source.replaced_whole:  # It names none.
+    """The readable day of a received row that was put on its arrival day all the same."""
+    if source.replaced_whole:  # no row names a day
         return cast("ir.DateValue", rows.arrival_day.nullif(rows.arrival_day))
     text = rows[source.event_day_field].cast("string")
     value = landed_values.parsed(text, source.type_of(source.event_day_field))
@@ -206,53 +192,47 @@ def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
 
 
 class WrittenHash(ABC):
-    """A hash of a row (bigint) that is computed as it is written, into a column of the file; measured is its sum.
-
-    Delta's schema lacks that column. A file of another writer lacks it, too, and a watchdog does not believe it: then
-    Spark computes the hash again.
+    """A hash of a row (bigint), stored by its writer in a column that Delta's schema lacks; the metric is the sum.
+    Spark computes it again where it is missing, and for watchdogs.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The column: see :func:`is_hash`."""
+        pass
 
     @abstractmethod
     def column(self) -> Column:
-        """As Spark computes it."""
+        pass
 
     @abstractmethod
     def value(self, rows: ir.Table) -> ir.IntegerValue:
-        """The same, as DuckDB computes it."""
+        pass
 
     def __call__(self, rows: ir.Table) -> ir.Scalar:
         return exact_sum(rows[self.name])
 
     def is_absent(self, rows: ir.Table) -> ir.BooleanValue:
-        """Whether a row ought to have it, and has none."""
         return rows[self.name].isnull()
 
 
 @dataclass(frozen=True)
 class RowHash(WrittenHash):
-    """A hash of everything in a row but its day. A double that is declared with ``digits`` counts in these.
+    """A hash of all columns but the day; doubles with ``digits`` count rounded.
 
-    XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
-    those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
-    long each is and whether it has nulls. The only list, if it has none, adds nothing. What is nested deeper is hashed
-    as JSON, too. Maps are lists of their entries, by key. What is nested in a landed row is hashed as its one text.
+    XXH64 skips nulls and list ends, so values are followed by which nullable ones are null, and by the shape of lists.
+    Deeper types are hashed as JSON too, maps as sorted entries, landed structures as canonical text.
     """
 
     contract: type[Contract]
 
     @property
     def name(self) -> str:
-        """With a fingerprint of the columns: rows that were written with others have another hash."""
+        """Contains a fingerprint of the columns."""
         return f"{_ROW_HASH}_{_fingerprint(self.contract)}"
 
     @property
     def _landed_structures(self) -> Mapping[str, str]:
-        """The columns whose values have one text in both engines, with their types."""
         return _landed_structures(self.contract)
 
     def column(self) -> Column:
@@ -260,7 +240,7 @@ class RowHash(WrittenHash):
         nullable = [F.col(name).isNull() for name, each in fields.items() if each.nullable]
         types = {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
         lists = [name for name, kind in types.items() if is_list(kind) and not is_nested(kind)]
-        # Of one list alone it is known from all values together where it ends, and whose nulls there are.
+        # The end and the nulls of a single list follow from all values together.
         several = lists if len(lists) > 1 else []
         shapes = [*map(_nulls_of_list, lists), *map(F.array_size, several), *map(_has_null, several)]
         landed = self._landed_structures
@@ -301,12 +281,10 @@ def _has_null(name: str) -> Column:
 
 
 def _nulls_of_list(name: str) -> Column:
-    """Which items are null; null for a list without a null."""
     return F.when(_has_null(name), F.transform(name, lambda item: item.isNull()))
 
 
 def _as_read(kind: Any) -> DataType:
-    """The type of a column as rows of files have it."""
     from ibis.expr.datatypes import DataType
 
     return DataType.from_pyarrow(to_arrow_type(kind, timezone="UTC"))
@@ -317,17 +295,13 @@ def _has_nulls(items: ir.ArrayValue) -> ir.BooleanValue:
 
 
 def _nulls_of(items: ir.ArrayValue) -> ir.ArrayValue:
-    """As :func:`_nulls_of_list`."""
     return _has_nulls(items).ifelse(items.map(lambda item: item.isnull()), None)
 
 
 @dataclass(frozen=True)
 class ContentHash(WrittenHash):
-    """The content hash of a row, computed from what it holds: landed text, or typed values.
-
-    It is over the fields that were declared when the row was landed. Rescued fields are declared one after the other,
-    and each row knew the first of them, some or all: the hash that it carries says which. Of landed text, only rows
-    that were received have one: markers and deletions have another row's.
+    """The content hash computed from landed text or values, over the fields declared when the row landed: the hash that
+    it carries shows how many rescued fields it knew. Markers and deletions carry another row's.
     """
 
     source: Source
@@ -348,7 +322,7 @@ class ContentHash(WrittenHash):
         if self.form == "values":
             return known
         if "timestamp" in map(self.source.type_of, self.source.columns):
-            # Only such a row may carry a hash of when moments were read in one form.
+            # Only rows with a newer form may carry a hash from when it was still text.
             before = (content_hash_as_before(each.source) for each in self.by_fields_known())
             known = F.when(in_newer_form(self.source), F.coalesce(*map(_if_carried, before), known)).otherwise(known)
         return F.when(F.col("arrival_day").isNotNull(), known)
@@ -372,7 +346,7 @@ class ContentHash(WrittenHash):
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
     def by_fields_known(self) -> list[ContentHash]:
-        """Over all fields, and then over ever fewer of those that were rescued."""
+        """Sources with all, then ever fewer rescued fields."""
         rescued = self.source.rescued_fields
         return [replace(self, source=_without(self.source, rescued[count:])) for count in range(len(rescued), -1, -1)]
 
@@ -389,7 +363,7 @@ def _carried_or_first(rows: ir.Table, computed: Sequence[ir.IntegerValue]) -> ir
 
 
 def _those_carried(rows: ir.Table, computed: Sequence[ir.IntegerValue]) -> list[ir.Value]:
-    # A condition and what follows from it would each compute a hash.
+    # Yields the carried value: a result that repeats the expression would compute the hash twice.
     return [(each == rows.content_hash).ifelse(rows.content_hash, None) for each in computed]
 
 
@@ -400,7 +374,6 @@ def _without(source: Source, fields: Collection[str]) -> Source:
 
 
 def is_hash(name: str) -> bool:
-    """Whether a column of a file has hashes of its rows."""
     return _HASH.fullmatch(name) is not None
 
 
@@ -420,15 +393,14 @@ def _landed_structures(contract: type[Contract]) -> Mapping[str, str]:
 
 
 def _digest(parts: Iterable[str]) -> str:
-    """Of what a hash is made of; another way to compute it would be another version."""
+    """Another computation needs another ``_VERSION``."""
     return hashlib.sha256("\n".join([_VERSION, *parts]).encode()).hexdigest()[:8]
 
 
 def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:
-    """The hashes that are written beside each row of ``table``: of everything in it, and what its rules add up."""
+    """The row hash, and those that rules sum."""
     return tuple(dict.fromkeys([RowHash(table.contract), *hashes_of(table.measured).values()]))
 
 
 def hashes_of(metrics: Aggregates) -> dict[str, WrittenHash]:
-    """Those of ``metrics`` that are sums of hashes which are written beside rows."""
     return {name: made for name, made in metrics.items() if isinstance(made, WrittenHash)}

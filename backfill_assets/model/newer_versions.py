@@ -1,4 +1,4 @@
-"""Which markers the versions of one key make necessary: ``judge/keys.py`` reads the versions. Pure."""
+"""Which supersession markers the versions of one key need. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 Moment = int | str | Decimal
-"""The version that a row says it has, in a form that compares as its type does; all those of a key are of one type."""
+"""A version that compares like its type; one type within a key."""
 
 
 class Copy(NamedTuple):
-    """What a version and its marker have in common: when, which content, and on which day the version is."""
-
     at: Moment
     hash: int
     day: date
@@ -23,17 +21,16 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class VersionRow:
-    """One raw row of a key: a version that was received, a marker of one, or the deletion of either."""
+    """A received version, a marker of one, or a deletion of either."""
 
     at: Moment
     hash: int
     day: date
     belongs_to: date
-    """Of a marker, the day of the version that it stands for; else ``day``."""
+    """The day of a marker's version; else ``day``."""
     marker: bool = False
     deleted: bool = False
     written: tuple[str | None, ...] | None = None
-    """The key of a marker as it was written."""
 
     @property
     def copy(self) -> Copy:
@@ -42,17 +39,13 @@ class VersionRow:
 
 @dataclass(frozen=True)
 class DueMarker:
-    """A marker to be written on ``day`` for a version of another day, or the deletion of an obsolete one."""
-
     day: date
     version: VersionRow
 
 
 def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMarker]:
-    """The markers that ``versions`` of one key lack, and the deletions of those whose version was taken back.
-
-    A day needs a marker for every version that is greater by (at, hash) than one of its own, and is at most
-    ``window_days`` away.
+    """The markers that ``versions`` of one key lack: a day needs one for each version greater by (at, hash) than one of
+    its own, at most ``window_days`` away. Includes deletions of markers whose version was taken back.
     """
     left = Counter(version for version in versions if not version.deleted)
     left.subtract(replace(version, deleted=False) for version in versions if version.deleted)
@@ -71,7 +64,7 @@ def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMar
 
 
 def _oldest_by_day(received: Iterable[VersionRow]) -> dict[date, tuple[Moment, int]]:
-    """A day loses against a version if its oldest one does; each version is compared with days, and not with all."""
+    """A day needs a marker if its oldest version is older."""
     oldest: dict[date, tuple[Moment, int]] = {}
     for version in received:
         oldest[version.day] = min(oldest.get(version.day, _age(version)), _age(version))
@@ -79,12 +72,10 @@ def _oldest_by_day(received: Iterable[VersionRow]) -> dict[date, tuple[Moment, i
 
 
 def _age(version: VersionRow) -> tuple[Moment, int]:
-    """What versions are compared by."""
     return version.at, version.hash
 
 
 def _obsolete(left: Counter[VersionRow], gone: set[Copy]) -> Iterator[DueMarker]:
-    """The markers of versions that are ``gone``, each as often as it is there."""
     for version, count in left.items():
         if version.marker and version.copy in gone:
             yield from [DueMarker(version.day, version)] * count

@@ -1,4 +1,4 @@
-"""Functions of DuckDB that Ibis does not know, and those that this package gives it, in expressions of Ibis."""
+"""DuckDB functions that Ibis lacks, and those registered by this package."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def of_duckdb(name: str, kind: Any, *values: Any) -> Any:
-    """DuckDB's function ``name`` of ``values``, which gives a value of the type ``kind``, as Ibis calls it."""
+    """``kind`` is the Ibis type of the result."""
     return _function(name, kind, len(values))(*values)
 
 
 @cache
 def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
-    """Ibis takes the name and the types, and nobody calls what it is given."""
+    """Ibis uses name and signature; nothing is called."""
     import ibis
 
     def call(*_: object) -> object:

@@ -1,4 +1,4 @@
-"""On which days raw rows are put, as the code version of raw, and which raw days another declaration concerns. Pure."""
+"""On which days raw rows are put, as raw's code version; and which raw days another declaration concerns. Pure."""
 
 from __future__ import annotations
 
@@ -9,50 +9,41 @@ from datetime import date
 from functools import cache
 
 INGEST = "v1"
-"""The version of the ingestion."""
 ON_ARRIVAL_DAY = "on_arrival_day"
-"""The metric of raw that counts rows that name a day that is not possible: they are on the day they arrived."""
+"""Metric: rows on their arrival day because they name an impossible one."""
 AHEAD_OF_ARRIVAL = "ahead_of_arrival"
-"""The metric of raw that counts rows that arrived before their day."""
+"""Metric: rows that arrived before their day."""
 _ANY = "any day"
 IN_UTC = "UTC"
-"""The zone of event days that needs no word in a code version: there was no other one before."""
+"""Not named in code versions, because older ones name no zone."""
 _WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead(?:, days of ([\w/+-]+))?", re.ASCII)
 _BETWEEN = "; "
 _ANEW = "all "
-"""Begins the code version of what a refresh appends to a day after it has looked at all rows of the day."""
+"""Prefix of the code version of a refresh that placed all rows of a day again."""
 IMPLAUSIBLE = "is no plausible day"
-"""How the reason of a rejected row ends that is on the day it arrived, though it names a day."""
+"""Ends the reason of a row that names an impossible day."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which event days are possible. A row with another one stays on the day it arrived, flagged."""
+    """Which event days are possible. Rows with others stay on their arrival day, flagged."""
 
     earliest_day: date | None
-    """None for a source that is in no dataset: no day is too early."""
     days_ahead: int
-    """How far an event day may lie after the arrival day."""
     event_zone: str = IN_UTC
-    """The time zone in which a moment is on a day."""
 
     @property
     def code_version(self) -> str:
-        """The ingestion by this placement, as it is recorded with every raw day."""
         clocks = "" if self.event_zone == IN_UTC else f", days of {self.event_zone}"
         return f"{INGEST} from {self.earliest_day or _ANY}, {self.days_ahead} ahead{clocks}"
 
     @property
     def of_all_rows(self) -> str:
-        """The code version of rows that are appended to a day of which all other rows were put on their days anew."""
+        """The code version of rows appended to a day whose other rows were all placed again."""
         return f"{_ANEW}{self.code_version}"
 
     def concerns(self, day: date, code_version: str, metrics: Mapping[str, object]) -> bool:
-        """Whether rows of a raw day might lie elsewhere, or be flagged otherwise, had they been put there by this.
-
-        ``code_version`` and ``metrics`` are what was recorded with the day. Days without such rows stay fresh: another
-        declaration does not concern them.
-        """
+        """Whether it could place or flag rows of a raw day differently than what was recorded with it."""
         recorded = map(_recorded, code_version.split(_BETWEEN))
         return any(self._concerns(day, was, metrics if measured else {}) for was, measured in recorded)
 
@@ -69,7 +60,7 @@ class Placement:
 
 
 def both(one: str, other: str) -> str:
-    """The code version of a day with rows of ``one`` after rows of ``other`` were appended."""
+    """The code version of a day with rows of ``one`` after appending rows of ``other``."""
     if other.startswith(_ANEW):
         return other.removeprefix(_ANEW)
     known = filter(None, (*one.split(_BETWEEN), *other.split(_BETWEEN)))
@@ -77,22 +68,20 @@ def both(one: str, other: str) -> str:
 
 
 def recorded_placement(code_version: str) -> Placement:
-    """By which rows were put on their days that were taken in at once, with this code version."""
+    """The placement of rows that were ingested together."""
     return _recorded(code_version.removeprefix(_ANEW))[0]
 
 
 def is_ingestion(code_version: str) -> bool:
-    """True for the code version of a raw day, which names no version of a step's logic."""
     return all(map(_WRITTEN.fullmatch, code_version.split(_BETWEEN)))
 
 
 _UNRECORDED = Placement(date(2000, 1, 1), 1)
-"""The placement of every source before days recorded theirs."""
+"""The placement of all sources before it was recorded."""
 
 
 @cache
 def _recorded(code_version: str) -> tuple[Placement, bool]:
-    """The placement in a code version, and whether the metrics that go with it were recorded."""
     found = _WRITTEN.fullmatch(code_version)
     if found is None:
         return _UNRECORDED, False

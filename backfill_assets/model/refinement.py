@@ -1,4 +1,4 @@
-"""How the raw rows of a source become typed rows: a declaration, and the query that is made of it."""
+"""The transform of bronze: how raw rows become typed rows, as a declaration and its query."""
 
 from __future__ import annotations
 
@@ -19,25 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Refinement:
-    """How the raw rows of a source become typed rows with one winner per ``key`` and day: the transform of bronze.
-
-    It is no function of rows. Who has rows asks its query: of files ``rebuild/refining.py``, of what Spark holds
-    ``spark/computed.py``.
+    """How raw rows become typed rows with one winner per ``key`` and day; ``rebuild/refining.py`` runs its query on
+    files, ``spark/computed.py`` on Spark's rows.
     """
 
     source: Source
     contract: type[Contract]
     key: tuple[str, ...]
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """Text columns joined of others, such as a key of two fields: see ``joined_key`` of ``model/landed_values.py``."""
     takes_days: int | None = None
-    """Rows that landed more days after their day are rejected; None takes all of them."""
+    """Rows that land later after their day are rejected."""
 
     def __post_init__(self) -> None:
         require_sound_refinement(self.source, self.key, self.derived)
 
     def decides_rows(self) -> Mapping[str, object]:
-        """What the rows depend on. On which days rows of raw are possible is part of the version of raw."""
+        """Possible days are part of raw's code version instead."""
         source = self.source
         return {
             "source": (source.name, source.event_day_field, source.key_fields, source.version_field, source.fields),
@@ -53,25 +50,19 @@ class Refinement:
 
     @property
     def raw(self) -> str:
-        """The name of the table that it reads."""
         return f"raw_{self.source.name}"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The landed fields, and what is derived from them."""
         return (*self.source.columns, *self.derived)
 
     # ---------------------------------------------------------------- the query
 
     def judged(self, raw: ir.Table, part: tuple[int, int] = (0, 1), *, has_deletions: bool = False) -> ir.Table:
-        """All that :meth:`tables` need of rows of ``raw``, or of a ``part`` of their keys: one row for each.
-
-        Where the source took rows back, raw ``has_deletions``: then only what stands is judged.
-        """
+        """The input of :meth:`tables`. ``has_deletions`` leaves out rows that the source took back."""
         return bronze_query.judged(standing(raw) if has_deletions else raw, self, part)
 
     def tables(self, judged: ir.Table) -> Mapping[str, ir.Table]:
-        """Both tables of the source from what was :meth:`judged`: ``bronze_<source>`` and ``quarantine_<source>``."""
         name = self.source.name
         return {
             f"bronze_{name}": bronze_query.accepted(judged, self),

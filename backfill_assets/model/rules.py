@@ -1,4 +1,4 @@
-"""What can be demanded of a whole day of a table: each rule with what it measures and how it judges."""
+"""The rules for a whole day of a table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ContentIntact(DayRule):
         return (*self.source.columns, "content_hash", *landed)
 
     def measure(self) -> Aggregates:
-        """Markers and deletions in raw are the only rows without an arrival day."""
+        """Only markers and deletions in raw have no arrival day."""
         recomputed = ContentHash(self.source, self.form)
         if self.form == "values":
             return {"content_hash_sum": lambda rows: exact_sum(rows.content_hash), "recomputed_hash_sum": recomputed}
@@ -144,7 +144,6 @@ class EverythingPublished(DayRule):
 
 
 def _accounting(facts: DayFacts, raw: str, **parts: tuple[str, str, str]) -> GateFinding:
-    """Whether ``parts`` add up to what was received. Each is a table, and its metrics of rows and of their hashes."""
     rows = {kind: facts.count(metric, table) for kind, (table, metric, _) in parts.items()}
     hashes = sum(facts.count(metric, table) for table, _, metric in parts.values())
     deleted, deleted_hashes = (int(facts.of(raw).get(metric) or 0) for metric in (DELETED, DELETED_HASHES))
@@ -169,7 +168,7 @@ class TotalAgrees(DayRule):
     column: str
     fact: str
     fact_total: str
-    """A column among the ``totals`` of ``fact``, or ``rows``."""
+    """A total of ``fact``, or ``rows``."""
     name_format = "total_agrees_{column}"
     dimension = "consistency"
     judged_afresh = True
@@ -201,7 +200,7 @@ class VolumeWithin(DayRule):
 
     at_most: int
     made_of: str | None = None
-    """A table that gives at least one row here if it has any, and never more rows than it has."""
+    """A table that gives at least one row here if it has any, and never more than it has."""
     name_format = "volume_within"
     dimension = "completeness"
 
@@ -232,14 +231,13 @@ class FewOfReceived(DayRule):
     at_most: Decimal
     tolerated_rows: int = 0
     nothing_found: ClassVar[Metrics]
-    """What ``judge/second_look.py`` counts where this :meth:`looks_closer`, of a day that has none of it."""
+    """What ``judge/second_look.py`` counts if nothing went wrong."""
 
     @abstractmethod
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Whether so many rows may have gone wrong that they are counted in raw."""
+        """Whether so many rows may be wrong that they are counted in raw."""
 
     def most(self, facts: DayFacts) -> int:
-        """How many rows may go wrong on a day."""
         return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
 
 
@@ -259,11 +257,10 @@ class FewRejected(FewOfReceived):
         return _needs((self.raw, "received"), (self.quarantine,))
 
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Whether enough rows were rejected to count those that came again, sound."""
         return self._rejected(facts) > self.most(facts)
 
     def _rejected(self, facts: DayFacts) -> int:
-        """Without the rows that are there because they are late: what was declared of them says how many may be."""
+        """Late rows have a limit of their own."""
         return facts.count("rows", self.quarantine) - int(facts.of(self.quarantine).get(LATE_ROWS) or 0)
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -282,7 +279,7 @@ class FewRejected(FewOfReceived):
         )
 
     def _unbelieved(self, facts: DayFacts) -> str:
-        """A hint on rows that are on their arrival day: they may be right, and the declared range of days wrong."""
+        """Such rows may be right, and the declared range of days wrong."""
         rows = facts.of(self.raw).get(ON_ARRIVAL_DAY)
         if not rows:
             return ""
@@ -311,10 +308,7 @@ class FewDuplicates(FewOfReceived):
         return _needs((OWN, "deduplicated"), (self.raw, "received"), (self.quarantine,))
 
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Whether enough rows were deduplicated to count those that gave way to an equal version.
-
-        The columns of bronze do not show that: ``judge/second_look.py`` counts them in raw.
-        """
+        """Bronze does not show versions: ``judge/second_look.py`` counts equal ones in raw."""
         return facts.count("deduplicated") > self.most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -376,11 +370,10 @@ class FewUnknown(DayRule):
 
     column: str
     unknown: str
-    """The value of ``column`` that stands for what is not known."""
+    """The value that stands for unknown."""
     lines: str
-    """The column that says how many lines a row stands for."""
+    """The column with the lines of a row."""
     baseline: Decimal
-    """The usual share."""
     times: int = 4
     tolerated_lines: int = 20
     name_format = "few_unknown_{column}"
@@ -425,7 +418,6 @@ class RatesFound(DayRule):
         }
 
     def _currencies_without(self, rows: ir.Table) -> ir.StringScalar:
-        """In their order; empty for none."""
         found = rows[self.currency].collect(where=rows[self.rate].isnull(), distinct=True)
         return found.sort().join(", ").fill_null("")
 
@@ -447,7 +439,7 @@ class ConvertedExactly(DayRule):
     rate: str
     converted: str
     digits: int
-    """After the decimal point of ``converted``."""
+    """Decimals of ``converted``."""
     name_format = "converted_exactly_{converted}"
     column_fields = ("amount", "rate", "converted")
     dimension = "consistency"
@@ -456,7 +448,7 @@ class ConvertedExactly(DayRule):
         return {f"misconverted_{self.converted}": lambda rows: rows.count(where=self._is_no_quotient(rows))}
 
     def _is_no_quotient(self, rows: ir.Table) -> ir.BooleanValue:
-        """As doubles, which do not overflow: a fiftieth of the last digit covers what they lose."""
+        """Doubles do not overflow; 0.51 covers their rounding."""
         amount, rate, converted = (rows[name].cast("float64") for name in (self.amount, self.rate, self.converted))
         return (converted * rate - amount).abs() > rate * (0.51 * 10**-self.digits)
 
@@ -481,14 +473,14 @@ class ArrivedWithin(DayRule):
     at_most: Decimal
     tolerated_rows: int = 0
     severity: Severity = "warning"
-    """Late rows are rows: they are published unless a dataset says that they must not be."""
+    """Late rows are published unless a dataset says otherwise."""
     name_format = "arrived_within"
     columns = ("arrival_day",)
     dimension = "timeliness"
     steady_formats = (LATE_ROWS,)
 
     def measure(self) -> Aggregates:
-        """A marker in raw has no arrival day, and did not arrive."""
+        """Markers in raw have no arrival day."""
         return {
             LATE_ROWS: lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
             "arrived_rows": lambda rows: rows.arrival_day.count(),
@@ -510,7 +502,6 @@ class RecentReference(DayRule):
     """No row was made with reference data older than some days; what is usual between two deliveries is allowed."""
 
     column: str
-    """The day that the reference data is from; null where there is none, which is for another rule to say."""
     within_days: int
     severity: Severity = "warning"
     name_format = "recent_{column}"
@@ -534,7 +525,6 @@ class RecentReference(DayRule):
 
 
 def _needs(*tables: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """By table, the metrics named after it; of a table that is named twice, those of both."""
     found: dict[str, tuple[str, ...]] = {}
     for table, *metrics in tables:
         found[table] = (*found.get(table, ()), *metrics)
@@ -542,5 +532,4 @@ def _needs(*tables: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _most(rows: int, share: Decimal, tolerated: int) -> int:
-    """How many of ``rows`` may be wrong: a share of them, and a few in any case."""
     return int(max(Decimal(tolerated), rows * share))

@@ -1,7 +1,7 @@
-"""Several tables by one word, as dbt, SQLMesh and Dagster write them. Pure.
+"""Selections of tables as in dbt, SQLMesh and Dagster. Pure.
 
-``+TABLE`` is the table and all that it is computed from, ``TABLE+`` all that is computed from it as well; ``tag:NAME``
-are the tables of a dataset, a layer or a cadence; ``stale:`` those with a stale day, ``stale:NAME`` those of a tag.
+``+TABLE`` and ``TABLE+`` add upstream and downstream; ``tag:NAME`` is a dataset, layer or cadence; ``stale:`` are
+tables with a stale day, ``stale:NAME`` those of a tag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ def is_selection(word: str) -> bool:
 
 
 def tables_by_tag(catalog: Catalog) -> Mapping[str, Sequence[str]]:
-    """The tables of each dataset, layer and cadence, in build order."""
     found: dict[str, list[str]] = {}
     for step in catalog.steps:
         dataset = catalog.dataset_of(step.name).name
@@ -35,10 +34,8 @@ def tables_by_tag(catalog: Catalog) -> Mapping[str, Sequence[str]]:
 
 
 def select(words: Iterable[str], catalog: Catalog, stale: Callable[[], Collection[str]]) -> list[str]:
-    """The tables that ``words`` mean, each once, in the order of the words; a plain name is itself.
-
-    ``stale`` is asked for the tables with a stale day if a word is about them. Raises :class:`InvalidRequest` for an
-    unknown table or tag.
+    """Keeps the order of ``words``; ``stale`` is called only if needed. Raises :class:`InvalidRequest` for an unknown
+    table or tag.
     """
     found: dict[str, None] = {}
     for word in words:

@@ -1,4 +1,4 @@
-"""Where functions, classes and values are written: their nodes in the syntax tree of their module."""
+"""Finds the syntax trees of functions, classes and values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ABSENT = object()
-"""What a name stands for that nothing is found under."""
 _MUTATORS = frozenset(
     {"append", "add", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 )
@@ -24,13 +23,13 @@ _MUTATORS = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """The code whose logic is followed. All other code is known by its names: it has versions of its own."""
+    """Packages whose logic is followed; other code counts by name, because it has releases."""
 
     packages: tuple[str, ...]
 
     @classmethod
     def around(cls, module: str) -> Project:
-        """The project that ``module`` is of: its package, and modules beside it that are not installed."""
+        """The package of ``module``; :meth:`owns` adds modules beside it that are not installed."""
         root = module.partition(".")[0]
         return cls(() if root in sys.stdlib_module_names else (_EXAMPLES if root == _OURS else root,))
 
@@ -42,7 +41,7 @@ class Project:
 
 _OURS, _EXAMPLES = "backfill_assets", "backfill_assets.examples"
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-"""Where packages are installed, also those of the system that an environment on top of it shares."""
+"""Includes the system's packages, which a virtual environment may share."""
 
 
 @cache
@@ -53,7 +52,6 @@ def _installed() -> tuple[str, ...]:
 
 @cache
 def _is_beside(module: str) -> bool:
-    """Whether a module is of no installed package: a file that lies beside those of the project."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if not file or module.partition(".")[0] in sys.stdlib_module_names:
         return False
@@ -63,24 +61,20 @@ def _is_beside(module: str) -> bool:
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """The text of a module, parsed."""
-
     name: str
     tree: ast.Module
 
     @property
     def file(self) -> str:
-        """The same wherever the package lies: ``shop/datasets/sales.py``."""
         return f"{self.name.replace('.', '/')}.py"
 
     @property
     def package(self) -> str:
-        """What its relative imports begin at."""
         return self.name if hasattr(sys.modules.get(self.name), "__path__") else self.name.rpartition(".")[0]
 
     @cached_property
     def functions(self) -> dict[int, list[FunctionNode]]:
-        """By the line on which their code begins: that of the first decorator."""
+        """Keyed by the line of the first decorator, like code objects."""
         found: dict[int, list[FunctionNode]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, FunctionNode):
@@ -91,12 +85,10 @@ class ModuleSource:
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
-        """By their qualified name."""
         return dict(_classes_in(self.tree.body, ""))
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
-        """What is assigned to the names of the module, the last where there are several."""
         found: dict[str, ast.expr] = {}
         for node in _top_level(self.tree.body):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -107,7 +99,6 @@ class ModuleSource:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """The dotted name of all that is imported, by the name it has here."""
         found: dict[str, str] = {}
         for node in _top_level(self.tree.body):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -116,16 +107,15 @@ class ModuleSource:
 
     @cached_property
     def changed(self) -> frozenset[str]:
-        """The names of the module whose values its functions change: such a value is no constant."""
+        """Names whose values functions change: no constants."""
         bodies = (node for nodes in self.functions.values() for node in nodes)
         return frozenset(name for body in bodies for name in _changed_in(body))
 
     def function(self, code: CodeType) -> FunctionNode | None:
-        """The node that was compiled to ``code``; None if there is none, as for what ``exec`` made."""
         named = [node for node in self.functions.get(code.co_firstlineno, ()) if _name(node) == code.co_name]
         if len(named) < 2:
             return named[0] if named else None
-        # Several lambdas on a line: the one that encloses all positions of the code, and is the smallest such.
+        # Several lambdas on a line: the smallest that encloses all positions of the code.
         places = [(line, first) for line, _, first, last in code.co_positions() if line and first is not None and last]
         around = [node for node in named if all(_encloses(node, each) for each in places)]
         return min(around, key=lambda node: ((node.end_lineno or 0) - node.lineno, _width(node)), default=None)
@@ -133,7 +123,6 @@ class ModuleSource:
 
 @cache
 def module_source(name: str) -> ModuleSource | None:
-    """The parsed text of a module that is imported; None if it has none, as one that is written in C."""
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     lines = linecache.getlines(file, vars(module)) if module and file and file.endswith(".py") else []
@@ -141,7 +130,7 @@ def module_source(name: str) -> ModuleSource | None:
 
 
 def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """The dotted name of each name that an import binds; ``package`` is what a relative one begins at."""
+    """Dotted names by bound name; ``package`` resolves relative imports."""
     if isinstance(node, ast.Import):
         return {
             each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
@@ -153,7 +142,7 @@ def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str,
 
 
 def resolve(path: str, project: Project) -> Any:
-    """What a dotted name stands for. Only modules of the project are imported for it."""
+    """Imports only modules of the project."""
     module, _, name = path.rpartition(".")
     if path in sys.modules:
         return sys.modules[path]
@@ -163,7 +152,6 @@ def resolve(path: str, project: Project) -> Any:
 
 
 def names_around(function: FunctionType) -> Callable[[str], Any]:
-    """What a name stands for in ``function`` that is not its own."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     enclosed = dict(cells)
 
@@ -179,7 +167,7 @@ def names_around(function: FunctionType) -> Callable[[str], Any]:
 
 
 def bound_names(node: ast.AST) -> dict[str, None]:
-    """The names that the body of a function, a lambda or a comprehension binds, in order; without what is global."""
+    """Names in order, without ``global`` and ``nonlocal`` ones."""
     found: dict[str, None] = {}
     if isinstance(node, FunctionNode):
         found |= dict.fromkeys(each.arg for each in arguments(node))
@@ -192,7 +180,6 @@ def bound_names(node: ast.AST) -> dict[str, None]:
 
 
 def arguments(node: FunctionNode) -> Iterator[ast.arg]:
-    """All parameters, in order."""
     given = node.args
     yield from (*given.posonlyargs, *given.args, *given.kwonlyargs)
     yield from (each for each in (given.vararg, given.kwarg) if each)
@@ -203,7 +190,7 @@ SCOPES = FunctionNode | _COMPREHENSIONS | ast.ClassDef
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of the scope of ``node``: not those of scopes in it, but for what ``:=`` binds in a comprehension."""
+    """Leaves out inner scopes, except names that ``:=`` binds in a comprehension."""
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, _COMPREHENSIONS):
@@ -228,7 +215,6 @@ def _binds(node: ast.AST) -> list[str]:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a module, also those under ``if`` and ``try``."""
     for node in body:
         yield node
         for part in ("body", "orelse", "finalbody"):
@@ -273,6 +259,5 @@ Namespace = Callable[[str], Any]
 
 
 def module_names(module: str) -> Namespace:
-    """What a name stands for at the top of a module."""
     names: Mapping[str, Any] = vars(sys.modules[module])
     return lambda name: names.get(name, getattr(builtins, name, ABSENT))

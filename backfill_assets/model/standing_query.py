@@ -1,4 +1,4 @@
-"""The raw rows that stand where a source took some back, as an expression of Ibis: see ``landing/deletions.py``."""
+"""Raw rows without those that the source took back, as an Ibis expression."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 _ARRIVAL, _CANCELS, _COPIES = "arrival_day", "cancels one", "rows left"
 PLACE = ("source_file", "source_line", "content_hash", "day")
-"""Where a row is, and so is each that is equal to it."""
+"""Equal for equal rows."""
 _PLACE = "hash of place"
 
 
 def standing(raw: ir.Table) -> ir.Table:
-    """``raw`` without its deletions, and without one equal row for each of them.
+    """``raw`` without its deletions, and without one equal row for each.
 
-    A deletion does not say when the row that it cancels arrived: the place of a row does. Rows that are at one place
-    are compared as a whole; nearly all are alone there.
+    A deletion lacks the row's arrival day. Rows of one place are compared in all other columns; nearly all are alone
+    there.
     """
     placed = raw.mutate({_PLACE: hash_of([raw[name] for name in PLACE])})
     lone, alike = lone_and_alike(placed, _PLACE)
@@ -44,6 +44,6 @@ def _is_deletion(rows: ir.Table) -> ir.BooleanValue:
 
 
 def _kind(rows: ir.Table) -> ir.StringValue:
-    """What a row is, and of a deletion what it cancels: a marker is the only row without a file."""
+    """The record kind a deletion cancels: only markers have no file."""
     cancelled = rows.source_file.isnull().ifelse("supersession", "received")
     return cast("ir.StringValue", _is_deletion(rows).ifelse(cancelled, rows.record_kind))

@@ -1,7 +1,4 @@
-"""The value of a landed structure, of the texts of its parts, and its one text; as DuckDB computes them.
-
-What a part is worth, the caller says: ``leaf`` gives the value of a text, or the text of a value, by its type.
-"""
+"""Values and canonical texts of landed structures in DuckDB; ``leaf`` converts a value or text by its type."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ Leaf = Callable[["ir.Value", str], "ir.Value"]
 
 
 def type_of_parts(spark_type: str, leaf: Callable[[str], str]) -> str:
-    """A type as Ibis calls it, by what it calls types without parts."""
     found = structure_of(spark_type)
     if found is None:
         return leaf(spark_type)
@@ -33,7 +29,7 @@ def type_of_parts(spark_type: str, leaf: Callable[[str], str]) -> str:
 
 
 def texts_of_parts(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """The parts of a structure as texts; a map as its entries by key. Null for a text of another shape."""
+    """Each value as text, each map as entries; null for another shape."""
     import ibis
 
     plain = of_duckdb(PLAIN, "string", text, ibis.literal(spark_type))
@@ -50,7 +46,6 @@ def _shape(spark_type: str) -> Any:
 
 
 def value_of_parts(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.Value:
-    """The value of :func:`texts_of_parts`."""
     import ibis
 
     found = structure_of(spark_type)
@@ -72,7 +67,7 @@ def value_of_parts(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.Value:
 
 
 def any_is_wrong(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.BooleanValue:
-    """Whether a part has a text that is no value; never null."""
+    """Whether a part is no value; never null."""
     found = structure_of(spark_type)
     if found is None:
         return cast("ir.BooleanValue", texts.notnull() & leaf(texts, spark_type).isnull())
@@ -89,7 +84,7 @@ def any_is_wrong(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.BooleanValu
 
 
 def text_of_parts(value: ir.Value, spark_type: str, leaf: Leaf) -> ir.StringValue:
-    """The one text of a structure: a struct by its declared parts, a map by its keys; null for null."""
+    """The canonical text: a struct in declared order, a map by key; null for null."""
     import ibis
 
     found = structure_of(spark_type)

@@ -1,5 +1,5 @@
-"""A function, class or expression in canonical text: equal where only comments, format, docstrings, annotations or
-local names differ, in every Python that runs this. What it refers to beyond itself is left as a mark for the caller.
+"""Code as canonical text: comments, format, docstrings, annotations, local names and the Python version do not count.
+References outside are left to the caller.
 """
 
 from __future__ import annotations
@@ -15,50 +15,44 @@ _LEFT_OUT = frozenset({"ctx", "kind", "type_comment", "type_params", "type_ignor
 
 
 class References(Protocol):
-    """What names stand for that are not local: each method gives the text to write."""
+    """Resolves names that are not local, to the text to write."""
 
     def name(self, chain: Sequence[str], node: ast.expr) -> str:
-        """For a name of the module with attributes of it."""
+        pass
 
     def imported(self, path: str, chain: Sequence[str], node: ast.expr) -> str:
-        """For what the function itself imports."""
+        pass
 
     def keywords(self, chain: Sequence[str], imported: str) -> Sequence[str]:
-        """The parameters of a function of the project, which may be renamed; none of others.
-
-        The first name of the chain is that of the module, or what the function itself has ``imported``.
+        """Parameters of a project function, which may be renamed; else empty. ``imported`` is set for a function's own
+        import.
         """
 
     def declares(self, decorator: ast.expr) -> bool:
-        """Whether a decorator only says what a function is declared as."""
+        pass
 
     def called(self, node: ast.Call, texts: Sequence[str]) -> None:
-        """Hears of every call, with the texts that may be its arguments."""
+        """Called for every call, with texts that may be its arguments."""
 
 
 @dataclass
 class _Scope:
     names: dict[str, str | None]
-    """By name what is written for it; None until it appears."""
     imports: dict[str, str] = field(default_factory=dict)
-    """The dotted names of what is imported here."""
     texts: dict[str, list[str]] = field(default_factory=dict)
-    """The texts that are assigned to its names."""
     is_class: bool = False
 
 
 @dataclass
 class SyntaxWriter:
-    """Writes nodes; local names are numbered in the order in which they appear."""
+    """Local names are numbered as they appear."""
 
     refers: References
     package: str
-    """What relative imports begin at."""
     scopes: list[_Scope] = field(default_factory=list)
     _numbered: int = 0
 
     def function(self, node: FunctionNode) -> str:
-        """A whole function, without its name."""
         outside = [] if isinstance(node, ast.Lambda) else self._decorators(node)
         defaults = self._all([*node.args.defaults, *(each or ast.Constant(None) for each in node.args.kw_defaults)])
         scope = _scope_of(node, self.package)
@@ -75,7 +69,7 @@ class SyntaxWriter:
         return f"{kind}({shape}{stars} {defaults} {outside} {f'{returns}({body})' if returns else body})"
 
     def class_(self, node: ast.ClassDef) -> str:
-        """A whole class, without its name. Annotations of its fields count: they may say how a value is read."""
+        """The name is left out. Field annotations are part: they may decide how a value is read."""
         outside = f"{self._decorators(node)}{self._all(node.bases)}{self._all(node.keywords)}"
         names = bound_names(node)
         self.scopes.append(_Scope({name: f".{name}" for name in names}, is_class=True))
@@ -84,14 +78,13 @@ class SyntaxWriter:
         return f"Class({outside} {body})"
 
     def write(self, node: ast.AST) -> str:
-        """One node and all below it."""
         special = _SPECIAL.get(type(node))
         return special(self, node) if special else self._plain(node)
 
     # ------------------------------------------------------------------ nodes
 
     def _plain(self, node: ast.AST) -> str:
-        if isinstance(node, SCOPES):  # of a comprehension
+        if isinstance(node, SCOPES):  # comprehensions
             return self._within(node)
         fields = ((name, getattr(node, name, None)) for name in node._fields if name not in _LEFT_OUT)
         parts = [f"{name}={self._field(value)}" for name, value in fields if value is not None and value != []]
@@ -147,7 +140,7 @@ class SyntaxWriter:
         return f"{type(node.value).__name__}:{node.value!r}"
 
     def _joined(self, node: ast.JoinedStr) -> str:
-        """Texts that lie beside each other in an f-string are one: how they are cut differs between Pythons."""
+        """Python versions split the texts of an f-string differently."""
         parts: list[str] = []
         text = ""
         for each in node.values:
@@ -163,7 +156,6 @@ class SyntaxWriter:
         return self._bound(node.arg)
 
     def _named(self, node: ast.Name | ast.Attribute) -> str:
-        """A name, or an attribute of one: local, of the module, or imported."""
         chain = chain_of(node)
         if not chain:
             return self._plain(node) if isinstance(node, ast.Name) else self._attribute(node)
@@ -193,7 +185,6 @@ class SyntaxWriter:
         return self.refers.keywords(chain, scope.imports[chain[0]] if scope else "")
 
     def _texts(self, node: ast.expr) -> Iterator[str]:
-        """The texts that an argument may be: written there, or assigned to the local name that is given."""
         yield from _texts_in(node)
         if isinstance(node, ast.Name):
             yield from (text for scope in self._visible() for text in scope.texts.get(node.id, ()))
@@ -201,13 +192,12 @@ class SyntaxWriter:
     # ------------------------------------------------------------------ local names
 
     def _visible(self) -> Iterator[_Scope]:
-        """The scopes whose names are seen here, the nearest first: those of a class only right in it."""
+        """The nearest first; scopes of classes only directly in them."""
         for scope in reversed(self.scopes):
             if not scope.is_class or scope is self.scopes[-1]:
                 yield scope
 
     def _bound(self, name: str) -> str:
-        """A name that is no node of its own: of an exception, a pattern, a definition."""
         found = next((scope for scope in self._visible() if name in scope.names), None)
         return self._local(found, name) if found else name
 
@@ -220,7 +210,6 @@ class SyntaxWriter:
 
 
 def chain_of(node: ast.expr) -> Sequence[str]:
-    """``F.sum`` as its parts; none of what does not begin with a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -243,7 +232,6 @@ def _scope_of(node: ast.AST, package: str) -> _Scope:
 
 
 def _texts_in(node: ast.AST) -> Iterator[str]:
-    """The texts that an expression is put together of; not those that something in it is called with."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.Call):
@@ -258,7 +246,6 @@ def _keyword(name: str | None, parameters: Sequence[str]) -> str:
 
 
 def _says_nothing(node: ast.stmt) -> bool:
-    """A docstring, ``...`` or ``pass``."""
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 

@@ -1,7 +1,4 @@
-"""Spark's ``xxhash64`` as a function of DuckDB: XXH64 of value after value, each seeded with the hash before it.
-
-A null leaves the hash as it is. Rows come as Arrow arrays, some thousands at a time, and are hashed together in numpy.
-"""
+"""Spark's ``xxhash64`` for DuckDB: XXH64 of value after value, each seeded with the hash before; nulls are skipped."""
 
 from __future__ import annotations
 
@@ -27,13 +24,12 @@ Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
 Rows = Numbers | slice
 Places = int | Numbers
-"""Of each text, or of all of them."""
 _SEED = 42
-# Without a dimension: numpy takes a third longer to compute with a number of its own.
+# Arrays without dimension: with numpy scalars the computation takes a third longer.
 _P1, _P2, _P3 = (np.array(each, np.uint64) for each in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 _P4, _P5 = (np.array(each, np.uint64) for each in (0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5))
 _LANES = np.array([[0x60EA27EEADC0B5D6], [0xC2B2AE3D27D4EB4F], [0], [0x61C8864E7A143579]], np.uint64)
-"""What the seeds of lanes are more: the sum of the first two primes, the second, nothing, and less the first."""
+"""P1 + P2, P2, 0, -P1."""
 _BITS = [np.array(bits, np.uint64) for bits in range(64)]
 _LOW_BYTE, _LOW_HALF = np.array(0xFF, np.uint64), np.array(0xFFFFFFFF, np.uint64)
 _STRIPE, _WORD, _HALF = 32, 8, 4
@@ -42,14 +38,12 @@ _DIGITS_OF_WORD = 18
 
 
 def register(connection: DuckDBPyConnection) -> None:
-    """Make both functions known to ``connection``: of any number of values of any types, and of one struct of texts."""
     for name, function in {HASH_OF_VALUES: hashes_of_values, HASH_OF_NAMED_TEXTS: hashes_of_named_texts}.items():
         make = cast("Callable[..., object]", connection.create_function)
         make(name, function, None, "BIGINT", type="arrow", null_handling="special")
 
 
 def hashes_of_values(*columns: pa.ChunkedArray) -> pa.Array:
-    """The hash of each row (int64), over its values in the order of ``columns``."""
     hashes = _first_seeds(columns[0])
     for column in columns:
         hashes = _with_values(hashes, _whole(column), b"")
@@ -57,7 +51,6 @@ def hashes_of_values(*columns: pa.ChunkedArray) -> pa.Array:
 
 
 def hashes_of_named_texts(rows: pa.ChunkedArray) -> pa.Array:
-    """The hash of each row (int64), over ``name=text`` of each field of a struct, in their order."""
     hashes = _first_seeds(rows)
     for field, texts in zip(rows.type, _whole(rows).flatten(), strict=True):
         hashes = _with_values(hashes, texts, f"{field.name}=".encode())
@@ -73,7 +66,6 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
-    """The hashes of ``values``, which are texts if they have a ``prefix``."""
     if values.null_count == len(values):
         return seeds
     if not values.null_count:
@@ -88,7 +80,6 @@ def _with_values(seeds: Words, values: pa.Array, prefix: bytes) -> Words:
 
 
 def _hashed(seeds: Words, values: pa.Array, present: Rows, prefix: bytes) -> Words:
-    """The hashes of those ``values`` that are ``present``."""
     kind = values.type
     if kind in _TEXTS:
         return _of_texts(seeds, _texts(values, present, prefix))
@@ -109,7 +100,6 @@ def _numbers(values: pa.Array, kind: Any) -> Any:
 
 
 def _bits(buffer: pa.Buffer, values: pa.Array) -> npt.NDArray[np.uint8]:
-    """One number for each of ``values``, whose bits ``buffer`` has."""
     first = values.offset
     return np.unpackbits(np.frombuffer(buffer, np.uint8), count=first + len(values), bitorder="little")[first:]
 
@@ -123,7 +113,7 @@ def _of_integers(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _of_floats(seeds: Words, values: pa.Array, present: Rows) -> Words:
-    """Of 0.0 for -0.0, and of one NaN for all."""
+    """Zeros are one, and NaN are one."""
     numbers = _numbers(values, values.type.to_pandas_dtype())[present]
     with np.errstate(invalid="ignore"):
         plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
@@ -133,7 +123,7 @@ def _of_floats(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _of_decimals(seeds: Words, values: pa.Array, present: Rows) -> Words:
-    """Of the unscaled number: a word if its type has no more digits than one holds, or else its shortest bytes."""
+    """Like Spark: a word if the type's digits fit, else the shortest bytes."""
     if values.type.precision <= _DIGITS_OF_WORD:
         halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 2 * _WORD * values.offset)
         return _of_words(seeds, halves[::2][present])
@@ -141,21 +131,21 @@ def _of_decimals(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _shortest_bytes(values: pa.Array) -> _Texts:
-    """Of numbers of sixteen bytes those that are more than the sign, the most significant first."""
+    """Most significant first, without bytes that only repeat the sign."""
     size = 2 * _WORD
     first_last = np.frombuffer(values.buffers()[1], np.uint8, size * len(values), size * values.offset)
     content = first_last.reshape(-1, size)[:, ::-1]
     not_sign = content ^ (np.uint8(0xFF) * (content[:, :1] >> 7))
     not_sign[:, -1] |= 1
     rows, first = np.arange(len(values)), (not_sign != 0).argmax(axis=1)
-    # The first bit of the bytes is the sign's.
+    # The first bit has to be the sign.
     first = first - (not_sign[rows, first] >> 7)
     data = np.concatenate([np.zeros(_STRIPE, np.uint8), content.ravel(), np.zeros(_STRIPE, np.uint8)])
     return _at(data, _STRIPE + size * rows + first, size - first, b"", size)
 
 
 def _of_lists(seeds: Words, values: pa.Array) -> Words:
-    """Of item after item; nothing tells where a list ends."""
+    """The end of a list is not hashed."""
     ends, hashes = values.offsets.to_numpy().astype(np.int64), seeds.copy()
     lengths = ends[1:] - ends[:-1]
     for number in range(int(lengths.max())):
@@ -166,7 +156,6 @@ def _of_lists(seeds: Words, values: pa.Array) -> Words:
 
 _TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view())
 _AS_BINARY = (pa.string(), pa.binary())
-"""Have one form in memory; the others are brought into it."""
 _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array, Rows], Words]] = MappingProxyType(
     {
         pa.int64(): lambda seeds, values, present: _of_words(seeds, _numbers(values, np.uint64)[present]),
@@ -183,27 +172,24 @@ _BY_TYPE: Mapping[pa.DataType, Callable[[Words, pa.Array, Rows], Words]] = Mappi
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts behind a prefix that they have in common, which is shorter than a stripe."""
+    """Texts behind a common prefix shorter than a stripe."""
 
     data: npt.NDArray[np.uint8]
-    """The texts without their prefix, one behind the other."""
     starts: Places
-    """Where each would begin with its prefix; if all have one length, only where the first would."""
+    """Starts of the prefixes; only the first if lengths are equal."""
     lengths: Places
-    """With the prefix; if all have one length, that."""
+    """Lengths with prefix; one number if equal."""
     shortest: int
     longest: int
     prefix: bytes
     count: int
     apart: int
-    """How far one text is from the next, if all have one length."""
 
     def of_length(self, least: int) -> Rows | None:
-        """The texts that are so long, or None if there are none."""
         return _ALL if self.shortest >= least else _those(self.lengths >= least)
 
     def words(self, places: Places, some: Rows = _ALL) -> Words:
-        """The word at ``places`` of some texts, multiples of its size. What is behind a text is anything."""
+        """Places are multiples of the word size. Bytes behind a text are arbitrary."""
         if isinstance(places, int):
             return self._words_at(places, some)
         read = self._read(places, some)
@@ -223,7 +209,6 @@ class _Texts:
         return (read & mask[place >> 3, ...]) | known[place >> 3, ...]
 
     def stripes(self, place: int, some: Rows) -> Words:
-        """The four words from ``place`` on of some texts, one row each."""
         read = self._read(place, some, _STRIPE // _WORD)
         if place >= len(self.prefix):
             return read
@@ -231,7 +216,7 @@ class _Texts:
         return (read & mask) | known
 
     def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
-        """Words begin at any byte, and are copied: numpy computes with what lies at multiples of their size."""
+        """Copies: numpy computes faster on aligned words."""
         at = self.starts + places
         if isinstance(at, int):
             size, apart = ((wide, self.count), (_WORD, self.apart)) if wide else ((self.count,), (self.apart,))
@@ -242,7 +227,6 @@ class _Texts:
 
 @lru_cache
 def _known(prefix: bytes) -> tuple[Words, Words]:
-    """Of the first words the bytes that are the prefix's, and which of their bits are not."""
     own = bytes(2 * _STRIPE - len(prefix))
     return np.frombuffer(prefix + own, np.uint64), ~np.frombuffer(b"\xff" * len(prefix) + own, np.uint64)
 
@@ -255,7 +239,7 @@ def _texts(values: pa.Array, present: Rows, prefix: bytes) -> _Texts:
     _, offsets, content = values.buffers()
     ends = np.frombuffer(offsets, np.int32, len(values) + 1, _HALF * values.offset)
     first, size = int(ends[0]), int(ends[-1]) - int(ends[0])
-    # Words are also read from before and behind all texts.
+    # Padding: words are also read from before and behind all texts.
     data = np.empty(size + 3 * _STRIPE, np.uint8)
     if size:
         data[_STRIPE : _STRIPE + size] = np.frombuffer(content, np.uint8, size, first)
@@ -264,10 +248,7 @@ def _texts(values: pa.Array, present: Rows, prefix: bytes) -> _Texts:
 
 
 def _at(data: npt.NDArray[np.uint8], starts: Any, lengths: Any, prefix: bytes, apart: int) -> _Texts:
-    """The texts behind ``prefix`` that are so long, and that lie ``apart`` in ``data`` if all have one length.
-
-    They do not where a null between them hides a text.
-    """
+    """A null may hide bytes between texts: then they are not evenly ``apart``."""
     before = len(prefix)
     shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
     if shortest == longest and starts[-1] - starts[0] == apart * (len(starts) - 1):
@@ -289,7 +270,7 @@ def _of_texts(seeds: Words, texts: _Texts) -> Words:
 
 
 def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
-    """Each word of a stripe has a lane of its own; texts of one number of stripes leave together."""
+    """A lane per word; texts with equal numbers of stripes finish together."""
     lanes, rows = seeds + _LANES, np.arange(texts.count)[long]
     stripes = texts.lengths >> 5 if isinstance(texts.lengths, int) else texts.lengths[long] >> 5
     for first, last in pairwise([0, *np.unique(stripes).tolist()]):
@@ -305,7 +286,6 @@ def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
 
 
 def _with_tail(hashes: Words, texts: _Texts) -> Words:
-    """``hashes`` with what is left of each text behind its last whole word."""
     rest = texts.lengths & (_WORD - 1)
     if isinstance(rest, int) and not rest:
         return hashes
@@ -321,7 +301,6 @@ def _with_tail(hashes: Words, texts: _Texts) -> Words:
 
 
 def _those(fulfil: bool | npt.NDArray[np.bool_]) -> Rows | None:
-    """The texts that do, or None if there are none; of texts of one length, all or none do."""
     if isinstance(fulfil, bool):
         return _ALL if fulfil else None
     found = np.flatnonzero(fulfil)

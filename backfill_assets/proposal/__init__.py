@@ -1,1 +1,1 @@
-"""What a sample of data says of how it can be declared."""
+"""Proposes declarations of datasets from samples of data."""

@@ -1,4 +1,4 @@
-"""The declaration that a sample proposes, as a module: each field with what was seen, and what is asked. Pure."""
+"""The module that declares a proposed dataset, with what was seen and open questions as comments. Pure."""
 
 from __future__ import annotations
 
@@ -23,50 +23,39 @@ _OF_PYTHON = {
     "decimal(38,18)": "Decimal",
 }
 _LEAST_ROWS = 100_000
-"""A day may have so many, or ten times as many as were seen."""
+"""A day may have so many rows, or ten times as many as were seen."""
 _TIMES = 10
 _LONGEST_NAME = 30
-"""Of the dataset, in lines that are not cut; of one letter it may be that of an import."""
+"""One letter could hide an import."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """All that is proposed for a dataset of landed files."""
-
     name: str
     package: str
     said: str
-    """What was read, in words: ``orders.csv, 10,000 rows``."""
     rows: int
     fields: tuple[TypedField, ...]
     roles: Roles
     first_day: date | None
     most_rows: int
-    """Of one day of the sample."""
     ranges: Mapping[str, tuple[str, str]]
-    """The least and the greatest value of fields that have an order."""
     format: tuple[str, Mapping[str, object]] | None = None
-    """Its class, such as ``Csv``, and the arguments that are not as usual; None for JSON lines."""
+    """Class and unusual arguments; None for JSON lines."""
     files: str = ""
     repeated: int = 0
-    """Rows that are equal to another one."""
     questions: tuple[str, ...] = field(default=())
-    """Of the files as a whole."""
 
 
 def declaration(proposal: Proposal) -> str:
-    """The module. It can be imported; whether it is a sound declaration depends on what could not be known."""
+    """The module can be imported; whether it is sound depends on the open questions."""
     return "\n".join(DeclarationText(proposal).lines()) + "\n"
 
 
 class DeclarationText:
-    """The parts of the module of one proposal."""
-
     how = "as they are landed"
     row_first = False
-    """Whether the class of a row stands before the dataset."""
     counted_rows = True
-    """Whether it is known how many rows a day has that the report reads."""
 
     def __init__(self, proposal: Proposal) -> None:
         self.of = proposal
@@ -217,7 +206,6 @@ class DeclarationText:
 
     @property
     def read(self) -> str:
-        """What the report reads, as it is written."""
         return f"{self.variable}.bronze"
 
     @property
@@ -226,7 +214,7 @@ class DeclarationText:
         return "entries" if group.lower() != "entries" else "counted_entries"
 
     def _annotation(self, kind: str) -> str:
-        """Python's type, unless a column is called as it is; else one of Spark's."""
+        """Python's type, unless a column hides its name; else one of Spark's."""
         if kind.startswith("array<"):
             return f"list[{self._annotation(kind[len('array<') : -1])}]"
         if (name := _OF_PYTHON.get(kind)) and name not in self.taken:
@@ -263,7 +251,6 @@ _OURS = (
 
 
 def _imports(body: str) -> Iterator[str]:
-    """What ``body`` uses of what a declaration may, one block after the other."""
     yield "from __future__ import annotations"
     for block in (_STANDARD, _ENGINE, _OURS):
         yield ""
@@ -278,7 +265,7 @@ def _imports(body: str) -> Iterator[str]:
 
 
 def _columns(fields: Sequence[TypedField]) -> Mapping[str, str]:
-    """By landed field; a personal one has a token in its column."""
+    """Column by landed field; a personal field's column has a token."""
     of_long_type = {each.name for each in fields if each.type.startswith(("decimal(", "array<"))}
     columns = dict(columns_of_fields((each.name for each in fields), of_long_type))
     for name in (each.name for each in fields if each.personal):
@@ -299,7 +286,6 @@ def sentence(name: str) -> str:
 
 
 def safe(text: str) -> str:
-    """Within a docstring."""
     return escape_controls(text).replace("\\", "/").replace('"', "'")
 
 
@@ -308,6 +294,5 @@ def date_text(day: date) -> str:
 
 
 def _rounded(count: int) -> int:
-    """To its first digit, upwards."""
     unit = int(10 ** (len(str(count)) - 1))
     return -(-count // unit) * unit

@@ -1,4 +1,4 @@
-"""How a file of delimited text is written: found in its first megabytes, by DuckDB's own sniffer."""
+"""The dialect of a delimited file, by DuckDB's sniffer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from backfill_assets.judge.engine import database
 from backfill_assets.landing.csv_files import Csv
 
 _AT_MOST = 20_480
-"""Rows that the sniffer looks at."""
 _FIRST = 1_000
 _NAME = re.compile(r"[^\W\d][\w .()/#%-]*")
 _NOT_SAID = "(empty)"
@@ -22,18 +21,14 @@ _NOT_SAID = "(empty)"
 
 @dataclass(frozen=True)
 class Delimited:
-    """The dialect of a file, and the fields that it has."""
-
     format: Csv
     given: Mapping[str, object]
-    """The arguments of ``Csv(...)`` that are not as usual."""
     fields: tuple[str, ...]
     questions: tuple[str, ...]
 
 
 def dialect_of(plain: Path, encoding: str) -> Delimited:
-    """That of a ``plain`` file in UTF-8, which was written in ``encoding``. Raises :class:`InvalidRequest` if there is
-    none."""
+    """``plain`` is a UTF-8 copy of a file in ``encoding``. Raises :class:`InvalidRequest` if there is none."""
     said = _sniffed(plain)
     given: dict[str, Any] = {}
     if said["Delimiter"] != ",":
@@ -85,7 +80,7 @@ def _first_records(plain: Path, format_: Csv) -> list[list[str]]:
 
 
 def _is_header(records: list[list[str]]) -> bool:
-    """Where all is text, a first record is a header if its values are names, and none comes again below."""
+    """If all is text, a header is a first record of names that do not occur below."""
     first, *others = records
     if not others or len({*first}) < len(first) or not all(map(_NAME.fullmatch, first)):
         return False

@@ -1,4 +1,4 @@
-"""The declaration of a table that others write, and of a first report of it, as a module. Pure."""
+"""The module that declares an external table and a first report. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from backfill_assets.proposal.source_text import Verbatim, argument, literal, qu
 
 @dataclass(frozen=True)
 class TableOfOthers:
-    """Where it is, and what is read of it."""
-
     name: str
     location: str
     is_delta: bool
     left: tuple[str, ...] = ()
-    """Columns that are not proposed."""
     is_moment: bool = False
-    """Whether its day is that of a moment."""
 
 
 def external_declaration(proposal: Proposal, table: TableOfOthers) -> str:
-    """The module. It can be imported; without a day it is no sound declaration yet."""
+    """The module can be imported; without a day it is not sound."""
     return "\n".join(_ExternalText(proposal, table).lines()) + "\n"
 
 
@@ -35,7 +31,7 @@ class _ExternalText(DeclarationText):
     counted_rows = False
 
     def __init__(self, proposal: Proposal, table: TableOfOthers) -> None:
-        # A day that is called as ours is that of every row, and is not declared.
+        # Every contract has a column day: it is not declared again.
         self.own_day = proposal.roles.day if proposal.roles.day.lower() == "day" else ""
         fields = tuple(each for each in proposal.fields if each.name != self.own_day)
         super().__init__(replace(proposal, fields=fields))

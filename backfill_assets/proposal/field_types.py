@@ -1,4 +1,4 @@
-"""The type of a landed field, as its sampled values have it: each of them can be read, and no digit is lost. Pure."""
+"""The type of a landed field from sampled values: each value can be read, and no digit is lost. Pure."""
 
 from __future__ import annotations
 
@@ -29,25 +29,21 @@ from backfill_assets.proposal.profile import FieldProfile
 from backfill_assets.text import escape_controls
 
 _MOST_BEHIND = 9
-"""A number with more digits behind the point was computed, and is a double where no digit of it is lost."""
+"""A number with more decimals was computed: it is a double if no digit is lost."""
 _USUAL, _MOST = 18, 38
 _SHOWN = 40
 _SHOWN_TYPES = ("string", "boolean")
-"""Others have an order: the least and the greatest say more."""
+"""Other types show their least and greatest value."""
 _MOST_SHOWN = 6
 
 
 @dataclass(frozen=True)
 class TypedField:
-    """A landed field with the type that is proposed for it, and what is not known of it."""
-
     profile: FieldProfile
     type: str
-    """As Spark calls it: ``decimal(18,2)``."""
     nullable: bool
     questions: tuple[str, ...] = ()
     personal: bool = False
-    """Its column has a token."""
 
     @property
     def name(self) -> str:
@@ -59,7 +55,6 @@ class TypedField:
 
 
 def typed_field(field: FieldProfile, rows: int) -> TypedField:
-    """The type of a ``field`` of so many ``rows``, and what a person has to be asked of it."""
     kind = field.typed or _type_of(field)
     personal = kind == "string" and _is_personal(field)
     asked = [] if field.typed else list(_type_questions(field, kind))
@@ -78,12 +73,12 @@ def _type_of(field: FieldProfile) -> str:
 
 
 def _is_text_of_digits(field: FieldProfile) -> bool:
-    """JSON has numbers: who writes ``"1001"`` has a name in mind."""
+    """JSON has numbers: ``"1001"`` is a name."""
     return field.all_are(WHOLE) and field.kinds.get("text", 0) > 0
 
 
 def _decimal_of(field: FieldProfile) -> str:
-    """A whole number of usual size is none, and neither is what a double holds as well."""
+    """A whole number of usual size is no decimal, and neither is what a double holds as well."""
     if not field.all_are(PLAIN) or field.all_fit("bigint"):
         return ""
     if field.behind > _MOST_BEHIND and field.all_are(LOSSLESS):
@@ -119,7 +114,6 @@ def _questions_of_text(field: FieldProfile) -> Iterator[str]:
 
 
 def _null_word(field: FieldProfile) -> str | None:
-    """What stands among values that are all of one type without it."""
     found = [word for word in ("", *NULL_WORDS) if 0 < _count(field, word) < field.present]
     return next((word for word in found if _fits_without(field, _count(field, word))), None)
 
@@ -138,10 +132,7 @@ def _rest_of(field: FieldProfile) -> str:
 
 
 def null_word_of(fields: Sequence[FieldProfile]) -> str:
-    """What says in a CSV that a value is missing; empty if nothing does, as usual.
-
-    ``fields`` were read with the usual one. There is one for a file: that which makes a type of more values.
-    """
+    """The word that gives most values a type; empty if there is none."""
     gains = {word: sum(_count(each, word) for each in fields if _gains(each, word)) for word in NULL_WORDS}
     return max((word for word in gains if gains[word]), key=lambda word: gains[word], default="")
 
@@ -167,7 +158,7 @@ def _personal_question(field: FieldProfile) -> str:
 
 
 def evidence(typed: TypedField, rows: int) -> str:
-    """One line of what was seen of a field; of one that may be personal no value."""
+    """One line of what was seen; a personal field's values are not shown."""
     field = typed.profile
     said = [f"{field.present:,} of {rows:,} rows, {_different(field.different)}"]
     if field.kinds and (kinds := [kind for kind in field.kinds if field.kinds[kind]]) and kinds != ["text"]:

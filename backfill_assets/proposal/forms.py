@@ -1,4 +1,4 @@
-"""Forms of landed texts, as regular expressions of DuckDB: those that decide a type, and those that are asked of."""
+"""Forms of landed texts, as regular expressions of DuckDB."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ FORMS: Mapping[str, str] = MappingProxyType(
     }
 )
 NULL_WORDS = ("NA", "N/A", "NULL", "null", r"\N", "None", "n/a", "-")
-"""What stands for a missing value in delimited text, besides nothing at all."""
 SCALARS = ("bigint", "boolean", "date", "timestamp", "double")
 LISTS = tuple(
     f"array<{item}>" for item in ("boolean", "bigint", "date", "timestamp", "decimal(38,18)", "double", "string")

@@ -1,4 +1,4 @@
-"""A sample in DuckDB: its landed texts as raw would have them, what they look like, and how typed rows differ."""
+"""A sample in DuckDB: landed texts as raw reads them, their forms, and how typed rows differ."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _LANDED, _TYPED, _ARRIVED = "landed", "typed", "arrived"
 _FEW = 12
-"""So many different values are looked at one by one."""
 _WEEK = 7
 _NO_DAY = date(1970, 1, 1)
 _KINDS: Mapping[str, str] = {"VARCHAR": "text", "BOOLEAN": "boolean", "OBJECT": "object", "ARRAY": "list"}
@@ -36,21 +35,17 @@ _KINDS: Mapping[str, str] = {"VARCHAR": "text", "BOOLEAN": "boolean", "OBJECT": 
 
 @dataclass(frozen=True)
 class SampledFile:
-    """A plain file of sampled records, and the day on which they arrived, if it is known."""
-
     path: str
     arrived: date | None
     most: int
-    """No more records are read."""
 
 
 @contextmanager
 def sampled(
     format_: Format, fields: Sequence[str], files: Iterable[SampledFile], *, whole: bool, alike: Sequence[str] = ()
 ) -> Iterator[Sampled]:
-    """The records of ``files``, read as they would be landed, in a database of their own.
-
-    Raises :class:`SourceUnreadable` for a file that its format cannot read.
+    """Records as raw would read them, in a database of their own. Raises :class:`SourceUnreadable` for a file that its
+    format cannot read.
     """
     columns = [f"f{number}" for number in range(len(fields))]
     source = SourceOfFiles(
@@ -78,7 +73,7 @@ def sampled(
 
 @cache
 def _texts(source: Source) -> str:
-    """The declared query of raw, of which only texts are asked: what is not asked for is not computed."""
+    """Raw's own query, reduced to texts: the rest is not computed."""
     import ibis
 
     read = pa.schema([*list(record_columns(format_of(source), source.fields))[1:], *PLACE])
@@ -91,8 +86,6 @@ def _schema(columns: Sequence[str]) -> pa.Schema:
 
 
 class Sampled:
-    """The sampled rows of ``columns`` by landed field, as text."""
-
     def __init__(
         self, connection: DuckDBPyConnection, columns: Mapping[str, str], whole: bool, alike: tuple[str, ...]
     ) -> None:
@@ -102,7 +95,7 @@ class Sampled:
         self._alike = alike
 
     def profile(self, kinds: Mapping[str, Mapping[str, int]], types: Mapping[str, str] | None = None) -> SampleProfile:
-        """What its values look like; by field, ``kinds`` says how JSON wrote them, ``types`` what the files say."""
+        """``kinds`` says by field how JSON wrote values, ``types`` what the files declare."""
         [rows, unread] = self._row(f"FROM {_LANDED} SELECT count(*) FILTER (unread IS NULL), count(unread)")
         self._connection.execute(f"CREATE OR REPLACE TABLE {_LANDED} AS FROM {_LANDED} WHERE unread IS NULL")
         said = types or {}
@@ -144,14 +137,13 @@ class Sampled:
     # ---------------------------------------------------------------- typed
 
     def typed(self, fields: Sequence[TypedField]) -> TypedRows:
-        """Its distinct rows, by their values; raises nothing, for each value can be read."""
         values = [f"{_value(self._columns[each.name], each.type)} AS {self._columns[each.name]}" for each in fields]
         self._connection.execute(f"CREATE TABLE {_TYPED} AS FROM {_LANDED} SELECT {', '.join(values)}, {_ARRIVED}")
         return TypedRows(self._connection, self._columns, {each.name: each.type for each in fields})
 
 
 class TypedRows:
-    """See :class:`~backfill_assets.proposal.profile.SampledRows`: rows in ``columns`` of the table ``typed``."""
+    """See :class:`~backfill_assets.proposal.profile.SampledRows`."""
 
     def __init__(self, connection: DuckDBPyConnection, columns: Mapping[str, str], types: Mapping[str, str]) -> None:
         self._connection = connection
@@ -169,7 +161,6 @@ class TypedRows:
         return self._one(f"FROM (FROM {_TYPED} SELECT DISTINCT {', '.join(values)}) SELECT count(*)")
 
     def days(self, field: str) -> DaysSeen | None:
-        """The days that a date or a moment names; None if no row has one."""
         day = self._day(field)
         found = self._connection.execute(
             f"FROM (FROM {_TYPED} SELECT {day} AS d, count(*) AS n, count(*) FILTER ({day} > {_ARRIVED} + 1) AS ahead, "
@@ -182,7 +173,7 @@ class TypedRows:
         return DaysSeen(first, last, most, int(ahead), int(late))
 
     def least_and_greatest(self, field: str) -> tuple[str, str]:
-        """As people read them; empty if there are none, or the field has no order."""
+        """Empty if there are none, or the field has no order."""
         column = self._columns[field]
         text = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')" if self._types[field] == "timestamp" else "{}::VARCHAR"
         ends = ", ".join(text.format(f"{end}({column})") for end in ("min", "max"))
@@ -201,7 +192,7 @@ class TypedRows:
 def profile_of_typed(
     connection: DuckDBPyConnection, columns: Mapping[str, str], types: Mapping[str, str]
 ) -> tuple[SampleProfile, list[str]]:
-    """What the values of the table ``typed`` look like, and the names of texts that are all days: dates afterwards."""
+    """Also turns texts that are all days into dates, and returns their names."""
     fields, text_days = list[FieldProfile](), list[str]()
     for name, column in columns.items():
         forms = {form: f"count(*) FILTER (regexp_full_match({column}, '{like}'))" for form, like in FORMS.items()}
@@ -237,7 +228,7 @@ def _count_lists(column: str) -> str:
 
 
 def _lossless(column: str) -> str:
-    """Whether a double is written as this text, or the text has no more digits than each double keeps."""
+    """A double prints as this text, or the text has no more digits than every double keeps."""
     mantissa = f"ltrim(regexp_replace(regexp_replace({column}, '[eE].*', ''), '[^0-9]', '', 'g'), '0')"
     return f"length({mantissa}) <= 15 OR try_cast({column} AS DOUBLE)::VARCHAR = {column}"
 
@@ -250,7 +241,7 @@ def _longest(column: str, part: str) -> str:
 
 
 def fields_of_json(lines: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
-    """The fields of lines of JSON in the order in which they are first seen, with how many values of each kind."""
+    """Fields in order of first occurrence, with the number of values of each kind."""
     with database(threads=1) as connection:
         connection.register("lines", pa.table({"line": pa.array(lines, pa.string())}))
         connection.execute(

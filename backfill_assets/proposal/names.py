@@ -1,4 +1,4 @@
-"""What the name of a landed field says: how its column is called, and what its values probably are. Pure."""
+"""What the name of a landed field implies. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _words(text: str) -> frozenset[str]:
 _TAKEN = frozenset(
     (*ADDED_BY_INGESTION, "day", "occurrence", "str", "int", "float", "bool", "list", "T", "F", "Field", "Annotated")
 )
-"""Columns of ours, and names that a declaration uses: a column would hide them."""
+"""A column would hide these."""
 _SHORT = 32
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PERSONAL = _words(
@@ -56,15 +56,11 @@ _OTHER_DAYS = _words(
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """``orderId`` and ``order_id`` are two words, in small letters."""
     return tuple(word.lower() for word in _WORD.findall(unicodedata.normalize("NFKD", name)))
 
 
 def columns_of_fields(names: Iterable[str], cut: Collection[str] = ()) -> Mapping[str, str]:
-    """The column of each landed field, by its own name where that can be one; no two are equal but for case.
-
-    The names of those that are ``cut`` leave room for a long type in their line.
-    """
+    """Columns are unique but for case. Names in ``cut`` are shortened, for long types."""
     found: dict[str, str] = {}
     for name in names:
         taken = {each.lower() for each in found.values()}
@@ -85,7 +81,6 @@ def _column(name: str) -> str:
 
 
 def said_of(name: str) -> str:
-    """A first description: ``Order id.``"""
     text = " ".join(words_of(name)) or "a field"
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -97,7 +92,7 @@ def may_be_personal(name: str) -> bool:
 
 
 def rank_as_key(name: str, dataset: str) -> int:
-    """0 for what names the rows of ``dataset`` themselves, then other names, at last 4 for what is measured."""
+    """0 names rows of ``dataset``; 4 is a measure."""
     words, of = words_of(name), set(words_of(dataset))
     of |= {word.removesuffix("s") for word in of} | {f"{word[:-3]}y" for word in of if word.endswith("ies")}
     if not words or _MEASURES & {*words}:
@@ -110,7 +105,7 @@ def rank_as_key(name: str, dataset: str) -> int:
 
 
 def rank_as_day(name: str) -> int:
-    """0 for when something happened, at last 3 for what is said of a row, or lies before or after it."""
+    """0 is when it happened; 3 is a time before or after."""
     words = {*words_of(name)}
     if words & _OTHER_DAYS:
         return 3
@@ -120,7 +115,7 @@ def rank_as_day(name: str) -> int:
 
 
 def rank_as_version(name: str) -> int:
-    """0 for what is greater in each newer version of a row."""
+    """0 is what grows with each version of a row."""
     words = {*words_of(name)}
     if words & _NEWER:
         return 0

@@ -1,4 +1,4 @@
-"""Proposes the declaration of a dataset from files as they are landed."""
+"""Proposes the declaration of a dataset from files."""
 
 from __future__ import annotations
 
@@ -35,14 +35,12 @@ from backfill_assets.text import format_count
 
 @dataclass(frozen=True)
 class Proposed:
-    """The text of a declaration, and how a sampled file is landed for it."""
-
     text: str
     file: Path
     landed_as: str
-    """Below the folder of the source: ``2026-01-05/orders.csv``, or the name alone if it says the day."""
+    """Below the source's folder: ``2026-01-05/orders.csv``, or the name alone if it has the day."""
     arrived: date
-    """The day that it is landed on: that of its folder or name, or else the last that it has."""
+    """The day of its folder or name, or else its last day."""
     days: DayRange | None
     """All days of the sample; None if the declaration lacks something."""
     questions: int
@@ -50,21 +48,18 @@ class Proposed:
 
 @dataclass(frozen=True)
 class _Read:
-    """How records are read, and what of that is declared."""
-
     format: Format
     given: Mapping[str, object]
     fields: Mapping[str, Mapping[str, int]]
-    """With how many values JSON wrote in which way."""
+    """Number of values by JSON kind."""
     questions: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
-    """Those that the files themselves say, as Spark calls them."""
 
 
 def proposed(name: str, package: str, path: Path) -> Proposed:
-    """The declaration of the dataset ``name`` for the files at ``path``, of which some are sampled.
+    """Samples some of the files at ``path``.
 
-    Raises :class:`InvalidRequest` for files without a record, or of no format, and :class:`SourceUnreadable` for a
+    Raises :class:`InvalidRequest` for files without records or of no known format, :class:`SourceUnreadable` for a
     damaged one.
     """
     chosen = choose(path)
@@ -90,7 +85,6 @@ def _some(path: Path, most: int) -> list[tuple[int, str]]:
 
 
 def _delimited(files: Copied) -> _Read:
-    """The dialect of the newest file, with the word for a missing value that its fields have."""
     found = dialect_of(Path(files.files[-1].path), files.encoding)
     plain = replace(found.format, encoding="utf-8")
     with sampled(plain, found.fields, files.files, whole=files.whole) as rows:
@@ -101,7 +95,7 @@ def _delimited(files: Copied) -> _Read:
 
 
 def _rows(files: Copied) -> _Read:
-    """The columns of the newest file. Numbers, days and truths have types there; the rest is what its texts say."""
+    """Numbers, days and booleans keep their types; texts are examined."""
     schema = pq.read_schema(files.files[-1].path)
     types = {each.name: kind for each in schema if (kind := type_of_arrow(each.type)).startswith(_SAID)}
     kinds = {each.name: {"text": 1} if type_of_arrow(each.type) == "string" else {} for each in schema}
@@ -182,7 +176,6 @@ _ORDERED = ("bigint", "double", "date", "timestamp")
 
 
 def _without_alike(fields: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Fields of which no two are equal but for case, and the others."""
     kept: dict[str, str] = {}
     for name in fields:
         kept.setdefault(name.lower(), name)
@@ -190,7 +183,6 @@ def _without_alike(fields: Mapping[str, object]) -> tuple[tuple[str, ...], tuple
 
 
 def _as_landed(name: str, format_: Format) -> str:
-    """The name of a file, or of all, with an ending of its format."""
     if name.endswith(tuple(format_.endings)):
         return name
     compression = next((each for each in COMPRESSIONS if name.endswith(each)), "")

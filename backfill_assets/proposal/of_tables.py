@@ -1,4 +1,4 @@
-"""Proposes the declaration of a table that others write: its types are there, its key and its day are looked for."""
+"""Proposes the declaration of an external table: types are given, key and day are looked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 @dataclass(frozen=True)
 class ProposedTable:
-    """The text of a declaration, and the days of the sample; None if the declaration lacks its day."""
+    """``days`` is None if the declaration lacks its day."""
 
     text: str
     days: DayRange | None
@@ -28,18 +28,16 @@ class ProposedTable:
 
 
 def proposed_table(name: str, package: str, location: str, taken: Collection[str] = ()) -> ProposedTable:
-    """The declaration of the dataset ``name`` for the table at ``location``, of which the newest files are sampled.
+    """The table gets the name of its folder, or of the dataset if that is no name or ``taken``.
 
-    Its table is called as its folder is; or as the dataset, if that cannot be, or is ``taken`` by something declared.
-
-    Raises :class:`InvalidRequest` for a table that has no rows, or cannot be opened.
+    Raises :class:`InvalidRequest` for a table that has no rows or cannot be opened.
     """
     table = find_table(location)
     with sampled_table(table) as (profile, rows, text_days):
         fields = tuple(typed_field(each, profile.rows) for each in profile.fields)
         asked = [replace(each, type="date") if each.name in text_days else each for each in fields]
         of_folders = table.files[-1].partition.keys()
-        asked.sort(key=lambda each: each.name not in of_folders)  # A day that is that of a folder is known best.
+        asked.sort(key=lambda each: each.name not in of_folders)  # Partition columns first.
         days = {each.name: seen for each in asked if each.is_time and (seen := rows.days(each.name))}
         roles = proposed_roles(name, asked, rows, days, landed=False)
         ordered = [each.name for each in asked if each.type in _ORDERED or each.type.startswith("decimal")]

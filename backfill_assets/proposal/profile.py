@@ -1,4 +1,4 @@
-"""What is seen of a sample, as data: of each field its values by kind and form, and of all rows how they differ."""
+"""What is seen of a sample: values of each field by kind and form, and how rows differ."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class FieldProfile:
-    """What the values of a landed field look like, as text; each number but the last ones is one of values."""
+    """Counts of values of a landed field."""
 
     name: str
-    """As it is landed."""
     present: int
-    """Those that are there."""
     different: int
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """How JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``. Empty where nothing says it."""
+    """How JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``; empty for other formats."""
     fits: Mapping[str, int] = field(default_factory=dict)
-    """By Spark type, as many as landed text of that type is read from."""
+    """By Spark type, the values that can be read as it."""
     forms: Mapping[str, int] = field(default_factory=dict)
-    """By form, one of those in ``forms.py``."""
     before: int = 0
-    """The most digits before the point, of plain numbers."""
+    """Most digits before the point."""
     behind: int = 0
     few: tuple[str, ...] = ()
-    """All of them, if they are few."""
     typed: str = ""
-    """The Spark type, where the table has one; its values have no form then."""
+    """The Spark type if the table has one; then there are no forms."""
 
     def all_fit(self, kind: str) -> bool:
         return 0 < self.present == self.fits.get(kind, 0)
@@ -40,42 +36,35 @@ class FieldProfile:
 
 @dataclass(frozen=True)
 class SampleProfile:
-    """All fields of a sample of ``rows``, in the order in which they are first seen."""
-
     rows: int
     fields: tuple[FieldProfile, ...]
     unread: int = 0
-    """Records that cannot be read."""
     whole: bool = True
-    """False if only the first rows of the files were read."""
     alike: tuple[str, ...] = ()
-    """Fields that are called as one before them, but for case: no table has both."""
+    """Fields that equal an earlier one but for case: no table has both."""
 
 
 @dataclass(frozen=True)
 class DaysSeen:
-    """The days that a date or a moment names, as far as they are there."""
-
     first: date
     last: date
     most_rows: int
-    """Of one day."""
     ahead: int = 0
-    """Rows that name a day of more than one day after they arrived; 0 where their arrival is not known."""
+    """Rows whose day is more than a day after their arrival; 0 if that is unknown."""
     late: int = 0
-    """Rows that arrived more than a week after the day that they name."""
+    """Arrived more than a week after their day."""
 
 
 class SampledRows(Protocol):
-    """The distinct rows of a sample, which can be asked how they differ. Columns have the names of landed fields."""
+    """Distinct rows of a sample; columns have the names of landed fields."""
 
     @property
     def count(self) -> int:
-        """How many there are; of rows that are equal in all fields one."""
+        """Equal rows count once."""
 
     @property
     def repeated(self) -> int:
-        """How many rows were equal to one before."""
+        """Rows equal to an earlier one."""
 
     def different(self, columns: Collection[str], day: str = "") -> int:
-        """How many values these columns have together, on each day that the column ``day`` names, as typed."""
+        """Distinct values of ``columns`` together, for each day of the column ``day``."""

@@ -1,4 +1,4 @@
-"""The questions in the text of a declaration that nobody has answered yet."""
+"""Open questions in the text of a declaration."""
 
 from __future__ import annotations
 
@@ -18,21 +18,18 @@ from backfill_assets.proposal.source_text import QUESTION
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """A question, and where it stands."""
-
     file: Path
     line: int
     question: str
 
     @property
     def place(self) -> str:
-        """``shop/datasets/orders.py, line 31``, as it is typed in this folder."""
         here = self.file.relative_to(Path.cwd()) if self.file.is_relative_to(Path.cwd()) else self.file
         return f"{here}, line {self.line}"
 
 
 def open_questions(dataset: str, package: str) -> list[OpenQuestion]:
-    """Those in the modules of ``package`` that declare ``dataset``, also if one cannot be imported."""
+    """Modules that cannot be imported are searched too."""
     look_in_current_folder()
     return [
         OpenQuestion(file, line, text)
@@ -43,7 +40,7 @@ def open_questions(dataset: str, package: str) -> list[OpenQuestion]:
 
 
 def questions_in(text: str) -> Iterator[tuple[int, str]]:
-    """The questions that ``text`` asks in comments, with their lines; as far as it is Python."""
+    """Line and text of each question; none if ``text`` is no Python."""
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT and token.string.startswith(QUESTION):

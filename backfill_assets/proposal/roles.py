@@ -1,6 +1,6 @@
-"""Which fields say the day, the key and the version of a row, and by which one rows are counted. Pure.
+"""Which fields are day, key and version of a row, and by which rows are counted. Pure.
 
-What a sample shows is proposed. What it only hints at is proposed with a question, and what it does not show is asked.
+What a sample shows is proposed, what it hints at is proposed with a question, and what it does not show is asked.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from backfill_assets.proposal.names import rank_as_day, rank_as_key, rank_as_ver
 from backfill_assets.proposal.profile import DaysSeen, SampledRows
 
 _MOST_PARTS, _MOST_CANDIDATES = 3, 8
-"""Of a key of several fields, and of fields that are tried for one."""
 _FEW_ROWS = 20
-"""Of so few rows nearly everything is different."""
 _GROUPS = range(2, 51)
 _NO_NAMES = ("double", "float", "boolean", "array", "struct", "map", "binary")
 _GREATER = ("timestamp", "date", "bigint", "int")
@@ -24,16 +22,15 @@ _GREATER = ("timestamp", "date", "bigint", "int")
 
 @dataclass(frozen=True)
 class Roles:
-    """By the names of landed fields; empty where there is no candidate."""
+    """A role without a candidate is empty."""
 
     day: str
     key: tuple[str, ...]
     version: str
     group: str
     questions: Mapping[str, tuple[str, ...]]
-    """Beside the field that they are of; of the row as a whole by the empty name."""
+    """Questions by field; those about the whole row have the empty name."""
     seen: Mapping[str, str]
-    """What speaks for a field, in words."""
 
 
 def proposed_roles(
@@ -44,11 +41,7 @@ def proposed_roles(
     *,
     landed: bool = True,
 ) -> Roles:
-    """The roles of the ``fields`` of ``rows``; ``days`` has those that each of their dates and moments names.
-
-    Distinct rows of the proposed key differ in the proposed version on each day, as far as they were sampled. Rows that
-    are not ``landed`` have no version: all of one key differ.
-    """
+    """Rows that are not ``landed`` have no version: their keys are unique on each day."""
     proposal = _Proposal(dataset, fields, rows, days)
     return proposal.roles() if landed else proposal.roles_of_table()
 
@@ -109,7 +102,7 @@ class _Proposal:
         return best
 
     def _is_ahead(self, name: str) -> bool:
-        """Such rows would be put on the day they arrived, and rejected."""
+        """Such rows would be put on their arrival day, and rejected."""
         return name not in self.days or self.days[name].ahead > 0
 
     def _is_one(self, name: str) -> bool:
@@ -121,7 +114,7 @@ class _Proposal:
     # ------------------------------------------------------------------ key
 
     def _key(self, day: str) -> tuple[tuple[str, ...], str]:
-        """The first key by which rows differ on each day, and the version by which those of one key do, if any."""
+        """The first key that is unique on each day, with a version if rows of one key differ in it."""
         ranked = self._key_candidates(day)
         best = [name for name in ranked if self._rank(name) < 3]
         for key, newer in chain(self._one(best, day), self._corrected(best, day), self._one(ranked, day)):
@@ -136,7 +129,7 @@ class _Proposal:
         return (), ""
 
     def _key_candidates(self, day: str) -> list[str]:
-        """The likeliest first. A moment is one too, but of those that stand alone: two things happen at once."""
+        """The likeliest come first. A moment is no key by itself: two things happen at once."""
         usable = [
             name
             for name, each in self.fields.items()
@@ -154,7 +147,6 @@ class _Proposal:
         yield from (((name,), "") for name in names if not self.fields[name].is_time and self._differs((name,), day))
 
     def _corrected(self, names: Sequence[str], day: str) -> Iterator[tuple[tuple[str, ...], str]]:
-        """A few rows may be newer versions of others."""
         for name in names:
             if self.rows.different([name], day) * 2 > self.rows.count:
                 yield from (
@@ -222,7 +214,7 @@ class _Proposal:
         return best
 
     def _newer(self, day: str, key: Sequence[str]) -> list[str]:
-        """Fields that may grow with each version of a row, the likeliest first; at last the day itself."""
+        """The likeliest come first, the day itself last."""
         found = [
             name
             for name, each in self.fields.items()
@@ -238,7 +230,6 @@ class _Proposal:
     # ---------------------------------------------------------------- group
 
     def _group(self, key: Sequence[str]) -> str:
-        """What rows can be counted by: a field with few values, of which most come often."""
         found = [
             name
             for name, each in self.fields.items()

@@ -1,4 +1,4 @@
-"""A few of the files that a person names, and of them the first records: which format they have, and how named."""
+"""Chooses some of the named files, their format and naming pattern, and copies their first records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backfill_assets.model.landed_format import FILES_OF_ROWS
 from backfill_assets.proposal.measured import SampledFile
 
 MOST_ROWS, MOST_BYTES = 100_000, 20_000_000
-"""Of all files together."""
+"""Limits for all files together."""
 _MOST_FILES = 3
 _JSON = (".jsonl", ".ndjson", ".json")
 _DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".psv")
@@ -30,12 +30,9 @@ _FORMS = (("{day}", r"\d{4}-\d{2}-\d{2}"), ("{day:%Y%m%d}", r"\d{8}"), ("{day:%Y
 
 @dataclass(frozen=True)
 class SampleFile:
-    """A file, and when it arrived if its folder or its name says so."""
-
     path: Path
     arrived: date | None
     in_folder: bool = False
-    """The day is that of its folder."""
 
     @property
     def plain_name(self) -> str:
@@ -50,16 +47,13 @@ class SampleFile:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Files of one kind, the newest of those that are there."""
-
     files: tuple[SampleFile, ...]
     kind: Kind
     pattern: str = ""
-    """How all of them are named, if their names say the day."""
 
 
 def choose(path: Path) -> Chosen:
-    """The files to be read at ``path``, which is one or a folder of them. Raises :class:`InvalidRequest` for none."""
+    """Raises :class:`InvalidRequest` if there is no file to read."""
     if not path.exists():
         raise InvalidRequest(f"{path} is not there.", hint="Name a file, or a folder with files, on this machine.")
     there = sorted(_files(path), key=lambda found: (found.arrived or date.min, found.path.name))
@@ -102,7 +96,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def pattern_of(names: Sequence[str]) -> str:
-    """How files are named whose names say their day: ``sales_{day:%Y%m%d}.csv``; empty if they do not, all alike."""
+    """``sales_{day:%Y%m%d}.csv``; empty if not all names have their day alike."""
     for mark, like in _FORMS:
         parts = [re.fullmatch(rf"(.*?)(?<!\d){like}(?!\d)(.*)", name, re.DOTALL) for name in names]
         if not all(parts):
@@ -118,7 +112,6 @@ def pattern_of(names: Sequence[str]) -> str:
 
 
 def _same(parts: Sequence[str]) -> str:
-    """What all of them begin and end with, and a ``*`` for what differs: words, and numbers that are counted."""
     if len({*parts}) == 1:
         return parts[0]
     ending = _begin([part[::-1] for part in parts])[::-1]
@@ -126,7 +119,6 @@ def _same(parts: Sequence[str]) -> str:
 
 
 def _begin(texts: Sequence[str]) -> str:
-    """What all of them begin with."""
     least, greatest = min(texts), max(texts)
     return next((least[:at] for at, sign in enumerate(least) if sign != greatest[at]), least)
 
@@ -136,18 +128,13 @@ def _begin(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Copied:
-    """Plain copies of the first records, in UTF-8; of files of rows, themselves."""
-
     files: tuple[SampledFile, ...]
     encoding: str
     whole: bool
 
 
 def copied(chosen: Chosen, into: Path) -> Copied:
-    """The first records of each file, as much of all of them together as :data:`MOST_BYTES`.
-
-    A file of rows is read where it is.
-    """
+    """Copies at most :data:`MOST_BYTES` of all files, in UTF-8. Parquet is read in place."""
     most = MOST_ROWS // len(chosen.files)
     if chosen.kind == "parquet":
         there = tuple(SampledFile(str(each.path), each.arrived, most) for each in chosen.files)
@@ -172,7 +159,7 @@ def _rows_in(path: Path) -> int:
 
 
 def _first_bytes(path: Path, most: int) -> tuple[bytes, bool]:
-    """The first lines of a file; whether they are all."""
+    """Whole lines; and whether they are all."""
     found, size = [], 0
     for part in content_of(path):
         found.append(part)

@@ -1,4 +1,4 @@
-"""Python as ``ruff format`` leaves it, in lines of 88 signs and in longer ones: calls, texts, comments. Pure."""
+"""Python text as ``ruff format`` leaves it at 88 columns: calls, literals, comments. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from dataclasses import dataclass
 from backfill_assets.text import escape_controls
 
 QUESTION = "# QUESTION: "
-"""How a line begins that asks a person; who answers it deletes it."""
 WIDTH = 88
-"""Of the longest line that need not be cut: what ruff takes if it is told nothing."""
+"""Ruff's default line length."""
 _INDENT = "    "
 
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Verbatim that is written as it is."""
-
     text: str
 
 
 def literal(value: object) -> str:
-    """``value`` as it is written: a text between double quotes unless it has some itself."""
     if isinstance(value, Verbatim):
         return value.text
     if isinstance(value, tuple):
@@ -47,7 +43,7 @@ def _quoted(text: str) -> str:
 def call(
     before: str, named: Mapping[str, object], *, plain: Sequence[str] = (), after: str = "", indent: int = 0
 ) -> Iterator[str]:
-    """The lines of ``before(plain, name=value)after``: one if it fits, or else one for each argument."""
+    """``before(plain, name=value)after``: one line if it fits, else one for each argument."""
     space = _INDENT * indent
     given = [*plain, *(f"{name}={literal(value)}" for name, value in named.items())]
     whole = f"{space}{before}({', '.join(given)}){after}"
@@ -62,7 +58,6 @@ def call(
 
 
 def argument(name: str, value: object, indent: int) -> Iterator[str]:
-    """The lines of ``name=value,`` within a call; of a tuple that is too long for one, one for each of its values."""
     space, whole = _INDENT * indent, f"{name}={literal(value)},"
     if isinstance(value, tuple) and _width(space + whole) > WIDTH:
         yield f"{space}{name}=("
@@ -73,12 +68,11 @@ def argument(name: str, value: object, indent: int) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """At most so many columns wide: signs of some scripts take two. A line that is cut too early stays cut."""
+    """Other than ASCII counts double: some scripts' signs take two columns. A line that is cut too early stays cut."""
     return len(text) + sum(not sign.isascii() for sign in text)
 
 
 def comment(text: str, indent: int = 0) -> str:
-    """On one line, whatever signs ``text`` has."""
     return f"{_INDENT * indent}# {escape_controls(' '.join(text.split()))}"
 
 

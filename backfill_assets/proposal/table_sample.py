@@ -1,4 +1,4 @@
-"""A sample of a table that others write: the first rows of its newest files, typed as the table has them."""
+"""A typed sample of an external table: the first rows of its newest files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from backfill_assets.proposal.measured import TypedRows, profile_of_typed
 from backfill_assets.proposal.profile import SampleProfile
 
 MOST_ROWS, MOST_FILES = 100_000, 3
-"""Of all files together."""
+"""``MOST_ROWS`` is for all files together."""
 _AT_ONCE = 10_000
 _PHYSICAL = "delta.columnMapping.physicalName"
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "timestamp_ntz": "timestamp"}
@@ -44,37 +44,32 @@ _OF_DUCKDB = {"string": "VARCHAR", "float": "REAL", "timestamp": "TIMESTAMPTZ", 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of the table: its path below it, and the values of its folders as text."""
-
     path: str
     partition: Mapping[str, str | None]
     least: Mapping[str, Any] = field(default_factory=dict)
-    """By column, what its statistics say, as far as they do."""
+    """Minimum by column, from statistics."""
 
 
 @dataclass(frozen=True)
 class TableFound:
-    """A table at its newest version, without its rows."""
+    """A table at its newest version, without rows."""
 
     storage: Storage
     is_delta: bool
     files: tuple[DataFile, ...]
-    """The oldest first."""
+    """The oldest come first."""
     types: Mapping[str, str]
-    """The columns that can be declared, with their Spark types."""
     left: tuple[str, ...] = ()
-    """Columns of structures, which are not proposed."""
     physical: Mapping[str, str] = field(default_factory=dict)
-    """What columns are called in files, where it is something else."""
+    """Column names in files, where they differ."""
 
     def first_day(self, column: str) -> date | None:
-        """The first day that ``column`` has by folders and statistics; None if a file says nothing."""
+        """Known by partitions and statistics of all files, or else None."""
         found = [_day_of(each.partition.get(column) or each.least.get(column)) for each in self.files]
         return min((day for day in found if day), default=None) if all(found) else None
 
 
 def is_table(location: str) -> bool:
-    """Whether it is a table to be read in place: Delta, or a folder with files of Parquet."""
     storage = Storage(location)
     if storage.is_folder and not Path(location).is_dir():
         return False
@@ -82,7 +77,7 @@ def is_table(location: str) -> bool:
 
 
 def find_table(location: str) -> TableFound:
-    """The table at ``location``. Raises :class:`InvalidRequest` for one without files."""
+    """Raises :class:`InvalidRequest` for a table without files."""
     storage = Storage(location)
     found = _delta(storage) if storage.files("_delta_log") else _parquet(storage)
     if not found.files:
@@ -138,7 +133,7 @@ def _of_folders(path: str) -> Mapping[str, str]:
 
 
 def type_of_arrow(kind: pa.DataType) -> str:
-    """As Spark calls it; ``struct`` for all that has parts of its own, or is nothing that it has."""
+    """Spark's name; ``struct`` for nested and unknown types."""
     names = {
         "bool": "boolean",
         "int8": "tinyint",
@@ -186,9 +181,8 @@ def _day_of(value: object) -> date | None:
 
 @contextmanager
 def sampled_table(table: TableFound) -> Iterator[tuple[SampleProfile, TypedRows, Collection[str]]]:
-    """The first rows of the newest files of a table, in a database of their own, and which texts are days.
-
-    Rows that a deletion vector takes out are among them: a sample proposes, and decides nothing.
+    """Yields the sample in a database of its own, with the texts that are days. Rows removed by deletion vectors are
+    included: a sample only proposes.
     """
     columns = {name: f"f{number}" for number, name in enumerate(table.types)}
     with database(threads=1) as connection:
@@ -220,7 +214,6 @@ def _rows(table: TableFound, file: DataFile) -> pa.Table:
 
 
 def _value(table: TableFound, name: str, file: DataFile) -> str:
-    """In DuckDB's SQL, of the columns ``c0``, ``c1`` that a file has."""
     kind, number = table.types[name], list(table.types).index(name)
     if name not in file.partition:
         return f"CAST(c{number} AS {_duckdb_type(kind)})"

@@ -1,7 +1,6 @@
-"""Compaction: a publication that preserves content. Nothing downstream becomes stale by it.
+"""Compaction: a publication that preserves content, so nothing becomes stale.
 
-Whole days are for maintenance. Beside a stream, only the small files of a day become one: the others stay in main under
-their names.
+Maintenance compacts whole days; beside a stream, only a day's small files become one.
 """
 
 from __future__ import annotations
@@ -38,18 +37,15 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 64 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""Uncompressed. Memory is a few times this, for days of any size."""
+"""Uncompressed; memory is a few times this, for days of any size."""
 STAGED_AS = StagedAs(input_fingerprint="compaction")
 _SIDE = "its side"
-"""No column has a space in its name."""
 
 
 Choose = Callable[[Collection[AddedFile]], Collection[str]]
-"""The paths of one day that become one file; fewer than two leave the day alone."""
 
 
 def all_files(files: Collection[AddedFile]) -> Collection[str]:
-    """For :func:`compact`: the whole day becomes one file."""
     return [file.path for file in files]
 
 
@@ -61,10 +57,9 @@ def compact_small_files(
     provenance: Provenance | None = None,
     transaction: str = "",
 ) -> Published | Conflict | None:
-    """Put small files of ``days`` together once there are many; None, after one look at the table, if there are not.
+    """Compact days with many small files after a stream's batch; returns None if there are none.
 
-    A stream calls it after each batch, with the days that the batch touched. What another writer published meanwhile
-    comes back as :class:`Conflict`, and is left for the next batch. ``transaction`` is the one of the stream.
+    Days that another writer published meanwhile wait for the next batch.
     """
     main = MainTable.open(publisher.storage, table)
     many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
@@ -86,9 +81,9 @@ def compact(
     choose: Choose = all_files,
     transaction: str = "",
 ) -> Published | Conflict | None:
-    """Rewrite the files that ``choose`` names of each day into one file; None when it names fewer than two of each.
+    """Rewrite the files that ``choose`` names of each day into one; returns None if there are fewer than two of each.
 
-    Days that another writer published meanwhile come back as :class:`Conflict` and are left for the next time.
+    Days that another writer published meanwhile come back as :class:`Conflict`.
     """
     pin = publisher.pin({table: list(days)}, {})
     main = MainTable.open(publisher.storage, table)
@@ -103,7 +98,7 @@ def compact(
     if not chosen:
         return None
     main.require_writable({day: {} for day in chosen}, of_days(main.state(), chosen))
-    # A name of its own for each attempt: what one that died has left may be of older rows.
+    # A name for each attempt: a dead one may have left files with older rows.
     timeline = Timeline(publisher.storage, table, f"compact-{id}-{clock.token(4)}")
     _rewrite(main, timeline, chosen)
     kept = {day: tuple(file for file in files[day] if file.path not in paths[day]) for day in chosen}
@@ -112,14 +107,13 @@ def compact(
 
 
 def moved_since(main: MainTable, pin: Pin, days: Iterable[date]) -> Conflict | None:
-    """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
+    """Rows are read from the very files that are expected: main may have moved in between, and back."""
     files = main.state().by_day()
     moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}
     return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
 
 
 def _rewrite(main: MainTable, timeline: Timeline, chosen: Mapping[date, Sequence[AddedFile]]) -> None:
-    """Write the chosen files of each day into one of ``timeline``, some rows at a time; refuse if content changed."""
     folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle, chosen)
     datasets = {day: _only(rows, day, files) for day, files in chosen.items()}
     for day, dataset in datasets.items():
@@ -136,7 +130,7 @@ def _require_same_rows(
     written: Sequence[AddedFile],
     columns: Mapping[date, pa.Schema],
 ) -> None:
-    """Both are read anew, by another program than the writer; day by day, so that memory is that of a day."""
+    """DuckDB reads both sides anew, one day at a time to bound memory."""
     with engine(threads=1) as duckdb:
         for day, files in chosen.items():
             sides = {
@@ -149,7 +143,6 @@ def _require_same_rows(
 
 
 def _only(rows: ds.FileSystemDataset, day: date, files: Collection[AddedFile]) -> ds.FileSystemDataset:
-    """The rows of just these files of ``day``, with the hashes that any of them has beside the columns of the table."""
     import pyarrow.dataset as ds
 
     paths = {file.path for file in files}
@@ -162,12 +155,10 @@ def _only(rows: ds.FileSystemDataset, day: date, files: Collection[AddedFile]) -
 
 
 def _columns(dataset: ds.Dataset) -> pa.Schema:
-    """Those of a file: all but the day."""
     return dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
 
 
 def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> None:
-    """One Parquet file of the rows of ``day``."""
     columns = _columns(dataset)
     with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.zstd.parquet", columns) as writer:
         for rows in _row_groups(_batches(dataset, day)):
@@ -175,7 +166,6 @@ def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> N
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of ``batches`` in parts of some :data:`_ROW_GROUP_BYTES`: each becomes a row group of a file."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -187,7 +177,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _batches(dataset: ds.Dataset, day: date) -> Iterator[pa.RecordBatch]:
-    """The rows of ``day``, in small batches. By itself Arrow would read ahead, and keep what it has read of a file."""
+    """By default Arrow would read ahead, and keep what it has read of a file."""
     import pyarrow.dataset as ds
 
     batches: Iterator[pa.RecordBatch] = dataset.scanner(
@@ -208,7 +198,6 @@ def compaction_of(
     id: str,
     provenance: Provenance,
 ) -> Publication:
-    """The content of a day carries over; that of a day with a foreign write stays unknown."""
     staged, changes = timeline.days(), []
     for day, files in kept.items():
         key = TableDay(timeline.table, day)

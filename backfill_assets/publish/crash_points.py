@@ -1,4 +1,4 @@
-"""The named places of the protocol at which a process may die or be overtaken, and what it leaves in a table."""
+"""The named points of the protocol at which a process may die or be overtaken."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import enum
 from collections.abc import Callable
 
 FENCED, COMMITTED, RESTORED = 0, 1, 2
-"""The transaction versions that a publication leaves in a table."""
 
 
 class CrashPoint(enum.StrEnum):
-    """Every place at which a process may die or be overtaken; tests stop, interleave and kill at each."""
+    """Tests stop, interleave and kill at each."""
 
     LOG_READ = "log read"
     TABLES_READ = "tables read"
@@ -30,8 +29,7 @@ class CrashPoint(enum.StrEnum):
 
 
 Reached = Callable[[CrashPoint, str], None]
-"""Called at every step, with the publication or intent that it is about."""
 
 
 def nowhere(step: CrashPoint, about: str) -> None:
-    """The :data:`Reached` of production: it does nothing."""
+    """Production's :data:`Reached`."""

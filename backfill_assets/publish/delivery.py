@@ -1,10 +1,8 @@
-"""Delivering what is due: to all places at once, each notice *effectively once* at each place that wants it.
+"""Delivers due notices to all places at once, *effectively once* at each place that wants them.
 
-Sending and marking are two things, and a process may die in between: every message carries the key of its notices
-(``Idempotency-Key``, the labels of an alert, ``Message-ID``, the text), by which its receiver can tell. What a place is
-told of an incident is written before it is sent, so that none is left without the end of what it may have got.
-
-A place that does not answer holds up no other: messages run side by side, and all marks are written by this thread.
+A process may die between sending and marking, so every message carries its notices' keys for the receiver to
+deduplicate. What a place is told of an incident is recorded before it is sent, so that the end is told wherever the
+beginning may have arrived. Messages run side by side; this thread writes all marks.
 """
 
 from __future__ import annotations
@@ -30,20 +28,17 @@ NO_TIME = "no time was left for it in this round"
 
 @dataclass(frozen=True)
 class NoticeDelivery:
-    """What one round of delivering came to: the keys that are wherever they are wanted, and why others are not."""
-
     sent: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     waiting: tuple[tuple[str, str], ...] = ()
-    """Those that wait for the end of quiet hours, and where."""
+    """Key and route; they wait for the end of quiet hours."""
     failing: tuple[FailingPlace, ...] = ()
-    """The places that take no notices now."""
 
 
 class Outlet(Protocol):
-    """Hands a notice over; raises :class:`NotDelivered` when it is not certain that it arrived.
+    """Raises :class:`NotDelivered` unless the notice certainly arrived.
 
-    It runs in a thread beside those of other places; that of the log, in the caller's.
+    Runs in a thread beside those of other places; the log's, in the caller's.
     """
 
     def send(self, due: DueNotice) -> None: ...
@@ -51,25 +46,20 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True)
 class Routed:
-    """The outlet of each place that ``routes`` lead to, by the name of the route; and that of the log."""
-
     routes: tuple[Route, ...]
     outlets: Mapping[str, Outlet]
     limits: RoundLimits = LIMITS
 
 
 Sender = Outlet | Routed
-"""One that gets everything, each notice by itself; or routes to several."""
 
 
 def deliver(publisher: Publisher, sender: Sender, *, at_once: bool = False) -> NoticeDelivery:
-    """Send every due notice to all places that want it, and mark it. What cannot be sent holds up nothing else.
-
-    A process that dies between sending and marking leaves the notice due there: it is sent again under the same key.
-    ``at_once`` tries places too that are left alone because they failed: a person asks.
+    """Send due notices to all places that want them, and mark them. ``at_once`` includes places that are paused after
+    failures.
     """
     routed = sender if isinstance(sender, Routed) else Routed((), {LOG: sender})
-    # In this order: a mark of a notice that is not due any more is left over from one that was delivered.
+    # In this order: a mark of a notice that is not due any more belongs to a delivered one.
     marked = outbox.routes_taken(publisher.storage)
     dues = outbox.due_notices(publisher)
     for key in marked.keys() - {due.key for due in dues}:
@@ -90,20 +80,16 @@ def deliver(publisher: Publisher, sender: Sender, *, at_once: bool = False) -> N
 
 @dataclass
 class _Round:
-    """One round of delivering."""
-
     publisher: Publisher
     routed: Routed
     marked: dict[str, set[str]]
-    """The routes by which each notice has gone, by its key; a mark is kept of each."""
     grouped: bool
     wanted: dict[str, dict[str, Route]] = field(default_factory=dict)
     dues: dict[str, DueNotice] = field(default_factory=dict)
     told: dict[str, dict[str, Told]] = field(default_factory=dict)
-    """By incident and place."""
     queues: dict[str, deque[DueNotice]] = field(default_factory=dict)
     stuck: set[tuple[str, str]] = field(default_factory=set)
-    """The place and the incident of what could not be sent: what comes later cannot overtake it."""
+    """Place and incident of what could not be sent: later notices must not overtake it."""
     sent: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -111,7 +97,6 @@ class _Round:
     # -------------------------------------------------------------- what goes where
 
     def take(self, due: DueNotice) -> None:
-        """Have it sent, unless it is damaged."""
         if due.damage:
             self.failed[due.key] = [due.damage]
             return
@@ -131,20 +116,16 @@ class _Round:
         return {place: documents.get(place) or Told() for place in documents.files()}
 
     def end_what_is_over(self) -> None:
-        """Each end goes where its beginning was told; what is wherever it is wanted by now is delivered."""
         for due in self.dues.values():
             if due.key not in self.wanted:
                 self.wanted[due.key] = self._end(due)
-        # What began first: an end that is delivered says that its beginning is not sent any more.
+        # Beginnings first: a delivered end says that its beginning is not sent any more.
         for due in sorted(self.dues.values(), key=lambda due: due.notice.resolved):
             if not self._left(due.key):
                 self._settle(due)
 
     def _end(self, due: DueNotice) -> dict[str, Route]:
-        """The routes by which it goes that an incident is over; takes back what is not told any more.
-
-        Of what an earlier version has told it is not known where: then all are told.
-        """
+        """If an earlier version told the beginning, where is not known: everybody is told the end."""
         notice, told = due.notice, self.told[due.notice.incident]
         begun = [each.key for each in self.dues.values() if each.notice.incident == notice.incident]
         begun = [key for key in begun if not self.dues[key].notice.resolved]
@@ -169,10 +150,7 @@ class _Round:
     # -------------------------------------------------------------- sending
 
     def leave_alone(self, failing: Sequence[FailingPlace]) -> None:
-        """Decide the messages of each place; those of a place that failed not long ago are not sent.
-
-        One for which nothing is due cannot be tried: after a day it is not spoken of any more.
-        """
+        """Queue messages, except of places that failed recently. A place without due notices is forgotten in a day."""
         for name in self.routed.outlets:
             self.queues[name] = deque(self._messages(name))
         for each in failing:
@@ -182,7 +160,6 @@ class _Round:
                 self._not_sent(each.name, f"{each.name} is left alone until {each.again:%H:%M} UTC: {each.words}")
 
     def send(self, failing: Collection[str]) -> None:
-        """Side by side, and mark what was taken; ``failing`` are the places that took nothing at their last try."""
         asked = SideBySide(self._next, self._hand_over, self.routed.limits, in_caller=(LOG,))
         taken, refused = set[str](), dict[str, NotDelivered]()
         for answer in asked.answers(list(self.routed.outlets)):
@@ -194,17 +171,13 @@ class _Round:
                 self._refused(answer, answer.error)
         for name in self.routed.outlets:
             self._not_sent(name, refused[name].message if name in refused else NO_TIME)
-        # A place that has taken a message is up, whatever it said of another one.
+        # A place that has taken one message is up, whatever it said of another.
         for name in taken.intersection(failing):
             places.forget_failures(self.publisher.storage, name)
         for name in refused.keys() - taken:
             places.note_failure(self.publisher.storage, name, refused[name], clock.now())
 
     def _messages(self, name: str) -> Iterator[DueNotice]:
-        """What goes by a route now: where it groups, what is about a dataset, or else of an incident, is one message.
-
-        Of an incident, what comes later cannot overtake what could not be sent.
-        """
         together: dict[str, list[DueNotice]] = {}
         for key, due in self.dues.items():
             if name in self._left(key):
@@ -217,7 +190,7 @@ class _Round:
         return (in_one_message(each) for each in together.values())
 
     def _next(self, name: str) -> DueNotice | None:
-        """The next message of a place; what it is about to be told of incidents is written."""
+        """What the place is about to be told is recorded before the message is returned."""
         while self.queues[name]:
             message = self.queues[name].popleft()
             stuck = [due for due in message.parts if (name, due.notice.incident) in self.stuck]
@@ -229,7 +202,6 @@ class _Round:
         return None
 
     def _begun(self, due: DueNotice, name: str, message: str) -> DueNotice:
-        """With what the place was told before, which is more from now on."""
         notice = due.notice
         told = self.told.get(notice.incident, {}).get(name)
         if notice.incident and not notice.resolved:
@@ -270,12 +242,13 @@ class _Round:
                 self._take_back(first, answer.place)
 
     def _may_have_it(self, place: str, due: DueNotice, error: NotDelivered) -> bool:
-        """An alert that fires until its end is told is not left without one; people are told of no end in doubt."""
+        """If in doubt whether a place has it: an alert fires until its end is told, so it counts as told; people are
+        told no end.
+        """
         in_doubt = isinstance(error, NoAnswer) and self.wanted[due.key][place].kind == "alertmanager"
         return in_doubt or outbox.is_taken(self.publisher, place, due)
 
     def _take_back(self, first: DueNotice, place: str) -> None:
-        """The place was told no more of the incident than before its ``first`` notice in the message."""
         incident = first.notice.incident
         if first.before is not None:
             self._write_told(incident, place, first.before)
@@ -294,7 +267,6 @@ class _Round:
         self.failed.setdefault(due.key, []).append(why)
 
     def _settle(self, due: DueNotice) -> None:
-        """It is wherever it is wanted. What was sent nowhere, as it was over before, is not spoken of."""
         storage = self.publisher.storage
         outbox.mark_delivered(self.publisher, due)
         outbox.unmark(storage, due.key, self.marked[due.key])

@@ -1,7 +1,7 @@
-"""Which files of the publication log an answer needs, by the statistics of its adds, and how they are read.
+"""Chooses files of the publication log by statistics, and reads them.
 
-An entry of its own has one file with exact bounds; older entries lie together in a file a month. Asking for a
-publication, a table, a day or a moment opens the files whose bounds hold it, and no others, however long the log is.
+Recent entries have a file each, older ones share a file a month: a query opens only files whose bounds match, however
+long the log is.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ from backfill_assets.publish.rows import ARROW_SCHEMA
 
 LOG_TABLE = "_publications"
 ENTRIES = f"{LOG_TABLE}/_entries"
-"""VACUUM of any engine passes over folders that begin with an underscore."""
+"""VACUUM of any engine skips folders that begin with an underscore."""
 _BATCH = 32
 _MANY = 500
-"""For more values than this, files are chosen by the least and the greatest value."""
 Value = str | int | datetime
 
 
 def statistics(rows: pa.Table) -> str:
-    """The statistics of a file of the log, for its add action: bounds of every column.
-
-    Every column has its bounds, long text a shortened one: delta-rs skips a file that has them for some columns only.
-    """
+    """Bounds of every column, long text shortened: delta-rs skips a file that has bounds of some columns only."""
     bounds = {name: pc.min_max(column).as_py() for name, column in zip(rows.column_names, rows.columns, strict=True)}
     ends = {
         kind: {
@@ -48,35 +44,28 @@ def statistics(rows: pa.Table) -> str:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """Active files of one version of the log: ``adds`` has their paths and bounds, as delta-rs lists them."""
-
     storage: Storage
     adds: pa.Table
 
     @classmethod
     def of(cls, storage: Storage, handle: DeltaTable | None) -> LogFiles:
-        """None without a log."""
         if handle is None:
             return cls(storage, pa.table({"path": pa.array([], pa.string()), "size_bytes": pa.array([], pa.int64())}))
         return cls(storage, pa.table(handle.get_add_actions(flatten=True)))
 
     @property
     def paths(self) -> list[str]:
-        """Below the root of the lakehouse."""
         return [f"{LOG_TABLE}/{path}" for path in self.adds.column("path").to_pylist()]
 
     @property
     def sizes(self) -> list[tuple[str, int]]:
-        """Path and size in bytes of each file."""
         return list(zip(self.paths, self.adds.column("size_bytes").to_pylist(), strict=True))
 
     def only(self, paths: Iterable[str]) -> LogFiles:
-        """Those of ``paths`` that are here."""
         names = pa.array([path.removeprefix(f"{LOG_TABLE}/") for path in paths], pa.string())
         return self._only(pc.is_in(self.adds.column("path").cast(pa.string()), value_set=names))
 
     def holding(self, column: str, values: Iterable[Value]) -> LogFiles:
-        """The files that may have a row with one of ``values``."""
         listed = sorted(set(values))
         if len(listed) > _MANY:
             return self.between(column, listed[0], listed[-1])
@@ -87,7 +76,7 @@ class LogFiles:
         return self._only(pc.and_(reduce(pc.or_, within, nothing), self._has_any(column)))
 
     def between(self, column: str, low: Value | None = None, high: Value | None = None) -> LogFiles:
-        """The files that may have a row from ``low`` to ``high``, both included."""
+        """Both ends are included."""
         lowest, highest = self._bounds(column)
         mask = self._has_any(column)
         if low is not None:
@@ -97,7 +86,7 @@ class LogFiles:
         return self._only(mask)
 
     def spans(self) -> list[tuple[datetime | None, datetime | None, int | None]]:
-        """When the first and the last entry of each file were made, and its newest; None where that is not known."""
+        """Times of the first and last entry, and the newest sequence, by file; None if not known."""
         columns = (*self._bounds("at"), self._bounds("sequence")[1])
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
@@ -114,14 +103,12 @@ class LogFiles:
         return pa.chunked_array([pa.nulls(self.adds.num_rows, kind)])
 
     def _has_any(self, column: str) -> pa.ChunkedArray:
-        """False for files in which the column is null in every row. Files without statistics may have anything."""
         name = f"null_count.{column}"
         if name not in self.adds.column_names:
             return pa.chunked_array([pa.array([True] * self.adds.num_rows, pa.bool_())])
         return pc.fill_null(pc.less(self.adds.column(name), self.adds.column("num_records")), True)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Those columns of all rows in these files, oldest first. ``sequence`` is always among them."""
         return _concatenate(self._tables(self.paths, columns), columns)
 
     def rows(
@@ -132,10 +119,7 @@ class LogFiles:
         until: int | None = None,
         **wanted: Value | Iterable[Value],
     ) -> pa.Table:
-        """The rows, oldest first, in which each column of ``wanted`` has one of its values, of such entries.
-
-        Only files are opened whose bounds may hold one. Columns of ``wanted``, and ``sequence``, are read as well.
-        """
+        """Oldest first, with ``sequence`` and the columns of ``wanted``."""
         files = self.between("sequence", None if after is None else after + 1, until)
         values_of = {name: [each] if isinstance(each, Value) else sorted(set(each)) for name, each in wanted.items()}
         for name, values in values_of.items():
@@ -150,10 +134,10 @@ class LogFiles:
         return found
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of :meth:`read`, newest entries first, some files at a time: for a search that may stop early.
+        """Some files at a time, newest entries first.
 
-        Files overlap once entries were folded or gathered. What the files that are still unread may have newer entries
-        than waits for them, so that each part has only older entries than the parts before it, and each entry whole.
+        Files overlap once entries were folded or gathered, so rows that are older than unread files wait: each part is
+        older than those before it, and each entry is whole.
         """
         bounds = self._column("max.sequence", "sequence")
         newest = pc.sort_indices(bounds, sort_keys=[("", "descending", "at_start")])
@@ -172,10 +156,7 @@ class LogFiles:
 
 
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of one file of the log, in the log's types; any engine may have written it.
-
-    One that the log did not have yet when the file was written is null in all of its rows.
-    """
+    """The log's types, whichever engine wrote the file; absent columns are null."""
     rows = storage.read_parquet(path, list(columns))
     for name in (name for name in columns if name not in rows.column_names):
         rows = rows.append_column(name, pa.nulls(rows.num_rows, ARROW_SCHEMA.field(name).type))
@@ -183,18 +164,15 @@ def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
 
 
 def equal(rows: pa.Table, **values: Value) -> pa.Table:
-    """The rows in which each named column has the given value."""
     masks = (pc.equal(rows.column(name), value) for name, value in values.items())
     return rows.filter(reduce(pc.and_, masks))
 
 
 def among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.Table:
-    """The rows that have one of ``values``."""
     return rows.filter(pc.is_in(rows.column(column), value_set=pa.array(sorted(set(values)), pa.string())))
 
 
 def _are_above(rows: pa.Table, sequence: int | None) -> Any:
-    """Which rows are of a newer entry than ``sequence``; of none it is known if that is not."""
     return pc.fill_null(pc.greater(rows.column("sequence"), pa.scalar(sequence, pa.int64())), fill_value=False)
 
 

@@ -1,8 +1,4 @@
-"""FINISH and CLOSE: bring an open entry to its end, forward or back, from any step that it was left at.
-
-Every process that meets an open entry finishes it: none waits for a dead process, and a slow one that wakes up finds
-its transaction or the fence.
-"""
+"""FINISH and CLOSE: bring an open entry to its end, forward or back. Every process that meets one does that."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ from backfill_assets.publish.unreadable import require_newest
 
 
 class Finish:
-    """Carries prepared entries to their end; any process may repeat any step at any time."""
+    """Any process may repeat any step at any time; a slow one that wakes up finds its transaction or the fence."""
 
     def __init__(
         self,
@@ -42,9 +38,8 @@ class Finish:
         self.reached = reached
 
     def finish(self, publication: str) -> Outcome:
-        """How the publication ended, after bringing it there if need be: forward or back, from any step.
-
-        Raises :class:`CommitRefused` when one of its tables takes no commit; the entry then stays open.
+        """Returns how the publication ended. Raises :class:`CommitRefused` if a table takes no commit; the entry stays
+        open.
         """
         retry = Retry(f"Finishing {publication}")
         while True:
@@ -63,7 +58,6 @@ class Finish:
             retry.lost("other writers commit to its tables or to the log")
 
     def require_open(self, publication: str) -> None:
-        """Raise :class:`InvalidRequest` for a publication that cannot be given up, because it is not open."""
         self._open_entry(self.log.head(), publication)
 
     def _open_entry(self, head: Head, publication: str) -> OpenEntry:
@@ -75,10 +69,10 @@ class Finish:
         return entry
 
     def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
-        """Give an open entry up, on the word of a person; the tables that could not be put back, and why.
+        """Give an open entry up at a person's request; returns the tables that could not be put back, and why.
 
-        Such a table is left as it is, and readers who pin the log keep the version that they had. Raises
-        :class:`InvalidRequest` for a publication that is not open.
+        Such tables are left as they are, and readers who pin the log keep their version. Raises :class:`InvalidRequest`
+        if the publication is not open.
         """
         said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
         retry = Retry(f"Aborting {publication}")
@@ -98,7 +92,6 @@ class Finish:
             retry.lost("other writers commit to its tables or to the log")
 
     def _back_where_possible(self, prepared: Prepared, mark: Mark) -> dict[str, str]:
-        """Like :meth:`_back`, but a table that refuses it is left as it is, and named with the reason."""
         left: dict[str, str] = {}
         for table in sorted(prepared.publication.writes):
             try:
@@ -114,7 +107,6 @@ class Finish:
         return outcome
 
     def _forward(self, head: Head, prepared: Prepared, mark: Mark) -> bool:
-        """Commit to each table in order; False asks for a restart with a fresh look at the log."""
         publication = prepared.publication.id
         for table in sorted(prepared.publication.writes):
             main = self._main(table)
@@ -135,10 +127,11 @@ class Finish:
         return True
 
     def _is_forward(self, publication: str) -> bool:
-        """Is the entry still open, and not given up? An abort by hand may have left this table without a fence.
+        """An abort by hand may have left this table without a fence, so the log is asked again, after the table was
+        read.
 
-        Asked after the table was read: the write that kept the abort from its fence is in that version, or comes after
-        it, so this commit is refused like the fence was.
+        The write that kept the abort from its fence is in the version read or comes after it: then this commit is
+        refused, too.
         """
         entry = self.log.head().state.open.get(publication)
         return entry is not None and not entry.aborting
@@ -162,7 +155,7 @@ class Finish:
             self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
     def _back(self, prepared: Prepared, mark: Mark) -> bool:
-        """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
+        """Restore each table with our commit, fence each without: a late commit then cannot succeed."""
         for table in sorted(prepared.publication.writes):
             self._back_one(prepared, mark, table)
         return True
@@ -173,7 +166,6 @@ class Finish:
             retry.lost(f"other writers commit to {table}")
 
     def _withdraw(self, prepared: Prepared, mark: Mark, table: str) -> bool:
-        """One attempt; False when another writer committed to the table in the same moment."""
         publication = prepared.publication.id
         main = self._main(table)
         transaction = mark.read(main)
@@ -191,7 +183,7 @@ class Finish:
         return main.commit(publication, mark.saying(FENCED), target={}, active={}, schema=None, at=clock.now())
 
     def _restore(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
-        """Take back what we committed, positions with it; days that others changed since are left alone."""
+        """Take back our commit with its positions; days that others changed since are left alone."""
         publication, positions = prepared.publication.id, prepared.change(main.name).positions
         active = of_days(main.state(), prepared.target(main.name))
         target = files_to_restore(prepared, main.name, active)
@@ -217,9 +209,8 @@ class Finish:
         left: Collection[str] = (),
         also: Sequence[Row] = (),
     ) -> bool:
-        """Append the end of the entry; False when another writer was faster, or a table lost its commit.
-
-        Tables in ``left`` keep the version that they have in the map.
+        """Tables in ``left`` keep their version in the map. False if another writer was faster, or a table lost its
+        commit.
         """
         publication, state = prepared.publication, head.state
         mains = {table: self._main(table) for table in sorted(publication.writes - set(left))}
@@ -235,9 +226,8 @@ class Finish:
         return closed
 
     def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
-        """The version that the publication made; the newest one if that is gone and the days are just as it left them.
-
-        A commit is gone when its entry was left open for longer than the table's log is kept.
+        """The newest version if the own one was cleaned up (the entry was open for too long) and the days are as it
+        left them.
         """
         try:
             return main.commit_version(prepared.publication.id)
@@ -261,13 +251,13 @@ class Finish:
 
 
 def _has_commit(main: MainTable, mark: Mark, outcome: Outcome) -> bool:
-    """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
+    """A writer without put-if-absent may have overwritten the commit."""
     version = mark.read(main)
     return version == COMMITTED if outcome == "done" else version in (FENCED, RESTORED)
 
 
 def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
-    """Is main still as prepare found it? Only a writer that bypasses the protocol can have changed it."""
+    """Only a writer that bypasses the protocol can have changed main since prepare."""
     before, target = prepared.before_files(table), prepared.target(table)
     active = of_days(state, before)
     same_files = all(active[day].keys() == files.keys() for day, files in before.items())
@@ -277,9 +267,9 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
 
 
 def files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
-    """The files that each day is to have again; a day that others changed since is left out.
+    """The files that each day gets back, without days that others changed since.
 
-    Appended files are taken out, and files that were added since stay; a replaced day must be exactly as we made it.
+    A replaced day must be exactly as we made it. Appended files are removed; files added since stay.
     """
     ours, before = prepared.target(table), prepared.before_files(table)
     if prepared.change(table).mode == "replace":
@@ -295,18 +285,18 @@ def files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date
 # ------------------------------------------------------------------ the mark left in each table
 
 PASSED = COMMITTED + 100
-"""A later publication was committed to the table: ours is closed, and the log knows how it ended."""
+"""A later publication committed to the table: ours is closed, and the log knows how it ended."""
 _STATES = 4
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A transaction's id, and what its number counts from; 0 for one that a publication has for itself.
+    """The Delta transaction of a publication. ``base`` is 0 if no other publication uses its id.
 
-    A stream would leave 8,640 transactions a day in each table, for good: Delta forgets old ones only by a rule that
-    would forget source positions too. So its publications share one. Its number grows with the entry of the log that a
-    publication was prepared by. An open entry locks its tables, so a greater number than ours is of a publication that
-    was prepared after ours was closed.
+    Own ids of a stream would leave 8,640 transactions a day in each table, and Delta's rule to forget old ones would
+    forget source positions too. So a stream's publications share one id, and the number grows with the entry that
+    prepared them. An open entry locks its tables: a number beyond ours is of a publication prepared after ours was
+    closed.
     """
 
     id: str
@@ -318,20 +308,17 @@ class Mark:
 
     @classmethod
     def at(cls, prepared: Prepared, sequence: int) -> Mark:
-        """Of a publication that was prepared by the entry ``sequence`` of the log."""
         publication = prepared.publication
         return cls(publication.transaction, _STATES * sequence) if publication.transaction else cls(publication.id, 0)
 
     def read(self, main: MainTable) -> int | None:
-        """What the publication did to this version of a table, or :data:`PASSED`; None if it did nothing yet."""
+        """Returns None if it did nothing yet."""
         return self.of_number(main.transaction(self.id))
 
     def of_number(self, number: int | None) -> int | None:
-        """The same of the transaction's number in the table."""
         if number is None or number < self.base:
             return None
         return PASSED if self.base and number >= self.base + _STATES else number - self.base
 
     def saying(self, state: int) -> dict[str, int]:
-        """The transaction of a commit that does ``state`` to a table."""
         return {self.id: self.base + state}

@@ -1,8 +1,6 @@
-"""Folding the publication log: settled entries lie together, a file a month, and what that leaves behind is deleted.
+"""Folds the publication log: settled entries share a file a month, so an old log opens as fast as a young one.
 
-So an old log opens as fast as a young one: a reader looks at the entries of the last days and at a few files for each
-month before. Folding only moves rows, by a commit that changes no data and carries the head on; like every append it
-succeeds on exactly the version it was decided on. The replaced files are deleted a day later, by an intent.
+Folding moves rows only, in a commit that changes no data. Replaced files are deleted a day later, by a reclaim intent.
 """
 
 from __future__ import annotations
@@ -22,26 +20,23 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.rows import ARROW_SCHEMA
 
 SETTLED = timedelta(days=7)
-"""Entries younger than this keep a file of their own."""
 COMMITS_KEPT = timedelta(hours=1)
-"""A stream makes fifteen hundred an hour, and every reader lists them. A process that slept longer on an old version of
-the log cannot append to it: delta-rs refuses, and the process reads the log again."""
+"""A stream makes 1,500 an hour, and every reader lists them. A process that slept longer is refused, and reads again.
+"""
 READABLE = timedelta(days=1)
-"""A replaced file stays that long: a process that opened the log before may still read it."""
+"""So long a replaced file stays, for processes that opened the log before."""
 FOLD_FROM_FILES = 64
-"""Fewer settled entries are not worth writing a month again."""
 _MONTHLY = re.compile(r"/month-(\d{4}-\d{2})-[a-z]+-[0-9a-f]+\.parquet$")
 _LOG_FILE = re.compile(r"/_delta_log/(\d{20})\.(json|checkpoint[.\d]*\.parquet)$")
 
 
 def foldable(log: PublicationLog, now: datetime) -> list[str]:
-    """Files of settled entries that do not lie with their month yet; empty if they are too few to be worth it."""
     head = log.head()
     return _foldable(LogFiles.of(log.storage, head.handle), head.state, now)
 
 
 def fold(log: PublicationLog, now: datetime) -> int:
-    """Fold what is :func:`foldable`, and return how many files that were; 0 if others appended meanwhile."""
+    """Returns the number of folded files, 0 if others appended meanwhile."""
     head = log.head()
     files = LogFiles.of(log.storage, head.handle)
     loose = _foldable(files, head.state, now)
@@ -71,11 +66,9 @@ def _month(path: str) -> str | None:
 
 
 def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
-    """The rows by the file that they are to lie in.
+    """Rollbacks, campaigns and notes have files of their own, so that searches for them skip the daily runs.
 
-    Rollbacks and campaigns have files of their own, so that looking for them leaves the daily runs' closed; so has what
-    is no publication. Rows that are not settled are there if an engine's OPTIMIZE put them into one file with older
-    ones: they go on together.
+    Unsettled rows appear here if an engine's OPTIMIZE has merged them with older ones; they stay together.
     """
     month = pc.strftime(rows.column("at"), "%Y-%m")
     recent = pc.greater(rows.column("at"), pa.scalar(settled_until))
@@ -93,7 +86,6 @@ def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
 
 
 def left_behind(log: PublicationLog, now: datetime) -> list[str]:
-    """Files of the log that no version from the last days needs: replaced entries, old indexes, old commits."""
     head = log.head()
     state = read_log(log.storage, LOG_TABLE, head.version)
     removed = removed_files(log.storage, LOG_TABLE, head.version)
@@ -109,11 +101,7 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
 
 
 def trim(log: PublicationLog, now: datetime) -> int:
-    """Delete the commits of the log that its checkpoints hold since :data:`COMMITS_KEPT`; returns how many files.
-
-    A stream calls it beside its batches, as Delta's own clean-up would be. No data is in them. The oldest go first:
-    what a process leaves that dies in the middle is a log without a gap.
-    """
+    """Delete commits that checkpoints cover, oldest first: a process that dies midway leaves a log without a gap."""
     doomed = _old_commits(log.storage, now)
     for path in doomed:
         log.storage.delete(path)
@@ -121,7 +109,6 @@ def trim(log: PublicationLog, now: datetime) -> int:
 
 
 def _old_commits(storage: Storage, now: datetime) -> list[str]:
-    """Commits and checkpoints before the newest checkpoint that is itself older than :data:`COMMITS_KEPT`, in order."""
     oldest = int((now - COMMITS_KEPT).timestamp() * 1000)
     commits = [
         (match, file) for file in storage.files(f"{LOG_TABLE}/_delta_log") if (match := _LOG_FILE.search(file.path))
@@ -134,27 +121,23 @@ def _old_commits(storage: Storage, now: datetime) -> list[str]:
 # ------------------------------------------------------------------ a stream's entries, gathered as they come
 
 STREAM = "stream "
-"""Begins what launched a publication of a stream."""
 GATHER_FROM = (256, 16)
-"""So many entries become one file, and so many of those files one that stays."""
+"""So many entries become one file, and so many of those one that stays."""
 _GATHERED = re.compile(rf"{ENTRIES}/stream-(\d)-[0-9a-f]+\.parquet$")
 _OWN = re.compile(rf"{ENTRIES}/\d{{20}}-[0-9a-f]+\.parquet$")
 _LAST = "stream!"
 
 
 def gatherable(log: PublicationLog) -> list[str]:
-    """Files of streams' entries that are enough to become one; empty if they are too few."""
     head = log.head()
     return _gatherable(LogFiles.of(log.storage, head.handle), head.state)[1]
 
 
 def gather(log: PublicationLog) -> int:
-    """Put entries of streams together once there are many, and return how many files that were.
+    """Merge many entries of streams into one file; returns how many, 0 if too few or if others appended meanwhile.
 
-    A stream makes as many entries in a day as everything else in years. They are gathered as they come, a few hundred
-    into one file and those files into one of some thousands, and stay there: folding leaves them out, so that no month
-    of them is ever written again as a whole. A stream calls it after a batch. 0 if there are too few, or if others
-    appended in the same moment.
+    A stream makes as many entries a day as everything else in years. Folding leaves gathered files out, and rewrites no
+    month of them.
     """
     head = log.head()
     files = LogFiles.of(log.storage, head.handle)
@@ -167,7 +150,6 @@ def gather(log: PublicationLog) -> int:
 
 
 def _gatherable(files: LogFiles, state: HeadState) -> tuple[int, list[str]]:
-    """How many times the file was gathered that comes of it, and the files that become one."""
     for level, least in enumerate(GATHER_FROM):
         if len(paths := _of_level(files, state, level)) >= least:
             return level + 1, paths
@@ -175,12 +157,11 @@ def _gatherable(files: LogFiles, state: HeadState) -> tuple[int, list[str]]:
 
 
 def is_gathered(path: str) -> bool:
-    """True for a file of a stream's entries."""
     return _GATHERED.search(path) is not None
 
 
 def _of_level(files: LogFiles, state: HeadState, level: int) -> list[str]:
-    """The files that were gathered so many times, and that the head does not name; 0 for entries of their own."""
+    """Level 0: entries with files of their own. Files that the head names are left out."""
     named = set(named_files(state))
     of_streams = files.between("launched_by", STREAM, _LAST).paths
     return [path for path in of_streams if path not in named and _level(path) == level]

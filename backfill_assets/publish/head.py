@@ -1,9 +1,7 @@
-"""The head of the publication log: what every commit to it carries, so that nothing has to be searched for.
+"""The head of the publication log: carried by every commit, so that nothing has to be searched for.
 
-It can be computed from the rows, for a log whose newest own commits were cleaned up: an engine that writes commits of
-its own (VACUUM, OPTIMIZE, ALTER) and cleans up old ones takes the head away, never a row. Each entry changes the head
-as it did when it was appended. Day states are then read from the rows as well, until the next publication writes an
-index.
+Engines' commits and clean-ups (VACUUM, OPTIMIZE, ALTER) may remove the newest own commit. The head is then rebuilt from
+the rows, and day states are read from them until the next publication writes an index.
 """
 
 from __future__ import annotations
@@ -23,83 +21,69 @@ from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among
 from backfill_assets.publish.rows import Row
 
 FORMAT = 2
-"""Of the head, as this version reads and writes it. A change that older processes would misread raises it: 2 has the
-origin of each day."""
+"""Raised by a change that older processes would misread: 2 has the origin of each day."""
 TURN = timedelta(seconds=10)
-"""How long others let a publication pass that lost several rounds."""
 _REMEMBERED_OUTCOMES = 64
 _REBUILT = "-rebuilt.parquet"
-"""Ends the names of files that do not exist: their content is read from the rows."""
+"""Suffix of names of files that do not exist: their content is read from the rows."""
 _COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at"]
 _EVENTS = ("prepared", "aborting", "closed", "delivered", "reclaiming", "reclaimed", "pinned")
 Entry = TypeVar("Entry")
 
 
 class OpenEntry(Record):
-    """A publication that was prepared and not yet closed; ``file`` holds it in full."""
-
     publication: str
     file: str
     writes: frozenset[str]
     reads: frozenset[str]
     aborting: bool = False
     switches: Mapping[str, str] = ModelField(default_factory=dict)
-    """The versions that become current once it is done, by step."""
+    """Current once it is done, by step."""
     has_notice: bool = False
     hands_over: Literal["", "adopt", "release"] = ModelField(default="", exclude_if=not_)
-    """Whether its tables become tables of this lakehouse once it is done, or are given back."""
+    """The tables are adopted, or given back, once it is done."""
 
 
 class HeadState(Record):
-    """The part of the head that is stored in every commit."""
-
     open: Mapping[str, OpenEntry] = ModelField(default_factory=dict)
     versions: Mapping[str, int] = ModelField(default_factory=dict)
-    """The map of the last closed entry: Delta version by table."""
     index: str = ""
     """A file with the newest state of every day as of some entry; ``since`` lists the entries after it."""
     since: tuple[str, ...] = ()
     outcomes: Mapping[str, Outcome] = ModelField(default_factory=dict)
-    """How the newest publications ended, newest last."""
     reclaiming: Mapping[str, str] = ModelField(default_factory=dict)
-    """Open reclaim intents: the file that lists what is being deleted, by intent."""
+    """Open intents, each with the file that lists what is being deleted."""
     promised: Mapping[str, datetime] = ModelField(default_factory=dict)
-    """Until when publications can be rolled back, by the rollback window in days that was promised with them."""
+    """Until when publications can be rolled back, by the window in days that they promised."""
     due: Mapping[str, str] = ModelField(default_factory=dict)
-    """Publications that are done and whose notice is not delivered yet: the file that holds each in full."""
+    """Publications whose notice is not delivered yet, each with the file that has it in full."""
     reclaimed: str = ""
-    """The newest reclaim intent, open or carried out."""
     turns: Mapping[str, datetime] = ModelField(default_factory=dict)
-    """Publications that lost several rounds of PREPARE and ask others to let them pass, until when, oldest first."""
+    """Until when others are asked to wait for a publication that lost several rounds; oldest first."""
     current: Mapping[str, CurrentVersion] = ModelField(default_factory=dict)
-    """The versions of the logic that publications made current, by step; the declared one counts for all others."""
+    """Steps that are absent use their declared version."""
     released: Mapping[str, str] = ModelField(default_factory=dict, exclude_if=not_)
-    """Tables that were given back, by the publication that did it: nothing is published to them until they are adopted
-    again."""
+    """The publication that gave a table back: nothing is published to the table until it is adopted again."""
     format: int = FORMAT
 
     def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
-        """What entries on the log change for ``tables``: equal values say that no publication touched them since."""
+        """Equal values mean that no publication touched ``tables`` in between."""
         touching = {id: entry.aborting for id, entry in self.open.items() if entry.writes & set(tables)}
         return {table: self.versions.get(table) for table in tables}, touching
 
     def is_written(self, table: str) -> bool:
-        """Does a publication under way write to ``table``?"""
         return any(table in entry.writes for entry in self.open.values())
 
     def window_days(self, setting: int, now: datetime) -> int:
-        """For how many days files and versions are kept: the ``setting``, or a longer window that was promised."""
         return max(setting, *(int(days) for days, until in self.promised.items() if until >= now), 0)
 
     @property
     def switches(self) -> dict[str, str]:
-        """The versions of ``current``, by step."""
         return {step: each.version for step, each in self.current.items()}
 
     # -------------------------------------------------------------- after one more entry
 
     def opening(self, publication: Publication, window_days: int, now: datetime, file: str) -> HeadState:
-        """Once ``publication`` is prepared in ``file``, with that rollback window promised."""
         entry = OpenEntry(
             publication=publication.id,
             file=file,
@@ -129,10 +113,7 @@ class HeadState(Record):
         since: Sequence[str],
         file: str,
     ) -> HeadState:
-        """Once the end of ``publication`` is in ``file``, with the map of all tables.
-
-        A notice becomes due by the very append that closes its publication, and only if that is done.
-        """
+        """A notice becomes due by the append that closes its publication as done."""
         entry, done = self.open[publication], outcome == "done"
         handed = entry.writes if done and entry.hands_over else frozenset()
         given_back = dict.fromkeys(handed, publication) if entry.hands_over == "release" else {}
@@ -154,18 +135,16 @@ class HeadState(Record):
         return self._with(versions=versions)
 
     def intending(self, intent: str, file: str) -> HeadState:
-        """Once the reclaim ``intent`` is in ``file``."""
         return self._with(reclaiming={**self.reclaiming, intent: file}, reclaimed=intent)
 
     def reclaiming_done(self, intent: str) -> HeadState:
         return self._with(reclaiming=_without(self.reclaiming, intent))
 
     def asking(self, publication: str, now: datetime) -> HeadState:
-        """Once ``publication`` has asked others to let it pass."""
         return self._with(turns={**self.waiting(now), publication: now + TURN})
 
     def waiting(self, now: datetime) -> dict[str, datetime]:
-        """The turns that have not expired, oldest first. A clock that is ahead asks for no more than a turn."""
+        """Oldest first; a clock that is ahead gets no more than one turn."""
         return {id: until for id, until in self.turns.items() if now < until <= now + TURN}
 
     def _with(self, **changes: object) -> HeadState:
@@ -177,7 +156,7 @@ def _without(entries: Mapping[str, Entry], id: str) -> dict[str, Entry]:
 
 
 def _with_switches(current: Mapping[str, CurrentVersion], entry: OpenEntry) -> dict[str, CurrentVersion]:
-    """``current`` once ``entry`` is done; an empty version leaves the step as declared."""
+    """An empty version returns the step to its declared one."""
     switched = {
         step: CurrentVersion(version=version, publication=entry.publication) for step, version in entry.switches.items()
     }
@@ -186,13 +165,11 @@ def _with_switches(current: Mapping[str, CurrentVersion], entry: OpenEntry) -> d
 
 
 def named_files(state: HeadState) -> Iterable[str]:
-    """The files of the log that the head names: they keep their names and their rows."""
     yield from (state.index, *state.since, *state.reclaiming.values(), *state.due.values())
     yield from (entry.file for entry in state.open.values())
 
 
 def parse_head(text: str) -> HeadState:
-    """The head as a commit carries it; raises :class:`LakehouseUnusable` if a newer version of this code wrote it."""
     if (found := json.loads(text).get("format", 1)) > FORMAT:
         raise LakehouseUnusable(
             f"A newer version of backfill-assets wrote this lakehouse: its log has format {found}, and this process"
@@ -206,12 +183,10 @@ def parse_head(text: str) -> HeadState:
 
 
 def is_rebuilt(file: str) -> bool:
-    """True for the name of an index that has yet to be written."""
     return file.endswith(_REBUILT)
 
 
 def rebuilt_head(files: LogFiles) -> HeadState:
-    """The head after the last of all rows; reads the whole log."""
     state, closed = HeadState(), -1
     for sequence, row in _entries(among(files.read(_COLUMNS), "event", _EVENTS).to_pylist()):
         state = _after(state, row, _rebuilt_name(ENTRIES, sequence))
@@ -221,7 +196,6 @@ def rebuilt_head(files: LogFiles) -> HeadState:
 
 
 def _entries(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
-    """The row of each entry that says what happened, oldest first; a reclaim intent has one for each file."""
     for sequence, of_entry in groupby(rows, key=lambda row: int(row["sequence"])):
         yield sequence, next(of_entry)
 

@@ -1,8 +1,7 @@
-"""Holds: advisory leases with an expiry on days, taken for the seconds of a cut-over.
+"""Holds: advisory leases on days, with an expiry, for the seconds of a cut-over.
 
-They are for progress, not for correctness, which is compare-and-swap. Without one, a writer that publishes every few
-seconds could make a cut-over start over again and again. Every hold has an expiry: that of a dead process ends by
-itself, and a writer waits until then at most. Who has to try again and again asks for one, too (``promote``).
+Holds serve progress only (correctness is compare-and-swap): without one, a frequent writer could make a cut-over start
+again and again. Who has to try again and again asks for one, too (``promote``).
 """
 
 from __future__ import annotations
@@ -19,16 +18,13 @@ from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
 
 HOLD_SECONDS = 60
-"""How long a hold lasts unless it is extended."""
 LONGEST_WAIT_SECONDS = 300
-"""A writer waits no longer than this for a hold, however often it is extended."""
 _LOOK_EVERY_SECONDS = 0.5
 DaysOf = Mapping[str, Iterable[date]]
-"""Days by table."""
 
 
 class Hold(Record):
-    """``campaign`` asks others to leave these days alone until ``until`` (UTC). ``holder`` is one process of it."""
+    """``holder`` is one process of ``campaign``; ``until`` is in UTC."""
 
     campaign: str
     holder: str
@@ -42,13 +38,10 @@ class Hold(Record):
 
 @dataclass
 class HeldDays:
-    """A hold that this process has."""
-
     storage: Storage
     hold: Hold
 
     def extend(self, seconds: float = HOLD_SECONDS) -> None:
-        """Let the hold last ``seconds`` from now on."""
         self.hold = self.hold.model_copy(update={"until": clock.now() + timedelta(seconds=seconds)})
         _holds(self.storage).replace(self.hold.name, self.hold)
 
@@ -57,7 +50,7 @@ class HeldDays:
 
 
 def put_hold(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOLD_SECONDS) -> HeldDays:
-    """Take a hold. Holds do not exclude each other: two campaigns may hold one day, and one will win."""
+    """Holds do not exclude each other: if two campaigns hold one day, one of them wins."""
     dates_of = {table: tuple(sorted(set(dates))) for table, dates in days.items()}
     hold = Hold(campaign=campaign, holder=clock.token(4), days=dates_of, until=clock.now())
     held = HeldDays(storage, hold)
@@ -67,7 +60,6 @@ def put_hold(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOL
 
 @contextmanager
 def holding(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOLD_SECONDS) -> Iterator[HeldDays]:
-    """A hold for the length of a ``with`` block: released however the block ends, or after ``seconds``."""
     hold = put_hold(storage, campaign, days, seconds)
     try:
         yield hold
@@ -76,7 +68,6 @@ def holding(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOLD
 
 
 def all_holds(storage: Storage) -> list[Hold]:
-    """Every hold that was put and not released, expired ones included."""
     return list(_holds(storage).readable())
 
 
@@ -85,7 +76,6 @@ def expired_holds(holds: Iterable[Hold], now: datetime) -> list[Hold]:
 
 
 def blocking_hold(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datetime) -> Hold | None:
-    """The hold of another campaign on one of ``days`` that lasts longest; expired holds do not count."""
     wanted = {table: set(dates) for table, dates in days.items()}
     others = [
         hold
@@ -98,7 +88,6 @@ def blocking_hold(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datet
 
 
 def held_days(storage: Storage, days: DaysOf, now: datetime) -> frozenset[date]:
-    """Those of ``days`` that others hold at ``now``."""
     holds = [hold for hold in all_holds(storage) if hold.until > now]
     return frozenset(
         day for table, dates in days.items() for day in dates if any(day in hold.days.get(table, ()) for hold in holds)
@@ -113,10 +102,7 @@ def wait_for_holds(
     progress: Callable[[str], None],
     longest: float = LONGEST_WAIT_SECONDS,
 ) -> float:
-    """Wait while others hold one of ``days``; how many seconds that took.
-
-    Ends when they are released or expire, and after ``longest`` seconds in any case.
-    """
+    """Wait for others' holds on ``days``, at most ``longest`` seconds; returns the seconds waited."""
     wanted = {table: tuple(dates) for table, dates in days.items()}
     started, reported = clock.now(), ""
     latest = started + timedelta(seconds=longest)
@@ -135,7 +121,6 @@ def wait_for_holds(
 
 
 def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
-    """Remove what dead holders left behind."""
     gone = expired_holds(all_holds(storage), now)
     for hold in gone:
         _holds(storage).delete(hold.name)

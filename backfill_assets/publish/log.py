@@ -1,11 +1,8 @@
-"""The publication log: journal, audit log, and what consistent readers pin to.
+"""The publication log ``_publications``: journal, audit log, and what consistent readers pin.
 
-One Delta table, ``_publications``, that is only ever appended to, each append on exactly the version it was decided
-on. Every commit carries the whole head (open entries, the last closed map, where the day states are), so that
-reading it takes one look at the newest commit, however long the log is.
-
-Everything in the head can be computed from the rows: a head that is gone is rebuilt (``rebuild``), and an entry
-whose own file is gone is read through the table. Maintenance by a platform may cost time, and never an entry.
+A Delta table, only appended to, each append on exactly the version it was decided on. Every commit carries the whole
+head. The head can be rebuilt from the rows, and an entry whose own file is gone is read through the table: maintenance
+by a platform may cost time, never an entry.
 """
 
 from __future__ import annotations
@@ -54,60 +51,47 @@ PROPERTIES: Mapping[str, str] = {
     "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
-"""The log is trimmed by our own maintenance (``fold``), never by an engine's clean-up. A file that was replaced may go
-after a day: its rows are in other files by then, and tombstones are read with every checkpoint: a stream leaves some
-thirty thousand a day."""
+"""Only ``fold`` trims the log. Replaced files may go after a day, since checkpoints carry their tombstones: a stream
+leaves some thirty thousand a day."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
 NO_LOG = -1
-"""Stands for the version of a log that has yet to be begun."""
 
 
 def anything_published(storage: Storage) -> bool:
-    """Is there a publication log?"""
     return storage.exists(f"{LOG_TABLE}/_delta_log")
 
 
 _WITH_ORIGIN = [*DAY_COLUMNS, "kind", "campaign"]
 _MOST_OPENINGS, _TRIMMED = 5, "File not found"
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
-"""The rows of one entry, and the head after it, from the name of the file that holds it."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """The log at one version; everything decided on it can only be appended to that very version."""
-
     version: int
     state: HeadState
     opener: Callable[[], DeltaTable] = field(repr=False, compare=False)
     is_empty: bool = False
-    """Does its commit say nothing at all?"""
 
     @cached_property
     def handle(self) -> DeltaTable:
-        """The log at this very version. Opened when it is needed: to append, or to list files."""
         return self.opener()
 
 
 class PublicationLog:
-    """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publish`."""
-
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._day_tables: dict[str, pa.Table] = {}
-        """The days in each file of the newest head. Files of the log never change, and a run reads them many times."""
+        """Keyed by file: files of the log never change."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
-        """The version whose head was rebuilt from the rows, which takes reading all of them."""
+        """Rebuilding reads all rows."""
         self._seen: int | None = None
-        """The newest version at the last look: the next look goes on from there, and lists nothing."""
+        """The next look starts at this version, and lists nothing."""
         self._listed: tuple[int, LogFiles] | None = None
-        """The version that was listed last, and its files."""
         self._closed: tuple[str, Mapping[str, int]] = ("", {})
-        """The publication that was closed here last, and its map of all tables, which no other entry changes."""
 
     def head(self) -> Head:
-        """The newest state; an empty one before there is a log."""
         version, opener = self._newest()
         if version == NO_LOG:
             return Head(NO_LOG, HeadState(), opener)
@@ -119,7 +103,6 @@ class PublicationLog:
         return Head(version, self._rebuild(opener()) if version else HeadState(), opener, is_empty)
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
-        """The newest version, and what opens it."""
         version = self._newest_by_names()
         if version is not None:
             self._seen = version
@@ -131,7 +114,6 @@ class PublicationLog:
         return self._seen, lambda: handle
 
     def _newest_by_names(self) -> int | None:
-        """Opening the table would load all files of the log. None where only that can say."""
         if self._seen is not None:
             return version_from(self.storage, LOG_TABLE, self._seen)
         return newest_version(self.storage, LOG_TABLE) if self.storage.is_folder else None
@@ -142,12 +124,12 @@ class PublicationLog:
         return self._rebuilt[1]
 
     def begin(self) -> None:
-        """Create the log if there is none; raises :class:`LakehouseUnusable` if the lakehouse cannot be written."""
+        """Raises :class:`LakehouseUnusable` if the lakehouse is not writable."""
         if self._seen is None and not anything_published(self.storage):
             self._create()
 
     def _load(self) -> DeltaTable | None:
-        """None before anything was published. Reading creates no log: a mistyped path would become a lakehouse."""
+        """Reading creates no log: a mistyped path would become a lakehouse."""
         if not anything_published(self.storage):
             return None
         retry = Retry("Opening the publication log", most=_MOST_OPENINGS)
@@ -163,14 +145,14 @@ class PublicationLog:
 
     @property
     def identity(self) -> str:
-        """That of this log as long as it is there; one that is made again at the same place has another."""
+        """A log that is created again at the same place has another."""
         return str((self._load() or self._create()).metadata().id)
 
     def files(self) -> LogFiles:
-        """The files of the newest version, with their bounds. Listed once: questions come several at a time."""
+        """Listed once for each version."""
         version, opener = self._newest()
         if self._listed is None or self._listed[0] != version:
-            # On a disk the version was found by names, and may be trimmed by now; else it is opened already.
+            # On a disk the version was found by names, and may be trimmed by now; else it is open already.
             handle = self._load() if self.storage.is_folder or version == NO_LOG else opener()
             self._listed = NO_LOG if handle is None else handle.version(), LogFiles.of(self.storage, handle)
         return self._listed[1]
@@ -203,11 +185,10 @@ class PublicationLog:
     def append(
         self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState], needs: Iterable[str] = ()
     ) -> bool:
-        """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.
+        """Append ``rows`` as one entry on exactly ``head``; False if another writer appended first.
 
-        ``change`` gives the new head from the name of the file that holds the entry. The storage keeps, even if the
-        power fails, the files that the entry ``needs`` and the commits that its map names before it is on the log,
-        and the entry before this returns.
+        ``change`` gives the new head, from the name of the entry's file. Files in ``needs``, and commits that the new
+        map names, are synced before the entry, and the entry before this returns.
         """
         if head.version == NO_LOG:
             handle = head.handle
@@ -225,7 +206,7 @@ class PublicationLog:
         return taken
 
     def without_a_torn_entry(self) -> Head:
-        """The newest state, once a commit that a loss of power has torn is gone: nobody was told of that entry."""
+        """A commit torn by a loss of power is deleted: it was never acknowledged."""
         try:
             head = self.head()
         except LakehouseUnusable:
@@ -242,11 +223,9 @@ class PublicationLog:
         return self.head()
 
     def keep(self, head: Head) -> None:
-        """Return when what ``head`` says would outlive a loss of power."""
         self.storage.keep(written_at(LOG_TABLE, [head.version]))
 
     def settle(self, what: str, change: Callable[[Head], Entry | None]) -> None:
-        """Append what ``change`` makes of the newest head, until it is on the log or there is nothing to append."""
         retry = Retry(what)
         while (entry := change(head := self.head())) is not None:
             if self.append(head, *entry):
@@ -254,7 +233,6 @@ class PublicationLog:
             retry.lost("other writers append to the log")
 
     def _is_there(self, head: Head) -> bool:
-        """Can the version still be opened? Not after the process slept until its commit was trimmed."""
         try:
             head.handle  # noqa: B018 - opened here
         except DeltaError:
@@ -264,7 +242,6 @@ class PublicationLog:
         return True
 
     def _keep_for_good(self, head: Head) -> bool:
-        """Set the properties that an older log does not have yet; True if that made a new version of the log."""
         if PROPERTIES.items() <= head.handle.metadata().configuration.items():
             return False
         try:
@@ -274,7 +251,7 @@ class PublicationLog:
         return True
 
     def _require_lost_race(self, head: Head, error: CommitFailedError) -> None:
-        """Raise :class:`CommitRefused` unless another writer made the next version."""
+        """Raises :class:`CommitRefused` unless another writer made the next version."""
         if self.storage.missing([f"{LOG_TABLE}/_delta_log/{head.version + 1:020d}.json"]):
             raise CommitRefused(
                 f"The log {self.storage.uri(LOG_TABLE)} refuses an entry, and no other writer was faster: {error}",
@@ -283,10 +260,8 @@ class PublicationLog:
             ) from error
 
     def replace_files(self, head: Head, old: Sequence[tuple[str, int]], new: Mapping[str, pa.Table]) -> bool:
-        """Put the rows of ``old`` files (path and size) into ``new`` ones, on exactly ``head``, which is carried on.
-
-        The commit changes no data, which a table that is only appended to permits. False when it lost the race; the
-        new files are deleted then.
+        """Move rows into ``new`` files, in a commit that changes no data, which append-only permits. False if the race
+        was lost.
         """
         adds = [
             self._add(path, self.storage.write_parquet(path, rows), rows, changes=False) for path, rows in new.items()
@@ -301,7 +276,7 @@ class PublicationLog:
         return all(landed)
 
     def _was_taken(self, version: int, file: str) -> bool:
-        """After a refused commit: an object store may have taken it and lost the answer. If not, drop the file."""
+        """An object store may have taken a refused commit and lost the answer. If not, delete the file."""
         name = f"{LOG_TABLE}/_delta_log/{version:020d}.json"
         commit = [] if self.storage.missing([name]) else self.storage.read_json_lines(name)
         if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
@@ -338,29 +313,26 @@ class PublicationLog:
         return True
 
     def _was_trimmed(self, head: Head) -> bool:
-        """Did the process sleep on a version whose commit is gone by now? The numbers after it are free and a gap."""
+        """Numbers after a trimmed commit are free: writing one would leave a gap."""
         newest = newest_version(self.storage, LOG_TABLE) or 0
         own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
         return newest > head.version and bool(self.storage.missing([own]))
 
     def prepared_in(self, file: str) -> Prepared:
-        """The prepared entry that ``file`` of the log holds, in full, before-images included."""
         details = self._entry_rows(file, ["detail"]).column("detail").to_pylist()
         return Prepared.model_validate_json(next(detail for detail in details if detail))
 
     def _entry_rows(self, file: str, columns: Sequence[str]) -> pa.Table:
-        """The rows of the entry that ``file`` was written for; through the table if others have replaced the file."""
         try:
             return read_entry(self.storage, file, columns)
         except FileNotFoundError:
             return self.files().rows(columns, sequence=entry_sequence(file)).select(list(columns))
 
     def reclaim_paths(self, file: str) -> list[str]:
-        """The paths that a reclaim intent names, below the lakehouse root."""
         return [str(path) for path in self._entry_rows(file, ["detail"]).column("detail").to_pylist()]
 
     def outcome(self, head: Head, publication: str) -> Outcome | None:
-        """How a publication ended, from the log; None while it is open or if it was never prepared."""
+        """Returns None while it is open, or if it was never prepared."""
         if publication in head.state.outcomes:
             return head.state.outcomes[publication]
         for row in self._of(publication, "closed", ["outcome"]):
@@ -369,15 +341,14 @@ class PublicationLog:
         return None
 
     def closed_at(self, publication: str) -> int:
-        """The entry that closed a publication; -1 while it is open or if it was never prepared."""
+        """The entry's sequence; -1 while it is open, or if it was never prepared."""
         return max((row["sequence"] for row in self._of(publication, "closed", ["sequence"])), default=-1)
 
     def remember_closed(self, publication: str, versions: Mapping[str, int]) -> None:
-        """Keep what this process has just appended: :meth:`versions_of` does not look for it in the log's files."""
         self._closed = publication, versions
 
     def versions_of(self, publication: str) -> dict[str, int]:
-        """The map of all tables in the entry that closed a publication: its own tables at the commits that it made."""
+        """The map of all tables at its closing entry, with its own commits."""
         if self._closed[0] == publication:
             return dict(self._closed[1])
         versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
@@ -388,7 +359,6 @@ class PublicationLog:
         return entries
 
     def newest_closed(self, campaign: str) -> str | None:
-        """The publication of ``campaign`` that was closed as done last; looks from the newest entries backwards."""
         columns = ["event", "publication", "campaign", "outcome"]
         for rows in self.files().holding("campaign", [campaign]).newest_first(columns):
             ids = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
@@ -397,9 +367,8 @@ class PublicationLog:
         return None
 
     def prepared_since(self, moment: datetime, table: str = "", days: Collection[str] | None = None) -> list[Prepared]:
-        """Every publication (that names ``table``, one of ``days``) prepared at or after ``moment``, with any outcome.
-
-        Of files without one of ``days`` the entries are not read: those of a stream take gigabytes a month.
+        """Publications of any outcome. Files without one of ``days`` are not read: a stream's entries take gigabytes a
+        month.
         """
         files = self.files().between("at", low=moment)
         files = files.holding("table", [table]) if table else files
@@ -407,19 +376,16 @@ class PublicationLog:
         return [each for path in files.paths for each in _prepared_in(files.only([path]), moment, table, days)]
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
-        """The prepared entries of several publications, in one look at the log."""
         details = self.files().rows(["detail"], event="prepared", publication=publications).column("detail")
         return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
-        """The prepared entry of any publication, also a closed one, and when it was prepared."""
         for row in self._of(publication, "prepared", ["detail", "at"]):
             if row["detail"]:
                 return Prepared.model_validate_json(row["detail"]), row["at"]
         return None
 
     def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[TableDay, DayState]:
-        """The newest state of every published day (of ``tables``), by table and day."""
         wanted = None if tables is None else set(tables)
         states: dict[TableDay, DayState] = {}
         files = [file for file in (head.state.index, *head.state.since) if file]
@@ -431,7 +397,7 @@ class PublicationLog:
         return states
 
     def _day_rows(self, file: str) -> pa.Table:
-        """The day rows of ``file``. A PyArrow expression would import pandas, a fifth of what most commands take."""
+        """Uses no PyArrow expression: that would import pandas, a fifth of most commands' time."""
         try:
             rows = read_entry(self.storage, file, _WITH_ORIGIN)
         except FileNotFoundError:
@@ -439,18 +405,17 @@ class PublicationLog:
         rows = rows.filter(pc.is_valid(rows.column("table")))
         if not rows.column("origin").null_count:
             return rows.select(DAY_COLUMNS)
-        # An index from before origins were recorded does not say what kind of publication brought a day.
+        # An older index, without origins, does not say what kind of publication brought a day.
         return self._lost_day_rows(file) if file.startswith(f"{_INDEX}/") else with_origins(rows)
 
     def _lost_day_rows(self, file: str) -> pa.Table:
-        """Those that ``file`` held: the days of one entry, or, as an index, of all entries up to it."""
         last, files = entry_sequence(file), self.files()
         if not file.startswith(f"{_INDEX}/"):
             return with_origins(files.rows(_WITH_ORIGIN, sequence=last, event="published"))
         return newest_days([with_origins(files.rows(_WITH_ORIGIN, until=last, event="published"))])
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-        """Fold long ``since`` lists into a new index file: reading day states stays flat."""
+        """Keeps reading day states flat."""
         if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
             return head.state.index, tuple(since)
         rows = newest_days([self._day_rows(file) for file in (head.state.index, *since) if file])
@@ -460,7 +425,6 @@ class PublicationLog:
 
 
 def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
-    """The publications of :meth:`PublicationLog.prepared_since` that lie in ``files``."""
     if days is None:
         rows = files.rows(["at", "detail"], event="prepared")
     else:
@@ -473,14 +437,10 @@ def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection
 
 
 Lineages = Mapping[TableDay, DayLineage]
-"""By table and day."""
 
 
 def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, datetime], Lineages]:
-    """The lineages of the days of ``publications``, by the id and the moment it was prepared.
-
-    A day that was not computed has none, and neither have publications from before it was recorded.
-    """
+    """Keyed by publication and time of preparation. Days that were not computed, and old publications, have none."""
     columns = ["at", "table", "day", "detail"]
     rows = PublicationLog(storage).files().rows(columns, event=PREPARING_DAY, publication=publications)
     rows = rows.filter(pc.is_valid(rows.column("detail")))
@@ -492,14 +452,13 @@ def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, d
 
 
 def entry_file(version: int) -> str:
-    """A new name for the file that holds the entry of ``version``."""
     return f"{ENTRIES}/{version:020d}-{clock.token(6)}.parquet"
 
 
 def _first_kept(head: Head, state: HeadState) -> list[str]:
-    """What has to be kept before ``state`` follows ``head``: the commit that it stands on, an index, tables' commits.
+    """What is synced before ``state`` follows ``head``.
 
-    So nothing but the newest commit of the log may be lost with the power, and no map names a version that is lost.
+    A loss of power then takes at most the newest commit of the log, and no map names a lost version.
     """
     before = head.state.versions
     commits = [each for t, v in state.versions.items() for each in written_at(t, range(before.get(t, -1) + 1, v + 1))]
@@ -508,12 +467,11 @@ def _first_kept(head: Head, state: HeadState) -> list[str]:
 
 
 def entry_sequence(file: str) -> int:
-    """The version of the log that a file of an entry, or an index, was written for."""
+    """The log version in the name of an entry's file or an index."""
     return int(file.rsplit("/", 1)[1][:20])
 
 
 def _name(file: str) -> str:
-    """The path of a file of the log as its adds have it."""
     return file.removeprefix(f"{LOG_TABLE}/")
 
 

@@ -1,12 +1,8 @@
-"""Writes lost files of a table's Delta log anew, from the publication log: every version is what it was.
+"""Rewrites lost files of a table's Delta log from the publication log, so that every version is as it was.
 
-The log has all add actions of each publication, and what it found before. So a lost commit of a publication is made
-again as FINISH made it, by delta-rs, in a folder of its own; its bytes go where the lost ones were.
-No other file of the log changes, so versions keep their numbers, and whoever has pinned one reads it as before.
-
-A lost commit that no publication made (an engine's maintenance, a writer past the protocol) is found by its traces:
-what the next publication of a day found there and no commit had brought. What left no trace is gone; the days are then
-as they were published. Where even the beginning of a log is gone, a checkpoint of the oldest version takes its place.
+A lost commit is made again by delta-rs, as FINISH made it, in a scratch folder, and its bytes are put where the lost
+ones were. A lost foreign commit is inferred from traces: what the next publication found there and no commit had
+brought. If the beginning of a log is gone, a checkpoint of the oldest version replaces it.
 """
 
 from __future__ import annotations
@@ -35,28 +31,24 @@ from backfill_assets.text import format_count
 
 EVENT = "mended"
 ASIDE = "_mended"
-"""The folder of a table in which damaged files of its log are kept. No engine looks at it."""
 _MOST_VERSIONS = 200
-"""Of a log that is gone as a whole, so many versions are written anew; older ones are gone as after a clean-up."""
 _MOST_NAMED = 5
 _STATE = ["add", "txn", "metaData", "protocol"]
 
 
 @dataclass(frozen=True)
 class MendPlan:
-    """What is to be done to the log of a table. ``files`` are written in their order, the last one closes the gap."""
+    """``files`` are written in order; the last one closes the gap."""
 
     table: str
     commits: Mapping[int, str] = field(default_factory=dict)
-    """The versions whose commits are written anew, and the publications that made them; empty where none did."""
+    """The publication by version; empty for a foreign commit."""
     checkpoint: int | None = None
-    """The version of which a checkpoint is written, in place of the beginning of the log."""
     aside: tuple[str, ...] = ()
-    """Damaged files, which are kept aside."""
     gone: tuple[str, ...] = ()
-    """Data files that the table names and that are not there: nothing can be done then."""
+    """Data files that do not exist: then nothing can be done."""
     foreign: tuple[date, ...] = ()
-    """Days that will not hold what the log says: others wrote them, by commits that are there or left traces."""
+    """Days with foreign writes, which will differ from the publication log."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -64,7 +56,7 @@ class MendPlan:
         return bool(self.files or self.aside)
 
     def require_files(self) -> None:
-        """Raise :class:`PublicationRefused` if data files are gone: a log that names them would promise rows."""
+        """Raises :class:`PublicationRefused` if data files are gone: the log would promise rows."""
         if self.gone:
             named = ", ".join(self.gone[:_MOST_NAMED])
             more = f", and {len(self.gone) - _MOST_NAMED} more" if len(self.gone) > _MOST_NAMED else ""
@@ -76,10 +68,9 @@ class MendPlan:
 
 
 def plan_mend(publisher: Publisher, table: str) -> MendPlan:
-    """What would mend ``table``; writes nothing. Empty for a table that can be read.
+    """Writes nothing; the plan is empty if the table can be read.
 
-    Raises :class:`InvalidRequest` for a table that nothing was published to, and what stops reading where no file of
-    its log is lost.
+    Raises :class:`InvalidRequest` if nothing was published to it, and the reading error if no file of its log is lost.
     """
     head = publisher.log.head()
     if table not in head.state.versions:
@@ -92,7 +83,7 @@ def plan_mend(publisher: Publisher, table: str) -> MendPlan:
 
 
 def carry_out(publisher: Publisher, plan: MendPlan, by: str = "", reason: str = "") -> None:
-    """Do what ``plan`` says, and say so in the publication log. It may be repeated from any place it stopped at."""
+    """Can be repeated from any point."""
     plan.require_files()
     storage, moment = publisher.storage, clock.now()
     for path in plan.aside:
@@ -128,16 +119,12 @@ def _require_readable(publisher: Publisher, table: str) -> None:
 
 @dataclass
 class _Table:
-    """The table at one version, as far as commits have been applied."""
-
     name: str
     version: int = -1
     active: dict[str, AddedFile] = field(default_factory=dict)
     transactions: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    """Its actions ``protocol`` and ``metaData``."""
     since: dict[str, int] = field(default_factory=dict)
-    """The version that brought each file."""
 
     def take(self, version: int, actions: Actions) -> None:
         apply_actions(self.active, {}, actions)
@@ -157,7 +144,6 @@ class _Table:
             self.active.pop(path, None)
 
     def carry_out(self, version: int, deed: Deed) -> None:
-        """What the commit of ``deed`` does, without its file."""
         for day in {*deed.target, *deed.active}:
             target = deed.target.get(day, {})
             for path in deed.active.get(day, {}):
@@ -183,7 +169,7 @@ class _Table:
 
 @dataclass
 class _Written:
-    """A commit that is written anew, in the making: later versions may show what it must have done."""
+    """A commit being rewritten: later versions may show more of what it did."""
 
     deed: Deed
     settings: Mapping[str, Any]
@@ -192,8 +178,6 @@ class _Written:
 
 
 class _Mend:
-    """One table that is mended. Commits are made in ``scratch``, a folder of this machine."""
-
     def __init__(self, publisher: Publisher, table: str, head: Head, scratch: Path) -> None:
         self.publisher, self.table, self.head, self.scratch = publisher, table, head, scratch
         self.storage = publisher.storage
@@ -227,7 +211,6 @@ class _Mend:
         )
 
     def _replayed(self) -> tuple[_Table, set[str]]:
-        """The newest version, and the files of the one that readers are pinned to."""
         table, known = self._begin()
         shown: set[str] = set()
         for version in range(table.version + 1, self.newest + 1):
@@ -239,7 +222,6 @@ class _Mend:
         return table, shown
 
     def _damaged(self) -> Iterator[str]:
-        """Files that are there and are not to be read any more."""
         damaged = self.folder.damaged_checkpoints()
         for version in damaged:
             yield from self.folder.checkpoints[version]
@@ -252,7 +234,7 @@ class _Mend:
 
     @cached_property
     def base(self) -> int | None:
-        """The sound checkpoint before the first lost commit; None without one, or where the log has all from 0 on."""
+        """The sound checkpoint before the first lost commit; None also if all commits from 0 on exist."""
         below = self.newest
         while (base := self.folder.sound_checkpoint(below)) is not None:
             if all(number in self.folder.commits for number in range(self._first_named, base)):
@@ -262,14 +244,13 @@ class _Mend:
 
     @cached_property
     def _first_named(self) -> int:
-        """The oldest version that is to be read again: those before it were cleaned up."""
         if self.folder.is_from_the_beginning:
             return 0
         return min((*self.folder.commits, *self.folder.checkpoints), default=0)
 
     @cached_property
     def oldest(self) -> int:
-        """The version of the checkpoint that takes the place of what is lost before it; 0 where none is needed."""
+        """Version of the checkpoint that replaces the lost beginning; 0 for none."""
         if self.base is not None:
             return 0
         if not self.folder.commits:
@@ -296,7 +277,6 @@ class _Mend:
         self._compare_with_checkpoint(table, version)
 
     def _anew(self, table: _Table, version: int, known: KnownCommit | None) -> None:
-        """A lost commit, as far as it is known by now."""
         deed = known.deed(table.state, table.transactions) if known else Deed(f"{EVENT}-{version}", {}, {}, {})
         at = known.at if known else clock.now()
         self.written[version] = _Written(deed, dict(table.settings), at, known=known is not None)
@@ -306,9 +286,9 @@ class _Mend:
             table.carry_out(version, deed)
 
     def _follow_traces(self, table: _Table, version: int, expected: Files) -> None:
-        """``expected`` was found just before ``version``: the newest unknown commit that is lost must have brought it.
+        """Files found just before ``version`` came from the newest lost foreign commit.
 
-        What a later commit brought or took away is not of that one.
+        Changes by later commits are excluded.
         """
         lost = max((each for each, made in self.written.items() if not made.known and each), default=None)
         if lost is None:
@@ -328,7 +308,6 @@ class _Mend:
                     self.beginning.change(came, went, lost)
 
     def _compare_with_checkpoint(self, table: _Table, version: int) -> None:
-        """A checkpoint after a lost commit has the state that this one led to."""
         if version not in self.folder.checkpoints or not self.written:
             return
         actions = self.folder.checkpoint(version, _STATE)
@@ -350,7 +329,7 @@ class _Mend:
     # -------------------------------------------------------------- the files, made by delta-rs
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
-        """Newest first: until the last one is there, no reader takes half a history for the table."""
+        """Newest first: until the last file is written, no reader takes half a history for the table."""
         for version in sorted(self.written, reverse=True):
             if version >= self.oldest:
                 made = self.written[version]
@@ -360,7 +339,7 @@ class _Mend:
             yield from self._checkpoint(self.oldest)
 
     def _commit(self, made: _Written) -> bytes:
-        """Its bytes, by the very call that FINISH makes, on a table that holds just what the commit takes away."""
+        """FINISH's own call, on a scratch table with just the files that the commit removes."""
         table, deed = self._scratch_table(made.settings), made.deed
         main = _opened(table, self.table)
         if any(deed.active.values()):
@@ -373,7 +352,7 @@ class _Mend:
         return table.read_bytes(f"{self.table}/_delta_log/{main.version + 1:020d}.json")
 
     def _first_commit(self) -> Actions:
-        """An empty table with the schema of its first publication, under the id that later files of the log name."""
+        """Has the schema of the first publication, and the old id."""
         table = self._scratch_table({})
         window = self.head.state.window_days(self.publisher.retention_days, clock.now())
         MainTable.create(table, self.table, self._first_schema, window)
@@ -385,7 +364,6 @@ class _Mend:
 
     @cached_property
     def _first_schema(self) -> str:
-        """Columns that came later are brought by the publications that brought them."""
         known = known_commits(self.publisher.log, self.table)
         if not known:
             raise LakehouseUnusable(f"The publication log knows nothing of {self.table}.")
@@ -393,7 +371,6 @@ class _Mend:
 
     @cached_property
     def _id(self) -> str:
-        """The id of the table, as a file of its log has it; empty where none does."""
         found = [self.folder.checkpoint(each, ["metaData"]) or [] for each in self.folder.checkpoints]
         found += [self.folder.actions(each) or [] for each in sorted(self.folder.commits)[:_MOST_VERSIONS]]
         return next((str(each["metaData"]["id"]) for actions in found for each in actions if "metaData" in each), "")
@@ -414,7 +391,6 @@ class _Mend:
         yield f"{log}/{version:020d}.checkpoint.parquet", table.read_bytes(f"{log}/{at:020d}.checkpoint.parquet")
 
     def _scratch_table(self, settings: Mapping[str, Any]) -> Storage:
-        """An empty table with these settings, for one commit; without any, only its place."""
         self.made += 1
         storage = Storage(str(self.scratch / str(self.made)))
         if settings:

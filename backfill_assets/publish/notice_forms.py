@@ -1,8 +1,4 @@
-"""How a notice looks: as text, as JSON, in Slack, for an Alertmanager, as a mail. Pure.
-
-A notice that goes alone has all that is known. Of several in one message each keeps its title, what is to be done, and
-its link.
-"""
+"""How a notice looks: text, JSON, Slack, Alertmanager, mail; in full if alone, else shortened. Pure."""
 
 from __future__ import annotations
 
@@ -20,16 +16,15 @@ from backfill_assets.publish.due_notice import DueNotice
 
 OVER = "Over: "
 _FIRES = timedelta(days=365)
-"""An alert without an end is over after some minutes; an incident, only when it is closed."""
+"""An alert without an end expires after minutes; an incident ends only when it is closed."""
 _MOST_TITLE, _MOST_TEXT, _MOST_FIELD, _MOST_FIELDS, _MOST_BLOCKS = 150, 3000, 2000, 10, 50
-"""What Slack takes: of a header, a section, one of its fields, how many of these, and how many blocks."""
+"""Slack's limits: header, section, field, fields, blocks."""
 _MOST_PLAIN, _MOST_LINK = 4000, 1000
 _WEB = ("http://", "https://")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def headline(notice: Notice) -> str:
-    """The title after the word that says how urgent it is; what is for the record has none."""
     if notice.resolved:
         return notice.title if notice.title.startswith(OVER) else f"{OVER}{notice.title}"
     return notice.title if notice.severity == "info" else f"{notice.severity.capitalize()}: {notice.title}"
@@ -39,14 +34,12 @@ def headline(notice: Notice) -> str:
 
 
 def as_json(due: DueNotice) -> dict[str, Any]:
-    """The notice with its deduplication key, as files and web servers get it."""
     recipients = {"recipients": list(due.recipients)} if due.recipients else {}
     damage = {"damage": due.damage} if due.damage else {}
     return {"key": due.key, **due.notice.model_dump(mode="json"), **recipients, **damage}
 
 
 def notice_lines(notice: Notice, recipients: Sequence[str] = ()) -> list[str]:
-    """The notice as text: its title first, what is to be done last."""
     return [notice.title, *_beside_title(notice, recipients)]
 
 
@@ -79,12 +72,10 @@ def _steps(notice: Notice) -> Iterator[str]:
 
 
 def _link(notice: Notice) -> str:
-    """The first address that shows more."""
     return next((fact.link for fact in notice.facts if fact.link), "")
 
 
 def message_lines(due: DueNotice) -> list[str]:
-    """As people read it, with the key of each notice."""
     if not due.together:
         return [f"[{due.key}] {headline(due.notice)}", *_beside_title(due.notice, due.recipients)]
     return [headline(due.notice), *(line for part in due.parts for line in _part_lines(part))]
@@ -98,7 +89,6 @@ def _part_lines(part: DueNotice) -> Iterator[str]:
 
 
 def text_block(due: DueNotice) -> str:
-    """One readable block: all but the first line is indented."""
     return "\n  ".join(message_lines(due))
 
 
@@ -106,7 +96,7 @@ def text_block(due: DueNotice) -> str:
 
 
 def slack_body(due: DueNotice) -> dict[str, Any]:
-    """For an incoming webhook. ``text`` is for notifications, and for what takes Slack's body but knows no blocks."""
+    """``text`` is for notifications, and for services that take Slack's body without blocks."""
     title = headline(due.notice)
     blocks = [{"type": "header", "text": {"type": "plain_text", "text": _cut(title, _MOST_TITLE), "emoji": False}}]
     blocks += _slack_group(due) if due.together else _slack_single(due)
@@ -130,7 +120,6 @@ def _slack_single(due: DueNotice) -> Iterator[dict[str, Any]]:
 
 
 def _slack_group(due: DueNotice) -> Iterator[dict[str, Any]]:
-    """As many parts as fit into a section; what no block is left for is counted."""
     sections: list[list[str]] = [[]]
     for part in map(_slack_part, due.parts):
         if sum(map(len, sections[-1])) + len(part) + 2 * len(sections[-1]) > _MOST_TEXT:
@@ -143,7 +132,6 @@ def _slack_group(due: DueNotice) -> Iterator[dict[str, Any]]:
 
 
 def _slack_part(part: DueNotice) -> str:
-    """At most as long as a section."""
     notice, steps = part.notice, (("To do", part.notice.to_do), ("To undo", part.notice.undo))
     lines = [f"*{_escaped(headline(notice), _MOST_TEXT // 4)}*"]
     lines += [f"{label}: {_code(words, _MOST_TEXT // 6)}" for label, words in steps if words]
@@ -157,7 +145,7 @@ def _slack_fact(fact: Detail) -> str:
 
 
 def _slack_link(link: str, words: str) -> str:
-    """``words`` are escaped. Slack follows whole addresses alone; a path is shown."""
+    """Slack links only whole addresses; a path is shown."""
     address = link.replace("|", "%7C").replace(">", "%3E").replace("<", "%3C").replace("&", "&amp;")
     if len(address) > _MOST_LINK:
         return words
@@ -177,7 +165,7 @@ def _code(command: str, most: int) -> str:
 
 
 def _escaped(text: str, most: int) -> str:
-    """What Slack does not read as its own, in at most so many characters."""
+    """``most`` counts characters after escaping; no escape is cut."""
     pieces = [character.translate(_ESCAPES) for character in text[: most + 1]]
     ends = list(accumulate(map(len, pieces)))
     if not ends or ends[-1] <= most:
@@ -193,10 +181,9 @@ def _cut(text: str, most: int) -> str:
 
 
 def alerts(due: DueNotice, now: datetime) -> list[dict[str, Any]]:
-    """An alert for each notice; alerts with the same labels are one, and the newest word about it counts.
+    """One alert a notice; of alerts with the same labels, the newest counts.
 
-    An incident fires with one severity until a notice says that it is over. A notice of no incident is over when the
-    Alertmanager has not heard of it for its ``resolve_timeout``.
+    An incident fires until a notice ends it. An alert of no incident ends by the Alertmanager's ``resolve_timeout``.
     """
     found = (alert for part in due.parts for alert in _alerts(part, now))
     return list({tuple(sorted(alert["labels"].items())): alert for alert in found}.values())
@@ -241,7 +228,7 @@ def _alert(due: DueNotice, severity: Severity, starts: datetime, ends: datetime 
 
 
 def mail(due: DueNotice, addresses: MailAddresses, now: datetime) -> EmailMessage:
-    """Plain text. ``Message-ID`` is made of the key; what is told later of an incident answers its first message."""
+    """``Message-ID`` comes from the key; later notices of an incident reply to its first message."""
     found, domain = EmailMessage(), addresses.sender.rpartition("@")[2]
     found["From"], found["To"] = addresses.sender, ", ".join(addresses.to)
     found["Subject"] = _cut(" ".join(headline(due.notice).split()), 200)

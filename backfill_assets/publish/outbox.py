@@ -1,14 +1,8 @@
-"""The outbox: a notice is written together with its publication, and delivered afterwards, *effectively once*.
+"""The outbox: a notice is written with its publication and delivered afterwards, *effectively once*.
 
-The notice of a publication is in its Prepared entry. The append that closes the publication as done makes it due, so
-there is no publication without its notice and no notice of one that was aborted. A notice that belongs to no
-publication is a file, created only where there is none. Delivery is repeated until it is marked, always under the same
-deduplication key: a receiver drops a key that it has seen.
-
-A notice may go to several places. Each place that has it is marked by itself, so that one that fails is tried again
-alone; what all have that want it is delivered: :mod:`backfill_assets.publish.delivery`.
-
-Looking for due notices costs the same however long the log is: the head of the log names them.
+The notice is in the Prepared entry, and the append that closes the publication as done makes it due: an aborted one
+sends none. A notice of no publication is a file. Delivery is repeated under the same key until marked; receivers drop
+keys they know. Each place is marked by itself (:mod:`backfill_assets.publish.delivery`).
 """
 
 from __future__ import annotations
@@ -36,12 +30,11 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,150}")
 
 
 def begins_key(campaign: str) -> str:
-    """The key of the notice that ``campaign`` begins."""
     return f"{campaign}{_BEGINS}"
 
 
 def announce(storage: Storage, key: str, notice: Notice) -> bool:
-    """Make ``notice`` due; False if one of this ``key`` is due or was delivered already, so it may be repeated."""
+    """False if one with this ``key`` is due or was delivered, so it can be repeated."""
     if not _KEY.fullmatch(key):
         raise InvalidRequest(f"{key!r} cannot be the key of a notice.", hint="Use a-z, 0-9, dots and hyphens.")
     if storage.exists(_delivered(storage).path(key)):
@@ -50,7 +43,6 @@ def announce(storage: Storage, key: str, notice: Notice) -> bool:
 
 
 def withdraw(storage: Storage, key: str) -> None:
-    """Send no notice of this ``key`` that was announced on its own, if it was not sent yet."""
     _due(storage).delete(key)
 
 
@@ -63,7 +55,6 @@ def _delivered(storage: Storage) -> Documents[Notice]:
 
 
 def due_notices(publisher: Publisher) -> list[DueNotice]:
-    """What is due, announcements first; reads the head of the log and one file for each notice."""
     return [*_announcements(publisher.storage), *_notices_of_publications(publisher)]
 
 
@@ -71,12 +62,10 @@ def due_notices(publisher: Publisher) -> list[DueNotice]:
 
 
 def _routes_taken(storage: Storage) -> Documents[datetime]:
-    """When a notice that is still due elsewhere has gone by a route, by the name of the route and the notice's key."""
     return Documents(storage, "_outbox/routes", datetime)
 
 
 def routes_taken(storage: Storage) -> defaultdict[str, set[str]]:
-    """The routes by which each notice has gone that is still due, by its key."""
     found = defaultdict[str, set[str]](set)
     for route, _, key in (name.partition("/") for name in _routes_taken(storage).files(recursive=True)):
         found[key].add(route)
@@ -84,7 +73,6 @@ def routes_taken(storage: Storage) -> defaultdict[str, set[str]]:
 
 
 def mark_taken(publisher: Publisher, route: str, key: str) -> None:
-    """A notice that is due elsewhere has gone by ``route``."""
     _routes_taken(publisher.storage).create(f"{route}/{key}", clock.now())
 
 
@@ -94,7 +82,6 @@ def unmark(storage: Storage, key: str, routes: Iterable[str]) -> None:
 
 
 def is_taken(publisher: Publisher, route: str, due: DueNotice) -> bool:
-    """Whether any process has sent it by ``route``."""
     storage = publisher.storage
     if due.with_publication and due.key not in publisher.log.head().state.due:
         return True
@@ -103,12 +90,10 @@ def is_taken(publisher: Publisher, route: str, due: DueNotice) -> bool:
 
 
 def told_of(storage: Storage, incident: str) -> Documents[Told]:
-    """What each place was told of an incident that is not over, by the name of its route."""
     return Documents(storage, f"_outbox/told/{incident}", Told, "Remove the file: its end is then told nowhere.")
 
 
 def forget_told(storage: Storage, incident: str) -> None:
-    """It is over, and that was told."""
     for place in (documents := told_of(storage, incident)).files():
         documents.delete(place)
     storage.delete_empty_folder(documents.folder)
@@ -145,7 +130,7 @@ def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
 
 
 def _addressed(storage: Storage, due: DueNotice, campaign: str) -> DueNotice:
-    """With for whom it is. While the plan that says it is damaged, the notice stays due."""
+    """If the plan that names the recipients is damaged, the notice stays due."""
     try:
         return replace(due, recipients=recipients(storage, plan_of(campaign)))
     except LakehouseUnusable as error:
@@ -153,7 +138,6 @@ def _addressed(storage: Storage, due: DueNotice, campaign: str) -> DueNotice:
 
 
 def mark_delivered(publisher: Publisher, due: DueNotice) -> None:
-    """It is wherever it is wanted."""
     if not due.with_publication:
         _delivered(publisher.storage).create(due.key, due.notice)
         _due(publisher.storage).delete(due.key)

@@ -1,8 +1,7 @@
-"""The version of a table that readers are pinned to, also after an engine's clean-up has deleted that version.
+"""The version of a table that readers are pinned to, even after an engine's clean-up deleted it.
 
-The head of the log names a version by table. Engines that maintain a table (VACUUM, ALTER) write versions that change
-no file, and clean up old ones. Maintenance pins such a table to its newest version while the old one can be compared
-with it. A reader that meets a version that is gone takes the newest one, if its files are those that the log knows.
+Engines (VACUUM, ALTER) write versions that change no file. Maintenance moves such a pin to the newest version; a reader
+whose version is gone takes the newest one if its files are those that the log knows.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from backfill_assets.publish.unreadable import Unreadable, read_or_say
 
 
 def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
-    """The files of ``table`` at the version that readers are pinned to; none if nothing was published to it.
+    """No files if nothing was published.
 
-    Raises :class:`VersionGone` if that version cannot be read and the newest one is not what the log knows.
+    Raises :class:`VersionGone` if the pinned version is gone and the newest has other files than the log knows.
     """
     version = head.state.versions.get(table)
     if version is None:
@@ -52,10 +51,7 @@ def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
 
 
 def pinned_versions(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[str, int]:
-    """Delta version by table that readers are pinned to, of those ``tables`` that were published.
-
-    Of one that cannot be read it is the version that the log names: to read that says so, and no other table.
-    """
+    """An unreadable table gets the version in the log: only reading that table raises."""
     named = {table: head.state.versions[table] for table in tables if table in head.state.versions}
     looks = {
         table: read_or_say(log.storage, table, version, partial(pinned_files, log, head, table))
@@ -65,7 +61,7 @@ def pinned_versions(log: PublicationLog, head: Head, tables: Iterable[str]) -> d
 
 
 def _newest_if_known(log: PublicationLog, head: Head, table: str) -> LogState | None:
-    """The newest version, if each day has just the files that the log knows; half a publication is not known."""
+    """Not while a publication is open: half of one is not known."""
     version = newest_version(log.storage, table)
     if version is None or head.state.is_written(table):
         return None
@@ -77,7 +73,6 @@ def _newest_if_known(log: PublicationLog, head: Head, table: str) -> LogState | 
 
 
 def moved_pins(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[str, int]:
-    """The newest version of each table that has the same files as the older one that readers are pinned to."""
     moved = {}
     for table in tables:
         pinned, newest = head.state.versions.get(table), newest_version(log.storage, table)
@@ -96,7 +91,7 @@ def _same_files(log: PublicationLog, head: Head, table: str, newest: int) -> boo
 
 
 def pin_again(log: PublicationLog, tables: Iterable[str]) -> Mapping[str, int]:
-    """Pin ``tables`` to newer versions that changed nothing, by one entry of the log; gives those that moved."""
+    """Move pins to newer versions that changed nothing, in one entry; returns the tables that moved."""
     wanted = list(tables)
     moved: dict[str, int] = {}
 
@@ -114,44 +109,36 @@ def pin_again(log: PublicationLog, tables: Iterable[str]) -> Mapping[str, int]:
 # ------------------------------------------------------------------ one look, for a build and for PREPARE
 
 States = Mapping[TableDay, DayState]
-"""What the log knows of each day, by table and day."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """What a look showed when staging began: captured *before* any input is read. Compare-and-swap expects it."""
+    """Captured *before* any input is read, when staging begins; compare-and-swap expects it."""
 
     expected: Mapping[TableDay, Expected]
     inputs: Mapping[str, InputRead]
     states: States
 
     def content(self, key: TableDay) -> DayContent | None:
-        """What main held of a day; None for one that was never published, and for one with a foreign write."""
         state = self.states.get(key)
         return state.content_of(self.expected[key].files) if state else None
 
 
 @dataclass(frozen=True)
 class Look:
-    """The log at one head, then the tables: a build begins with a look, and PREPARE compares it with its own.
-
-    Inputs are seen at the version of the last closed entry, so that a half-published table is never read.
-    """
+    """The log at one head, then the tables. A build starts with one, and PREPARE compares it with its own."""
 
     head: Head
     states: States
     written: Mapping[str, Mapping[date, Sequence[AddedFile]]]
-    """The files that main has of the tables that are to be written, by day."""
     transactions: Mapping[str, Mapping[str, int]]
-    """Theirs: the marks of publications, and the source positions, by id."""
+    """Publication marks and source positions, by id."""
     read: Mapping[str, LogState]
-    """The files of the tables that are read, at the versions that readers are pinned to."""
 
     @classmethod
     def at(
         cls, log: PublicationLog, head: Head, written: Mapping[str, MainTable | None], read: Iterable[str], *also: str
     ) -> Look:
-        """Of tables in ``also`` only the states are wanted."""
         inputs = tuple(read)
         return cls(
             head,
@@ -162,7 +149,6 @@ class Look:
         )
 
     def expected(self, table: str, days: Iterable[date]) -> dict[TableDay, Expected]:
-        """The state of ``days`` that compare-and-swap compares."""
         found = {}
         for day in days:
             state = self.states.get(TableDay(table, day))
@@ -171,7 +157,6 @@ class Look:
         return found
 
     def before(self, table: str, changes: Iterable[DayChange]) -> dict[date, Before]:
-        """The before-images of the days that are to be changed."""
         images = {}
         for day in (change.day for change in changes):
             state, files = self.states.get(TableDay(table, day)), tuple(sorted(self.written[table].get(day, ())))
@@ -184,7 +169,6 @@ class Look:
         return images
 
     def input(self, table: str, days: Iterable[date], *, exact: bool = False) -> InputRead:
-        """``days`` of ``table`` as a reader of the last closed map sees them."""
         files, active = self.read[table], self.read[table].by_day()
         logicals = {
             day: logical_of(self.states.get(TableDay(table, day)), fingerprints.physical(active.get(day, ())))
@@ -193,7 +177,7 @@ class Look:
         return InputRead(table=table, version=files.version if files.version >= 0 else None, days=logicals, exact=exact)
 
     def withdrawn(self, storage: Storage, read: InputRead) -> frozenset[date]:
-        """Input days whose rows were withdrawn or replaced since they were read. Gained rows make us stale, no more."""
+        """Days with rows withdrawn or replaced since. Gained rows, which only make days stale, count if ``exact``."""
         now, has = self.input(read.table, read.days).days, self.read[read.table].by_day()
         changed = frozenset(day for day, logical in read.days.items() if now[day] != logical)
         if read.exact or not changed:

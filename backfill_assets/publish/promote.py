@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from backfill_assets.errors import BackfillError, PublicationRefused
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.holds import wait_for_holds
-from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.publisher import NO_READERS, Conflict, Published, Publisher, Readers
 
 MOST_TRIES, FEW_TRIES = 20, 5
 """Of appending rows, and of staging days."""
@@ -63,6 +63,7 @@ def promote(
     wait_seconds: float = 0.0,
     hold: Callable[[], AbstractContextManager[object]] | None = None,
     before_a_hold: int = _TRIES_BEFORE_A_HOLD,
+    readers: Readers = NO_READERS,
 ) -> Published | Nothing:
     """Bring ``package`` into main in one publication; None if there was nothing to publish.
 
@@ -79,7 +80,7 @@ def promote(
                 if not is_held:
                     days = {change.table: [day.day for day in change.days] for change in staged.tables}
                     wait_for_holds(publisher.storage, "", days, progress=report, longest=wait_seconds)
-                outcome = publisher.publish(staged)
+                outcome = publisher.publish(staged, readers)
             else:
                 outcome = staged
             if not isinstance(outcome, Conflict):

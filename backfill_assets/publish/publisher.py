@@ -1,17 +1,13 @@
-"""The publication protocol: prepare, finish, close. A process that meets an open entry finishes it; none waits.
+"""Entry to the publication protocol, and PREPARE, which makes all refusals before any table is touched.
 
-The entry to it, and PREPARE: everything that can be refused is refused here, before anything is committed to any table.
-Log first, then the tables, then the append on that same version of the log: any change in between makes the append
-fail, and what the new entries touch is looked at again. ``finish`` is where it commits.
-
-The steps survived an exhaustive exploration of two to three actors with crashes; ``docs/architecture.md`` says what
-breaks when a rule is dropped, and a committed mutant per rule shows that a test notices.
+PREPARE reads the log, then the tables, then appends on that same version of the log. ``docs/architecture.md`` says what
+breaks when a rule is dropped; each rule has a mutant.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -46,30 +42,42 @@ __all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]
 _ROUNDS_BEFORE_A_TURN = 5
 _TURN_LOOK_SECONDS = 0.1
 _MOST_TURN_LOOKS = 100
-"""A round waits for one turn at most, for any number of publications that ask for one."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Main or an input moved on since staging: these days, and only these, are to be staged again."""
+    """Main or an input moved since staging: exactly these days are to be staged again."""
 
     days: Mapping[str, frozenset[date]] = field(default_factory=dict)
     inputs: Mapping[str, frozenset[date]] = field(default_factory=dict)
     reads: tuple[InputRead, ...] = ()
-    """The inputs that moved, as they were read."""
     reasons: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
-    """Source positions that have moved on since they were read."""
     gone: bool = False
-    """Files that were to be published are not there; that is among the reasons."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A publication that is in the tables; ``versions`` are the commits it made."""
-
     publication: str
     versions: Mapping[str, int]
+    leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+    """The days of readers that it names as stale, by table."""
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The tables that read what a publication brings, and how it is completed with the days that it leaves stale.
+
+    PREPARE asks on the state that it compares: whoever has built a reader since the request was made is named, too.
+    """
+
+    tables: frozenset[str] = frozenset()
+    completed: Callable[[Publication], Publication] = lambda publication: publication
+    as_of: int | None = None
+    """The version of the log that the request was completed on already."""
+
+
+NO_READERS = Readers()
 
 
 class Publisher(Finish):
@@ -82,10 +90,10 @@ class Publisher(Finish):
         exact: Iterable[str] = (),
         also: Iterable[str] = (),
     ) -> Pin:
-        """Capture the expected state of the days to write and the versions of the days to read.
+        """Capture the expected state of days to write, and the versions of days to read.
 
-        Inputs are read at the version of the last closed entry, so that a half-published table is never read.
-        ``exact`` inputs may not even gain rows until publishing; of tables in ``also`` only the states are wanted.
+        Inputs are at the version of the last closed entry. ``exact`` inputs may not even gain rows until publishing;
+        only day states are read of tables in ``also``.
         """
         self.log.begin()  # A lakehouse that cannot be written is refused before anything is computed.
         mains = {table: MainTable.open(self.storage, table) for table in writes}
@@ -98,27 +106,25 @@ class Publisher(Finish):
             look.states,
         )
 
-    def publish(self, publication: Publication) -> Published | Conflict:
+    def publish(self, publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
         """Prepare, commit to each table, close. Refused days come back as :class:`Conflict`; nothing is half done.
 
-        An id is used for one attempt: publishing it again gives the outcome that the log has for it, so what was
-        :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
-        can never be published (schema, partition).
+        An id is for one attempt: publishing it again gives the outcome in the log, so an aborted one needs a new id.
+        Raises :class:`PublicationRefused` if the rows can never be published (schema, partition).
         """
-        if (moved := self.prepare(publication)) is not None:
-            return moved
+        if isinstance(prepared := self.prepare(publication, readers), Conflict):
+            return prepared
         if self.finish(publication.id) == "done":
-            versions = self.log.versions_of(publication.id)
-            return Published(publication.id, {table: versions[table] for table in publication.writes})
+            versions, stale = self.log.versions_of(publication.id), (prepared or publication).leaves_stale
+            return Published(publication.id, {table: versions[table] for table in publication.writes}, stale)
         days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
         reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
         return Conflict(days=days, reasons=(reason,))
 
     def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
-        """Finish every open entry: what a new process does first, and all that recovery is.
+        """Recovery: finish every open entry, after removing commits torn by a loss of power.
 
-        An entry that cannot be finished is named and left open; it is an error only if it writes one of ``tables``.
-        What a loss of power has left torn goes first.
+        An entry that cannot be finished stays open with a warning; it raises only if it writes one of ``tables``.
         """
         outcomes: dict[str, Outcome] = {}
         for publication, entry in self.log.without_a_torn_entry().state.open.items():
@@ -134,7 +140,7 @@ class Publisher(Finish):
         return outcomes
 
     def _finish_what_may_be_torn(self, entry: OpenEntry) -> Outcome:
-        """Only the tables of an open entry have a commit that was not kept yet, and it is their newest one."""
+        """Only tables of an open entry have a commit that was not synced yet: their newest."""
         try:
             return self.finish(entry.publication)
         except LakehouseUnusable:
@@ -148,13 +154,13 @@ class Publisher(Finish):
 
     # ------------------------------------------------------------------ PREPARE
 
-    def prepare(self, publication: Publication) -> Conflict | None:
-        """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
+    def prepare(self, publication: Publication, readers: Readers = NO_READERS) -> Publication | Conflict | None:
+        """The publication as it is on the log now; None if an earlier attempt brought it there.
 
-        A round that is lost to a publication of other tables repeats only the append, not the checks.
+        A round lost to a publication of other tables repeats only the append.
         """
         check_request(publication)
-        tables = publication.writes | publication.reads
+        tables = publication.writes | publication.reads | readers.tables
         retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
         staged = [f"{change.table}/{add.path}" for change in publication.tables for d in change.days for add in d.adds]
         lost = 0
@@ -162,32 +168,32 @@ class Publisher(Finish):
             head = self._head_in_turn(publication)
             if publication.id in head.state.open or publication.id in head.state.outcomes:
                 return None
-            if self._finish_blocking(head.state, publication):
+            if self._finish_blocking(head.state, publication.locks | publication.reads | readers.tables):
                 retry.lost("other publications of its tables are under way")
                 continue
             news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
             if rows is None or news != as_of:
-                checked = self._check(publication, head)
+                completed = publication if head.version == readers.as_of else readers.completed(publication)
+                checked = self._check(completed, head)
                 if not isinstance(checked, Prepared):
                     return checked
                 rows, as_of = prepared_rows(checked), news
-            opening = partial(head.state.opening, publication, self.retention_days, clock.now())
+            opening = partial(head.state.opening, completed, self.retention_days, clock.now())
             if self.log.append(head, rows, opening, staged):
                 self.reached(CrashPoint.PREPARED, publication.id)
-                return None
+                return completed
             lost += 1
             if lost % _ROUNDS_BEFORE_A_TURN == 0:
                 self._ask_for_a_turn(publication)
             retry.lost("other publications are appended to the log first")
 
     def foresee(self, publication: Publication) -> Conflict | None:
-        """What would refuse ``publication`` as things stand now; others may be first all the same."""
+        """What would refuse ``publication`` now."""
         head = self.log.head()
         mains = {change.table: self._open(head, change, self.retention_days) for change in publication.tables}
         return self._conflict_of(publication, Look.at(self.log, head, mains, publication.reads))
 
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
-        """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
         kept_days = head.state.window_days(self.retention_days, clock.now())
         mains = {change.table: self._open(head, change, kept_days) for change in publication.tables}
         if self._is_known(publication, head, mains):
@@ -207,19 +213,18 @@ class Publisher(Finish):
         return prepared
 
     def _is_known(self, publication: Publication, head: Head, mains: Mapping[str, MainTable]) -> bool:
-        """Was it committed before, or fenced? Of one that shares its transaction, or has none, only the log knows."""
+        """If the transaction is shared, or there are no tables, only the log knows."""
         if publication.transaction or not publication.tables:
             return self.log.outcome(head, publication.id) is not None
         return any(main.transaction(publication.id) is not None for main in mains.values())
 
     def _ask_for_a_turn(self, publication: Publication) -> None:
-        """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
         head = self.log.head()
         state = head.state.asking(publication.id, clock.now())
         self.log.append(head, [{"event": "waiting", "publication": publication.id}], lambda file: state)
 
     def _head_in_turn(self, publication: Publication) -> Head:
-        """The newest head, once no publication is on it that has waited longer; after one turn in any case."""
+        """Publications that have waited longer go first, for one turn at most."""
         for _ in range(_MOST_TURN_LOOKS):
             head = self.log.head()
             self.reached(CrashPoint.LOG_READ, publication.id)
@@ -228,10 +233,9 @@ class Publisher(Finish):
             clock.sleep(_TURN_LOOK_SECONDS)
         return head
 
-    def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
-        """An open entry locks whole tables, for writers and for readers: bring it to its end first."""
-        touched = publication.locks | publication.reads
-        blocking = [entry for entry in state.open.values() if entry.writes & touched]
+    def _finish_blocking(self, state: HeadState, touched: Collection[str]) -> bool:
+        """Open entries lock whole tables, for writers and readers."""
+        blocking = [entry for entry in state.open.values() if not entry.writes.isdisjoint(touched)]
         for entry in blocking:
             self.finish(entry.publication)
         return bool(blocking)
@@ -244,7 +248,6 @@ class Publisher(Finish):
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
 
     def _conflict_of(self, publication: Publication, look: Look) -> Conflict | None:
-        """What moved since staging. If nothing did, :class:`PublicationRefused` is raised for a torn publication."""
         days: dict[str, frozenset[date]] = {}
         inputs: dict[str, frozenset[date]] = {}
         reads: list[InputRead] = []
@@ -272,7 +275,7 @@ class Publisher(Finish):
         return None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
-        """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
+        """Main must never name a missing file."""
         day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
         doomed = {
             path for file in head.state.reclaiming.values() for path in self.log.reclaim_paths(file)
@@ -285,12 +288,10 @@ class Publisher(Finish):
 
 
 def _current_of(publication: Publication, state: HeadState) -> dict[str, CurrentVersion | None]:
-    """What is current by the log, of the steps that are to be switched."""
     return {step: state.current.get(step) for step in publication.switches}
 
 
 def _moved_switches(publication: Publication, state: HeadState) -> list[str]:
-    """Steps whose current version is another one than the switch was decided on."""
     moved = []
     for step, now in _current_of(publication, state).items():
         switch = publication.switches[step]
@@ -301,7 +302,6 @@ def _moved_switches(publication: Publication, state: HeadState) -> list[str]:
 
 
 def check_request(publication: Publication) -> None:
-    """Refuse what can never be published, in any state of the tables."""
     for step, switch in publication.switches.items():
         if switch.version == switch.former:
             raise PublicationRefused(
@@ -329,7 +329,7 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 
 
 def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable]) -> None:
-    """Schema, and all that FINISH will compute: an entry that cannot be finished would lock its tables for good."""
+    """Also computes what FINISH will: an entry that cannot be finished locks its tables for good."""
     for change in prepared.publication.tables:
         target, files = prepared.target(change.table), prepared.before_files(change.table)
         mains[change.table].require_writable(target, files)
@@ -343,7 +343,7 @@ def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable]) -> None:
 
 
 def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[date]:
-    """Days of main that are not as they were when they were staged. An append commutes with other appends."""
+    """Appends commute with each other."""
     now = look.expected(change.table, (day.day for day in change.days))
     moved: set[date] = set()
     for day in change.days:
@@ -360,7 +360,6 @@ def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[da
 
 
 def _passed_positions(change: TableChange, look: Look, reasons: list[str]) -> list[str]:
-    """The source positions of an append that moved since they were read."""
     now = look.transactions[change.table]
     passed = [p.id for p in change.positions if now.get(p.id, 0) != (p.before or 0)]
     reasons += [f"{change.table} has already taken in {id}" for id in passed[:3]]

@@ -1,4 +1,4 @@
-"""The rows of the publication log: its columns, and how days and publications are written to and read from them."""
+"""The columns of the publication log, and how days and publications are written to them."""
 
 from __future__ import annotations
 
@@ -69,21 +69,20 @@ PREPARING_DAY = "preparing day"
 SWITCHING = "switching"
 ABORTED_BY_HAND = "aborted by hand"
 _STAGED_MS, _LOGIC = "staged.ms", "version.logic"
-"""Kept beside the metrics: logs that were begun before they were recorded have no columns for them."""
+"""Stored beside the metrics: older logs have no columns for them."""
 
 Row = Mapping[str, Any]
 
 
 def day_state(row: Row) -> DayState:
-    """What one row, with the columns :data:`DAY_COLUMNS`, says about its day."""
     return next(day_states(pa.Table.from_pylist([{name: row[name] for name in DAY_COLUMNS}], schema=DAY_SCHEMA)))
 
 
 def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterator[DayState]:
-    """The state that each of ``rows`` (of ``tables``) has, in their order. They have the columns :data:`DAY_COLUMNS`.
+    """Day states in the order of ``rows``, which have :data:`DAY_COLUMNS`.
 
-    Column by column, and all metrics parsed as one array: a plan and a status read tens of thousands of days. Chosen
-    in Python: to compare with a value of Python's, PyArrow imports pandas, a fifth of what most commands take.
+    Metrics are parsed as one array, as tens of thousands of days are read. Rows are filtered in Python: comparing with
+    a Python value makes PyArrow import pandas, a fifth of most commands' time.
     """
     columns = {name: rows.column(name).to_pylist() for name in DAY_COLUMNS}
     if tables is not None:
@@ -101,21 +100,18 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
 
 
 def origin_of(publication: str, text: str | None) -> Origin:
-    """Where the rows of a day come from that ``publication`` has brought, from its column ``origin``."""
     return Origin(**json.loads(text)) if text else Origin(publication)
 
 
 def _origin_text(origin: Origin, publication: Publication) -> str:
-    """Empty for rows that ``publication`` has computed itself, with nothing else to say of them."""
     said = {name: value for name, value in asdict(origin).items() if value}
     return "" if said == {"computed_by": publication.id} else json.dumps(said)
 
 
 def with_origins(rows: pa.Table) -> pa.Table:
-    """Rows of days, with their origin where they were written before it was recorded.
+    """Adds the origin to rows written before it was recorded, from ``kind`` and ``campaign``.
 
-    They need the column ``kind`` and ``campaign`` beside :data:`DAY_COLUMNS`. An undo is its own origin then, and so
-    is a compaction.
+    An undo is its own origin then, and so is a compaction.
     """
     columns = [rows.column(name).to_pylist() for name in ("origin", "publication", "kind", "campaign")]
     found = pa.array([text if text is not None else _assumed(*row) for text, *row in zip(*columns, strict=True)])
@@ -132,7 +128,7 @@ def _assumed(publication: str, kind: str, campaign: str | None) -> str:
 
 
 def newest_days(parts: Sequence[pa.Table]) -> pa.Table:
-    """The last row of every table and day; ``parts`` have the columns :data:`DAY_COLUMNS`, oldest rows first."""
+    """``parts`` are oldest first."""
     rows = pa.concat_tables([DAY_SCHEMA.empty_table(), *parts])
     keys = zip(rows.column("table").to_pylist(), rows.column("day").to_pylist(), strict=True)
     last = {key: number for number, key in enumerate(keys)}
@@ -140,7 +136,6 @@ def newest_days(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def _content_columns(content: DayContent | None) -> Row:
-    """The columns that describe what a day holds; a day whose content is not known has none."""
     if content is None:
         return {}
     beside: dict[str, int | str] = {} if content.staged_ms is None else {_STAGED_MS: content.staged_ms}
@@ -156,10 +151,7 @@ def _content_columns(content: DayContent | None) -> Row:
 
 
 def prepared_rows(prepared: Prepared) -> list[Row]:
-    """A header that holds the publication in full, and a row per day that it will change, with its lineage.
-
-    The header comes first: of the rows with a ``detail``, it is the one that FINISH reads.
-    """
+    """The header, with the publication in full, comes first: FINISH reads the first row with a ``detail``."""
     header = {**_common(prepared.publication), "event": "prepared", "detail": prepared.model_dump_json()}
     days = [
         {**_day_row(prepared, change.table, day), "event": PREPARING_DAY, "detail": _lineage(day)}
@@ -170,7 +162,6 @@ def prepared_rows(prepared: Prepared) -> list[Row]:
 
 
 def _switch_row(prepared: Prepared, step: str) -> Row:
-    """Which version of ``step`` becomes current, and in place of which one."""
     switch = prepared.publication.switches[step]
     versions = {"code_version": switch.version, "replaces": switch.former}
     return {**_common(prepared.publication), "event": SWITCHING, "table": step, **versions}
@@ -185,12 +176,11 @@ def aborting_rows(publication: Publication, reason: str) -> list[Row]:
 
 
 def aborted_by_hand_row(publication: Publication, by: str, reason: str) -> Row:
-    """Who gave an open entry up, and what could not be put back."""
     return {**_common(publication), "event": ABORTED_BY_HAND, "launched_by": by, "reason": reason}
 
 
 def closed_rows(prepared: Prepared, outcome: Outcome, versions: Mapping[str, int], own: Mapping[str, int]) -> list[Row]:
-    """A header with the map of all tables, and what each day holds now; an aborted publication changed no day."""
+    """A header with the map of all tables, and a row for each day; an abort changes no day."""
     header = {
         **_common(prepared.publication),
         "event": "closed",

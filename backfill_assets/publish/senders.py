@@ -1,4 +1,4 @@
-"""Where notices go: into a log, into files, over the web, as mail, and to the services that apprise knows."""
+"""Outlets of notices: log, files, web, mail, and the services that apprise knows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,6 @@ _log = logging.getLogger("backfill_assets.notices")
 
 
 def sender_of(routes: Sequence[Route], write: Callable[[str], None] | None = None) -> Routed:
-    """What hands notices over by ``routes``, those of :attr:`Settings.notices`.
-
-    ``write`` is where the log is written to, by default the logger ``backfill_assets.notices``.
-    """
     log = LogSender(write or log_writer(_log, logging.WARNING))
     senders: Mapping[str, Callable[[str], Outlet]] = {
         "log": lambda _: log,
@@ -50,7 +46,7 @@ def sender_of(routes: Sequence[Route], write: Callable[[str], None] | None = Non
 
 
 def log_writer(logger: logging.Logger, level: int = logging.INFO) -> Callable[[str], None]:
-    """Writes a text to ``logger``; raises :class:`NotDelivered` if its settings would drop it."""
+    """The returned function raises :class:`NotDelivered` if the logger would drop the text."""
 
     def write(text: str) -> None:
         if not _is_written(logger, level):
@@ -62,7 +58,6 @@ def log_writer(logger: logging.Logger, level: int = logging.INFO) -> Callable[[s
 
 
 def _is_written(logger: logging.Logger, level: int) -> bool:
-    """Whether a handler of ``logger``, or of one that it passes records on to, takes a record of ``level``."""
     if not logger.isEnabledFor(level):
         return False
     handlers, at = list(logger.handlers), logger
@@ -76,8 +71,6 @@ def _is_written(logger: logging.Logger, level: int) -> bool:
 
 @dataclass(frozen=True)
 class LogSender:
-    """One text a message. ``write`` raises :class:`NotDelivered` where it would be lost."""
-
     write: Callable[[str], None]
 
     def send(self, due: DueNotice) -> None:
@@ -86,11 +79,11 @@ class LogSender:
 
 @dataclass(frozen=True)
 class FileSender:
-    """One JSON line a notice, appended to a file; or into a folder, a file for each, named after its key."""
+    """One JSON line a notice; in a folder, a file for each, named after its key."""
 
     path: Path
     is_folder: bool = False
-    """``path`` is written as a folder, and made if it is not there; without this a folder has to be there."""
+    """``path`` is created as a folder; otherwise a folder has to exist."""
 
     def send(self, due: DueNotice) -> None:
         text = json.dumps(as_json(due), sort_keys=True) + "\n"
@@ -105,7 +98,6 @@ class FileSender:
             raise NotDelivered(f"{self._what_is_wrong(error)}: {error.strerror}") from error
 
     def _what_is_wrong(self, error: OSError) -> str:
-        """What ``error`` is about: a folder above is named too."""
         named = Path(str(error.filename or self.path))
         return f"{self.path}" if self.path in (named, named.parent) else f"{self.path} ({named})"
 
@@ -130,7 +122,7 @@ def _ends_a_line(file: BinaryIO) -> bool:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A POST that is redirected arrives as a GET without the notice: that is not delivered."""
+    """A redirected POST arrives as a GET without the notice."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None
@@ -138,13 +130,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class _WebSender:
-    """A POST of JSON. Only an answer of 2xx counts as delivered."""
+    """A POST of JSON; only 2xx counts as delivered."""
 
     url: str = field(repr=False)
     timeout: float = _TIMEOUT_SECONDS
 
     def _post(self, body: object, key: str, below: str = "") -> None:
-        """Raises :class:`NotDelivered` with the host alone: the rest of the URL may hold a secret."""
+        """Raises :class:`NotDelivered` with the host alone: the rest of the URL may be secret."""
         url = urlsplit(self.url)
         user, _, host = url.netloc.rpartition("@")
         address = url._replace(netloc=host, path=f"{url.path.rstrip('/')}{below}" if below else url.path).geturl()
@@ -161,7 +153,7 @@ class _WebSender:
 
 
 def _credentials(user: str) -> dict[str, str]:
-    """A name and a password in a URL, as the header that they stand for: urllib takes them for the host."""
+    """Sent as a header: urllib would take credentials in a URL for the host."""
     name, _, password = user.partition(":")
     both = f"{unquote(name)}:{unquote(password)}".encode()
     return {"Authorization": f"Basic {b64encode(both).decode()}"} if user else {}
@@ -173,45 +165,36 @@ def _kind(error: Exception) -> str:
 
 
 def _no_answer(error: Exception) -> type[NotDelivered]:
-    """A connection that was refused is a certain no; one that says nothing, or breaks off, is none."""
+    """A refused connection is a certain no; silence or a broken connection is not."""
     reason = getattr(error, "reason", error)
     is_in_doubt = isinstance(reason, TimeoutError | ConnectionResetError | HTTPException)
     return NoAnswer if is_in_doubt else NotDelivered
 
 
 class WebhookSender(_WebSender):
-    """The notice's JSON, with the key as ``Idempotency-Key``."""
-
     def send(self, due: DueNotice) -> None:
         self._post(as_json(due), due.key)
 
 
 class SlackSender(_WebSender):
-    """Blocks for an incoming webhook of Slack's, and the same as text for what takes the same body."""
-
     def send(self, due: DueNotice) -> None:
         self._post(slack_body(due), due.key)
 
 
 class AlertmanagerSender(_WebSender):
-    """Alerts, to ``<URL>/api/v2/alerts``."""
-
     def send(self, due: DueNotice) -> None:
         self._post(alerts(due, clock.now()), due.key, below="/api/v2/alerts")
 
 
 @dataclass(frozen=True)
 class MailSender:
-    """Plain text over SMTP; encrypted where the server offers it, and always if there is a password to send.
-
-    Name and password are read from the environment when they are needed, and shown nowhere.
-    """
+    """Encrypted if the server offers it, and always if there is a password. Credentials come from the environment."""
 
     url: str = field(repr=False)
     timeout: float = _TIMEOUT_SECONDS
 
     def send(self, due: DueNotice) -> None:
-        """Raises :class:`NotDelivered` with the host and what it answered; delivered is what one receiver has."""
+        """Raises :class:`NotDelivered` with the host alone; one accepting receiver counts as delivered."""
         to = MailAddresses.parse(self.url)
         message = mail(due, to, clock.now())
         try:
@@ -258,12 +241,10 @@ class MailSender:
 
 @dataclass(frozen=True)
 class AppriseSender:
-    """Text, to what an address of apprise's names. The package is imported when the first notice goes there."""
-
     url: str = field(repr=False)
 
     def send(self, due: DueNotice) -> None:
-        """Raises :class:`NotDelivered` with the scheme alone: all the rest of the address may be a secret."""
+        """Raises :class:`NotDelivered` with the scheme alone: the rest of the address may be secret."""
         scheme = self.url.partition("://")[0]
         apprise = _apprise()
         place = apprise.Apprise()
@@ -282,7 +263,6 @@ class AppriseSender:
 
 
 def _apprise() -> Any:
-    """The package, whichever of its versions; raises :class:`NotDelivered` where it is not installed."""
     try:
         import apprise
     except ImportError:

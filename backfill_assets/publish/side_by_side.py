@@ -1,7 +1,6 @@
-"""Sends to several places at once, to each one message after the other: who hangs holds up nobody else.
+"""Sends to several places at once, to each in order: a place that hangs holds up no other.
 
-What is sent runs in a thread of its own, whose end nobody waits for. All else runs in the caller's thread, between two
-answers: it decides what is next, and notes what was sent.
+Sending runs in daemon threads that nobody joins; everything else in the caller's thread, between two answers.
 """
 
 from __future__ import annotations
@@ -20,12 +19,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RoundLimits:
-    """How long things may take."""
-
     message_seconds: float = 10.0
-    """After which a place is given up for this round, whatever its message does."""
     round_seconds: float = 10.0
-    """After which no other message is begun."""
 
     @property
     def words(self) -> str:
@@ -37,8 +32,6 @@ LIMITS = RoundLimits()
 
 @dataclass(frozen=True)
 class Answered(Generic[T]):
-    """What became of a message; ``error`` is None if the place has taken it."""
-
     place: str
     message: T
     error: NotDelivered | None = None
@@ -46,9 +39,8 @@ class Answered(Generic[T]):
 
 @dataclass
 class SideBySide(Generic[T]):
-    """``next_of`` gives the next message of a place, and None after its last; ``send`` hands one over.
-
-    ``in_caller`` are places whose messages are handed over in the caller's thread: they cannot hang.
+    """``next_of`` gives a place's next message. Places ``in_caller`` cannot hang, and are served in the caller's
+    thread.
     """
 
     next_of: Callable[[str], T | None]
@@ -57,7 +49,7 @@ class SideBySide(Generic[T]):
     in_caller: Collection[str] = ()
 
     def answers(self, places: Collection[str]) -> Iterator[Answered[T]]:
-        """What became of each message, as it is known. The next one of a place is begun when this is asked again."""
+        """A place's next message begins when the iterator is advanced."""
         self._until, self._under_way = clock.seconds() + self.limits.round_seconds, dict[str, tuple[T, float]]()
         self._done: SimpleQueue[Answered[T]] = SimpleQueue()
         for place in places:
@@ -87,13 +79,12 @@ class SideBySide(Generic[T]):
         except NotDelivered as error:
             self._done.put(Answered(place, message, error))
         except Exception as error:
-            # It must not end the round of the others; what it says may hold an address.
+            # It must not end the round of the others; its text may contain an address.
             self._done.put(Answered(place, message, NotDelivered(f"it failed with {type(error).__name__}")))
         else:
             self._done.put(Answered(place, message))
 
     def _next_answer(self) -> Answered[T] | None:
-        """None if a place has to be given up before there is one."""
         ends = min(end for _, end in self._under_way.values())
         try:
             return self._done.get(timeout=max(0.0, ends - clock.seconds()))
@@ -101,7 +92,7 @@ class SideBySide(Generic[T]):
             return None
 
     def _given_up(self) -> Iterator[Answered[T]]:
-        """The place whose time was waited for, whatever the clock shows by now, and those whose time is over too."""
+        """The place whose deadline was waited for is given up, whatever the clock shows."""
         now = max(clock.seconds(), min(end for _, end in self._under_way.values()))
         for place in [place for place, (_, end) in self._under_way.items() if end <= now]:
             message, _ = self._under_way.pop(place)

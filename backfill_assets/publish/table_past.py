@@ -1,7 +1,4 @@
-"""What the publication log knows of the versions of one table: which publication made which, and of which files.
-
-The Delta log says the same as long as it is whole. Where it is not, this is what it is written anew from.
-"""
+"""Which publication made which version of a table, by the publication log."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from backfill_assets.publish.log import PublicationLog
 
 @dataclass(frozen=True)
 class KnownCommit:
-    """One version of a table, by the publication that made it. An aborted one fenced the table, or restored it."""
+    """An aborted publication fenced or restored the table."""
 
     table: str
     version: int
@@ -28,7 +25,6 @@ class KnownCommit:
     mark: Mark
     outcome: Outcome
     at: datetime
-    """When the publication was closed."""
 
     @property
     def id(self) -> str:
@@ -39,7 +35,6 @@ class KnownCommit:
         return self.prepared.change(self.table)
 
     def deed(self, active: LogState, transactions: Mapping[str, int]) -> Deed:
-        """What it did to the table, which was as ``active`` and ``transactions`` say just before."""
         positions = self.change.positions
         if self.outcome == "done":
             after = {position.id: position.after for position in positions}
@@ -57,7 +52,7 @@ class KnownCommit:
 
 @dataclass(frozen=True)
 class Deed:
-    """What a commit of ``name`` does: the files that its days have afterwards, and had before, and its transactions."""
+    """Each day's files after (``target``) and before (``active``) a commit."""
 
     name: str
     target: Files
@@ -67,7 +62,6 @@ class Deed:
 
 
 def known_commits(log: PublicationLog, table: str, versions: Collection[int] | None = None) -> dict[int, KnownCommit]:
-    """By version, ascending: all that the log knows of, or those of ``versions``."""
     ends = _ends(log, table)
     wanted = {id: end for id, end in ends.items() if versions is None or end[0] in versions}
     rows = log.files().rows(["publication", "detail", "sequence"], event="prepared", publication=wanted)
@@ -82,7 +76,6 @@ def known_commits(log: PublicationLog, table: str, versions: Collection[int] | N
 
 
 def _ends(log: PublicationLog, table: str) -> dict[str, tuple[int, Outcome, datetime]]:
-    """The version, the outcome and the moment of each publication that moved the table in the map of all tables."""
     columns = ["event", "publication", "outcome", "detail", "at"]
     found: dict[str, tuple[int, Outcome, datetime]] = {}
     last = None

@@ -1,9 +1,8 @@
-"""The gate over every publication: it brings no day that was made of something else than it brings, or main holds.
+"""The gate of every publication: each day is made of what the publication brings, or else of what main holds. Pure.
 
-Each day that it brings names the days that it was made of. Of these, the publication brings some itself; of all others
-it says what they held when they were read, which compare-and-swap compares with main. Together they have to give the
-fingerprint that the day's content carries. A day that main shows already, from the same inputs and with the same rows,
-is none the worse for having other files, as long as the publication brings nothing that it was made of. Pure.
+What it brings, and what it read of other days (compare-and-swap checks that against main), must give the input
+fingerprint of the day's content. A day that main has already, with the same inputs and rows, may have other files,
+unless the publication brings one of its inputs.
 """
 
 from __future__ import annotations
@@ -19,14 +18,10 @@ from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, I
 from backfill_assets.text import format_count
 
 Reads = Mapping[date, str]
-"""What days of one table held, by their logical fingerprints."""
 
 
 def require_whole(publication: Publication, states: Mapping[TableDay, DayState]) -> None:
-    """Raise :class:`PublicationRefused` for a day that was made of other inputs than there are after ``publication``.
-
-    ``states`` has what main holds of the tables that it writes.
-    """
+    """Raises :class:`PublicationRefused` for a day made of other inputs than there will be; ``states`` is main now."""
     torn = list(torn_days(publication, states))
     if torn:
         key, why = torn[0]
@@ -39,7 +34,6 @@ def require_whole(publication: Publication, states: Mapping[TableDay, DayState])
 
 
 def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> Iterator[tuple[TableDay, str]]:
-    """The days that ``publication`` must not bring, and why; ``states`` has what main holds now."""
     brought = _brought_days(publication)
     read = _read_days(publication.inputs)
     for change in publication.tables:
@@ -54,13 +48,11 @@ def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> 
 
 
 def is_as(shown: DayContent | None, content: DayContent) -> bool:
-    """Whether a day that is ``shown`` has the rows of ``content``, from just the same inputs by the same version."""
     same = (content.logical, content.input_fingerprint)
     return shown is not None and (shown.logical, shown.input_fingerprint) == same
 
 
 def _made_of_brought(day: DayChange, brought: Mapping[str, Reads]) -> list[str]:
-    """The tables of which the publication brings days that ``day`` was made of."""
     made_of = (day.made_of or {}).items()
     return [table for table, days in made_of if any(each in days for each in brought.get(table, ()))]
 
@@ -73,7 +65,7 @@ def _why_torn(
     given = {table: list(_given(table, days, brought, read)) for table, days in day.made_of.items()}
     if unknown := next((table for table, found in given.items() if not found), None):
         return f"was made of days of {unknown} that this publication has not read"
-    # A table may have been read twice while days were staged: one of the two times counts for all days of this one.
+    # A table may have been read twice while days were staged; one of the reads must fit all days of this one.
     for chosen in product(*given.values()):
         if fingerprints.inputs(dict(zip(given, chosen, strict=True))) == content.inputs:
             return ""
@@ -85,7 +77,7 @@ def _why_torn(
 def _given(
     table: str, days: DayRange, brought: Mapping[str, Reads], read: Mapping[str, list[Reads]]
 ) -> Iterator[Reads]:
-    """What the publication gives of ``days``, by each time that it read those that it does not bring."""
+    """One mapping for each read that covers the days which the publication does not bring."""
     own = {day: brought[table][day] for day in days if day in brought.get(table, ())}
     rest = [day for day in days if day not in own]
     if not rest:
@@ -97,7 +89,7 @@ def _given(
 
 
 def _brought_days(publication: Publication) -> dict[str, Reads]:
-    """What each day will hold; of an append only main knows that."""
+    """Leaves out appends: only main knows what such a day will hold."""
     return {
         change.table: {day.day: day.logical for day in change.days}
         for change in publication.tables

@@ -1,4 +1,4 @@
-"""Tables that cannot be read: each is a finding of its own, with what mends it, and leaves the others as they are."""
+"""Unreadable tables as findings, each with its remedy; other tables go on."""
 
 from __future__ import annotations
 
@@ -17,19 +17,16 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.text import format_count
 
 UNREADABLE = (BackfillError, DeltaError, OSError, pa.ArrowException, ValueError, LookupError, TypeError)
-"""What reading a Delta log raises that is damaged, incomplete or closed to this user."""
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A table whose Delta log cannot be read, why, and the one thing to do."""
-
     table: str
     why: str
     next_step: str
     lost: tuple[str, ...] = ()
-    """The files of its log that are gone or damaged, below the root of the lakehouse."""
+    """Relative to the lakehouse root."""
     kind: type[LakehouseUnusable] = LakehouseUnusable
 
     @property
@@ -42,7 +39,6 @@ def mend_command(table: str) -> str:
 
 
 def read_or_say(storage: Storage, table: str, version: int | None, read: Callable[[], Found]) -> Found | Unreadable:
-    """What ``read`` gives; or why ``table`` cannot be read, which readers are pinned to ``version`` of."""
     try:
         return read()
     except UNREADABLE as error:
@@ -66,7 +62,7 @@ def _unreadable(storage: Storage, table: str, version: int | None, error: Except
 
 
 def is_closed_to_us(error: BaseException | None) -> bool:
-    """Whether the user of this process may not read it: then nothing of it is lost."""
+    """True if this process lacks permission: then nothing is lost."""
     while error is not None:
         if isinstance(error, PermissionError) or "access is denied" in str(error):
             return True
@@ -75,24 +71,22 @@ def is_closed_to_us(error: BaseException | None) -> bool:
 
 
 class GivenBack(LakehouseUnusable):
-    """The table was adopted and given back: it is no table of this lakehouse."""
+    """The table was adopted and given back."""
 
 
 def given_back(table: str, by: str) -> Unreadable:
-    """A table that was given back by the publication ``by``: nothing here says what it holds now."""
     return Unreadable(table, f"it was given back by {by}", f"backfill adopt {table} LOCATION", kind=GivenBack)
 
 
 def require_ours(released: Mapping[str, str], tables: Iterable[str]) -> None:
-    """Raise :class:`GivenBack` if one of ``tables`` was given back; ``released`` has by which publication."""
     for table in sorted(set(tables) & released.keys()):
         raise given_back(table, released[table]).error
 
 
 def require_newest(table: str, version: int | None, pinned: int | None) -> None:
-    """Raise :class:`LakehouseUnusable` for a table that is behind the version of its last publication.
+    """Raises :class:`LakehouseUnusable` for a table older than its pinned version.
 
-    It has lost its newest commits: another one over them would take their days away, and call their versions its own.
+    Such a table has lost its newest commits; committing again would drop their days and reuse their version numbers.
     """
     if pinned is not None and (version is None or version < pinned):
         has = "no log" if version is None else f"version {version} at most"

@@ -1,1 +1,1 @@
-"""When a day is good. The rules are in ``model/rules.py``; here they are measured and judged."""
+"""When a day is good: measurements and verdicts of the rules in ``model/rules.py``."""

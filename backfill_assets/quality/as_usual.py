@@ -1,11 +1,8 @@
-"""Whether a day is as usual: its figures beside those of the recent past, which the publication log keeps. Pure.
+"""Whether a day is as usual, compared with the recent past in the publication log. Pure.
 
-A figure is compared with its median on the same weekday. How far it may lie from that is learned from how far the days
-of all weekdays lay from theirs. A few bad days among the past hardly move a median and a median deviation.
-
-Rows are counted where they come in. Further down, a figure is a share of the rows that the day was made of: a quiet day
-is unusual once, and not again in each table below; and rows that are missing show in how many groups they make. A row
-of raw that its source took back is none, nor is the deletion that says so.
+A figure is compared with its median on the weekday; the tolerance is learned from median deviations, which a few bad
+days hardly move. Only origins count rows as such: elsewhere a figure is a share of the input's rows, so a quiet day is
+unusual once.
 """
 
 from __future__ import annotations
@@ -25,17 +22,16 @@ from backfill_assets.text import format_count
 RULE = "as_usual"
 Counts = Literal["", "events", "groups"]
 DaysMetrics = Mapping[date, Metrics]
-"""What was measured of the published days of a table."""
 
 _PERIODS = 56
 """Eight of each weekday."""
 _LEAST_SAME, _LEAST = 4, 12
-"""A band is learned from at least four days of the weekday, and twelve in all."""
+"""Days of the weekday, and days in all."""
 _LONGEST_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 31}
 _OF_NORMAL = 1.4826
-"""The standard deviation of a normal distribution whose median deviation is 1."""
+"""The standard deviation, if the median deviation is 1."""
 _LEAST_SHARE = 0.01
-"""A deviation is never taken for less than this share of the median: a figure that never moved may begin to."""
+"""A constant figure may begin to vary."""
 _WORTH_A_NOTE = 0.05
 _NEXT_STEP = (
     "Compare the day with its source. If it is right, there is nothing to do: it is part of the past from now on. If "
@@ -45,13 +41,10 @@ _NEXT_STEP = (
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a day: a metric, or its share of another one."""
-
     metric: str
     per: str = ""
     counts: Counts = ""
-    """Of what is counted there are n, give or take the root of n: of events on a day of so many rows, of groups always.
-    """
+    """Counts deviate by at least the square root of n: ``events`` of the day's rows, ``groups`` of the usual rows."""
 
     @property
     def name(self) -> str:
@@ -59,16 +52,14 @@ class Figure:
         return self.metric.removeprefix("total_") + " per row" * bool(self.per) + f" of {of}" * bool(of)
 
     def of(self, day: Metrics) -> float | None:
-        """None if it was not measured, and for a day without rows."""
+        """None if it was not measured, or without rows."""
         value = _standing(day, self.metric)
         return value / self.rows(day) if value is not None and _standing(day, self.per or "rows") else None
 
     def rows(self, day: Metrics) -> float:
-        """The rows that it is a share of; 1 for none."""
         return (_standing(day, self.per) or 1.0) if self.per else 1.0
 
     def least_deviation(self, centre: float, day: Metrics, past: Iterable[Metrics]) -> float:
-        """The smallest deviation that is believed on a day like ``day``."""
         if not self.counts:
             return abs(centre) * _LEAST_SHARE
         rows = self.rows(day) if self.counts == "events" else median(map(self.rows, past))
@@ -76,10 +67,7 @@ class Figure:
 
 
 def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
-    """What is compared of ``table``: its volume, its totals, and what its rules count that is a steady share.
-
-    A total that has to agree with another table is compared there.
-    """
+    """Volume, totals and steady counts. Totals that must agree with another table are compared there."""
     per = "rows" if step.is_origin else f"{FROM}{step.version().reads[0].table}.rows"
     kind: Counts = "events" if table.layer == "quarantine" else "groups" if table.layer == "report" else ""
     volume = Figure("rows") if step.is_origin else Figure("rows", per, kind)
@@ -91,8 +79,6 @@ def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
 
 @dataclass(frozen=True)
 class Band:
-    """What is usual of a figure: ``reach`` more or less than the ``centre``."""
-
     centre: float
     reach: float
 
@@ -101,15 +87,13 @@ class Band:
 
 
 def learn(same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
-    """Around the median of ``same``, by how far the values of all ``kinds`` lie from the median of their kind."""
+    """Deviations are those of all ``kinds`` from their own medians."""
     deviations = [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
     return Band(median(same), beyond * max(_OF_NORMAL * median(deviations), least))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A figure of a day, and what is usual; None if too few days are known to say."""
-
     figure: Figure
     value: float
     band: Band | None
@@ -130,7 +114,7 @@ class Finding:
 
 
 def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
-    """Each figure of ``day`` that was measured, beside those of the days before it. A day never judges itself."""
+    """Days before ``day`` only: it never judges itself."""
     beyond = table.unusual_beyond or math.inf
     return [
         Finding(figure, value, *_band(figure, days, day, step.cadence, beyond))
@@ -140,7 +124,7 @@ def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Fin
 
 
 def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome | None:
-    """The verdict on ``day``, a warning; None for a table that declares not to be compared with its past."""
+    """A warning. None for a table that is not compared."""
     if table.unusual_beyond is None:
         return None
     found = findings(table, step, days, day)
@@ -150,7 +134,7 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
         words = [(f"{words[0][0]}, {short}", words[0][1])]
     passed = not unusual
     if not found:
-        # Without rows there is nothing to compare; a source that always had some on such a day is unusual.
+        # No rows, no figures: unusual only for a source that always had rows on such days.
         kind = _kind(day, step.cadence)
         same = [_rows(days[each]) for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
         passed = step.source is None or len(same) < _LEAST_SAME or not all(same)
@@ -160,10 +144,7 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
 
 
 def fewer_rows(step: Step, days: DaysMetrics, day: date, least: float = _WORTH_A_NOTE) -> str:
-    """How many rows a day of a source has fewer than its weekday usually has; empty for less than the share ``least``.
-
-    A note: a tenth of the rows may well be missing, and days vary by more than that.
-    """
+    """A note only: a tenth of the rows may be missing, but days vary by more."""
     kind = _kind(day, step.cadence)
     same = [days[each] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
     usual, rows = median(map(_rows, same)) if len(same) >= _LEAST_SAME else 0.0, _rows(days[day])
@@ -177,7 +158,7 @@ def _rows(day: Metrics) -> float:
 
 
 def _standing(day: Metrics, metric: str) -> float | None:
-    """A metric of ``day``; of rows those that stand: a deletion is a row of raw, and so is the row that it cancels."""
+    """Row counts without deleted rows and deletions."""
     if (value := day.get(metric)) is None:
         return None
     of = metric.removesuffix("rows")
@@ -206,7 +187,6 @@ def _past(days: DaysMetrics, day: date, cadence: Cadence) -> list[date]:
 
 
 def _kind(day: date, cadence: Cadence) -> str:
-    """Days of one kind are alike: what they are called."""
     return f"{day:%A}" if cadence is Cadence.DAILY else cadence.noun
 
 

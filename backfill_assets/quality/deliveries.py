@@ -1,7 +1,6 @@
-"""Whether a source delivered in time, and all that it says it sent. Pure.
+"""Whether a source delivered in time, and all it says it sent. Pure.
 
-Where no time is declared, it is learned as the figures of a day are (:mod:`backfill_assets.quality.as_usual`): how long
-after the end of a day its first file was there, on the same weekday of eight weeks; and how far that lies apart.
+An undeclared time is learned like figures (:mod:`backfill_assets.quality.as_usual`), from the delays of first files.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from backfill_assets.text import format_count, format_duration
 
 DELIVERED_AS_USUAL = "delivered_as_usual"
 _BEYOND = 6.0
-"""So many standard deviations after its median, a delivery is overdue; as far as figures may lie apart."""
+"""Standard deviations after the median at which a delivery is overdue."""
 _LEAST_DEVIATION = timedelta(minutes=10)
-"""Deliveries to the minute may begin to vary."""
+"""Punctual deliveries may begin to vary."""
 _OF_HISTORY = timedelta(days=3)
-"""What came later than this after its day was no delivery of it: history that was landed at once, or a correction."""
+"""Later first files are history landed at once, or corrections."""
 LEARNED_DAYS, _LEAST_SAME, _LEAST = 56, 4, 12
 
 
@@ -40,7 +39,7 @@ class Totals(BaseModel):
 
 
 def as_sent(sent: Totals | None, landed: Totals, control: str) -> RuleOutcome:
-    """Whether there is what the source says that it sent; without ``sent`` its file ``control`` is missing."""
+    """Without the file ``control``, ``sent`` is None."""
     if sent is None:
         return _sent(str(landed), f"{control} beside the files", "Ask the source for it. The rows are taken in.")
     next_step = "Ask the source for the rest as a new file; if its totals are wrong, for a new control file."
@@ -48,7 +47,6 @@ def as_sent(sent: Totals | None, landed: Totals, control: str) -> RuleOutcome:
 
 
 def unreadable(problem: str, next_step: str) -> RuleOutcome:
-    """The verdict on a delivery of which a file cannot be read."""
     return _sent(problem, "files that can be read", next_step)
 
 
@@ -57,10 +55,7 @@ def _sent(observed: str, expected: str, next_step: str) -> RuleOutcome:
 
 
 def delivered(day: date, within: timedelta, landed_at: datetime | None, now: datetime) -> RuleOutcome | None:
-    """Whether the delivery of ``day`` is there, or was late; None while nothing has landed and it is not due yet.
-
-    It is due ``within`` a time after the day has ended, in UTC.
-    """
+    """A delivery is due ``within`` a time after the end of the day in UTC. None while it is not due."""
     due = _end_of(day) + within
     if landed_at is None and now < due:
         return None
@@ -75,17 +70,14 @@ def delivered(day: date, within: timedelta, landed_at: datetime | None, now: dat
 
 @dataclass(frozen=True)
 class UsualDelivery:
-    """How long after the end of a day its first file usually is there at the latest, and what that is learned from."""
+    """The latest usual delay after the end of a day."""
 
     within: timedelta
     learned_from: str
 
 
 def usual_delivery(day: date, landed: Mapping[date, datetime]) -> UsualDelivery | None:
-    """When the files of ``day`` are usually there, from when the first file of each day ``landed``.
-
-    None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays.
-    """
+    """None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays."""
     kinds: dict[int, list[float]] = {}
     for before in (day - timedelta(n) for n in range(1, LEARNED_DAYS + 1)):
         delay = landed[before] - _end_of(before) if before in landed else _OF_HISTORY
@@ -101,10 +93,7 @@ def usual_delivery(day: date, landed: Mapping[date, datetime]) -> UsualDelivery 
 def delivered_as_usual(
     day: date, usual: UsualDelivery | None, landed_at: datetime | None, now: datetime
 ) -> RuleOutcome | None:
-    """A warning while nothing has landed for ``day`` by the time at which something usually has.
-
-    None while it is not due, and where nothing was learned. It passes as soon as it lands.
-    """
+    """A warning from the usual time until something lands."""
     due = _end_of(day) + usual.within if usual else None
     expected = f"usually landed by {due:%Y-%m-%d %H:%M} UTC (learned from {usual.learned_from})" if usual else ""
     if landed_at is not None:

@@ -1,4 +1,4 @@
-"""Gates: the verdicts on a staged day, from its metrics and those of the tables it was built from. Pure."""
+"""Gates: the verdicts on a staged day, from its metrics and those of its inputs. Pure."""
 
 from __future__ import annotations
 
@@ -62,23 +62,22 @@ class KeyIsUnique(DayRule):
 
 
 def gates_of(table: Table) -> tuple[DayRule, ...]:
-    """Every gate of ``table``: its contract and its key, which ``measures`` measures of each table, and its rules."""
+    """Contract and key, which every table has, and the declared rules."""
     key = (KeyIsUnique(table.key),) if table.key else ()
     return (ContractHolds(), *key, *table.rules)
 
 
 def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
-    """The outcome of every gate of ``table`` on one day."""
     return tuple(rule.outcome(facts) for rule in gates_of(table))
 
 
 def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
-    """The other tables whose metrics of the same day ``rules`` look at; companions of their step among them."""
+    """Tables whose metrics of the same day ``rules`` read."""
     return tuple(dict.fromkeys(name for rule in rules for name in rule.tables))
 
 
 def looked_at_beside(step: Step) -> tuple[str, ...]:
-    """The tables that the gates of ``step`` look at and that it does not build."""
+    """Tables that the gates of ``step`` read and that it does not build."""
     names = looked_at(rule for table in step.tables for rule in table.rules)
     return tuple(name for name in names if name not in step.table_names)
 
@@ -88,29 +87,24 @@ def looked_at_beside(step: Step) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TableCheck:
-    """A check and the rules that it shows, at least one."""
-
     name: str
     rules: tuple[DayRule, ...]
 
     @property
     def blocks(self) -> bool:
-        """Whether a day that breaks it may be held back: warnings alone hold nothing back."""
         return any(rule.severity == "error" for rule in self.rules)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The other tables whose numbers it compares."""
         return looked_at(self.rules)
 
     def outcomes(self, judged: Sequence[RuleOutcome]) -> tuple[RuleOutcome, ...]:
-        """Those of ``judged`` that it shows."""
         names = {rule.name for rule in self.rules}
         return tuple(outcome for outcome in judged if outcome.rule in names)
 
 
 def checks_of(table: Table, step: Step) -> tuple[TableCheck, ...]:
-    """The checks of ``table``, which is one of ``step``: each of its gates is in just one of them."""
+    """Each gate is in exactly one check."""
     read = {reads.table for version in step.versions for reads in version.reads}
     found: dict[str, list[DayRule]] = {}
     for rule in gates_of(table):
@@ -129,55 +123,48 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 _KEPT = ("passed", "rules")
 _BAR = 10
 _SHORTEST_FAILURE = _BAR - 1
-"""One broken rule of many still leaves a gap in the bar."""
+"""One broken rule of many leaves a gap in the bar."""
 
 
 @dataclass(frozen=True)
 class DimensionQuality:
-    """How many rules of one dimension there were, how many held, and the worst of what was observed."""
-
     dimension: Dimension
     passed: int
     rules: int
     worst: str = ""
-    """The first broken rule with what was seen, errors before warnings; empty if all held or it is not known."""
+    """The worst breach in words, errors first; empty if unknown."""
 
     @property
     def share(self) -> float | None:
-        """The share of rules that held, from 0 to 1; None without rules, because nothing was checked."""
+        """None without rules, because nothing was checked."""
         return self.passed / self.rules if self.rules else None
 
 
 def summarize(outcomes: Iterable[RuleOutcome]) -> tuple[DimensionQuality, ...]:
-    """All five dimensions in their order, those without a rule among them."""
     found = list(outcomes)
     return tuple(_of(name, [rule for rule in found if rule.dimension == name]) for name in DIMENSIONS)
 
 
 def score(qualities: Iterable[DimensionQuality]) -> float | None:
-    """The share of all rules that held, from 0 to 1; None if nothing was judged."""
     listed = list(qualities)
     rules = sum(each.rules for each in listed)
     return sum(each.passed for each in listed) / rules if rules else None
 
 
 def chart(qualities: Iterable[DimensionQuality]) -> str:
-    """A bar for each dimension in a Markdown code block: ``completeness ██████████ 4/4``."""
+    """Markdown bars: ``completeness ██████████ 4/4``."""
     width = max(len(name) for name in DIMENSIONS)
     return "\n".join(["```", *(f"{each.dimension:<{width}} {_bar(each)}" for each in qualities), "```"])
 
 
 def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
-    """Two numbers for each dimension with rules, to be kept with what is published: they are there when it is reused.
-
-    The numbers of several deliveries of a raw day add up.
-    """
+    """They are recorded with the day, and add up over deliveries."""
     judged = [each for each in summarize(outcomes) if each.rules]
     return {_metric(each.dimension, kind): getattr(each, kind) for each in judged for kind in _KEPT}
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """The numbers that :func:`to_metrics` kept; None for a day that was published before there were any."""
+    """None for days published before they were recorded."""
     found = []
     for name in DIMENSIONS:
         passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)

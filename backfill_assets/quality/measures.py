@@ -1,7 +1,4 @@
-"""What is measured of each day of a table: everything that its rules and its accounting need.
-
-The judge measures it over files (``judge/measure.py``).
-"""
+"""The metrics that the rules and the accounting of a table need; ``judge/measure.py`` measures them."""
 
 from __future__ import annotations
 
@@ -35,10 +32,6 @@ if TYPE_CHECKING:
 
 @cache
 def numbers(table: Table) -> Aggregates:
-    """Every metric of ``table`` but examples of what is wrong: of every table, its totals, and what its rules ask for.
-
-    Of a quarantine, the first reason is always kept.
-    """
     first_reason: Aggregates = {f"rejected{EXAMPLE}": lambda rows: least(rows.reasons[0])}
     keys: Aggregates = {KEYS: lambda rows: count_different(rows, table.key)}
     return {
@@ -54,21 +47,17 @@ def numbers(table: Table) -> Aggregates:
 
 @cache
 def examples(table: Table) -> Aggregates:
-    """Example texts by the metric that counts them, made only for days where that is not 0."""
+    """Measured only where the metric they show is not 0."""
     of_rules = {name: made for name, made in _of_rules(table).items() if name.endswith(EXAMPLE)}
     return {f"{VIOLATING}{EXAMPLE}": lambda rows: least(first_breach(table.contract, rows)), **of_rules}
 
 
 def shows_examples(metrics: Metrics, table: Table) -> bool:
-    """Whether a day has something wrong to show an example of."""
     return any(metrics[name.removesuffix(EXAMPLE)] != 0 for name in examples(table))
 
 
 def complete(metrics: Metrics, table: Table) -> Metrics:
-    """``metrics`` of a day in the order in which they are kept, with what it has nothing of.
-
-    A day without deletions is as it was before there were any.
-    """
+    """The recorded order, with zeros for what is missing; a day without deletions is as before deletions existed."""
     has_deletions = metrics.get(DELETED) or metrics.get(DELETED_MARKERS)
     left_out = () if has_deletions else OF_DELETIONS
     found = {**zero_metrics(table), **metrics}
@@ -76,26 +65,21 @@ def complete(metrics: Metrics, table: Table) -> Metrics:
 
 
 def compared_metrics(table: Table) -> tuple[str, ...]:
-    """The metrics that compare staged days with published ones: totals, and those that its rules name."""
     return (*(f"total_{name}" for name in table.totals), *(name for rule in table.rules for name in rule.compared))
 
 
 def zero_metrics(table: Table) -> Metrics:
-    """The metrics of a day without rows."""
     names = (name for name in _names(table) if name not in OF_DELETIONS)
     return {name: "" if name.endswith(EXAMPLE) else 0 for name in names}
 
 
 def as_metrics(measured: Mapping[str, object]) -> Metrics:
-    """What was measured of a day as plain data for JSON: whole numbers as int, other decimals as text."""
     return {name: _plain(value) for name, value in measured.items() if name != "day"}
 
 
 def add_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
-    """The metrics of several days together: numbers are added exactly, of examples the first stands for all.
-
-    Counts of different keys add up only as long as a key belongs to one day. A number that one of the days was not
-    measured for is unknown of all of them together.
+    """Sums are exact; the first example is kept. Key counts add up only if no key is on two days. A number that one day
+    lacks is None.
     """
     names = dict.fromkeys(name for day in days for name in day)
     absent = dict.fromkeys(OF_DELETIONS, 0)
@@ -111,22 +95,17 @@ def _total(name: str, digits: int | None, rows: ir.Table) -> ir.Scalar:
 
 
 def _of_rules(table: Table) -> Aggregates:
-    """What the rules of ``table`` measure, and of raw which of its days another placement concerns."""
     source = source_of(table)
     return {**table.measured, **(_of_raw(source, table.typed) if source else {})}
 
 
 def source_of(table: Table) -> Source | None:
-    """The source of a table of raw; None for other tables."""
     rules = (rule for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw")
     return next((rule.source for rule in rules), None)
 
 
 def _of_raw(source: Source, typed: type[Contract] | None) -> Aggregates:
-    """Of rows whose day is in doubt, of those that are not as declared, and of deletions.
-
-    Deletions without a file cancel a marker, which was not received.
-    """
+    """A deletion without a file cancels a marker, which was not received."""
     declared: Aggregates = {NOT_AS_DECLARED: partial(count_not_as_declared, source, typed)} if typed else {}
     return {
         **declared,

@@ -1,4 +1,4 @@
-"""Watchdogs: the verdicts on a *published* day, from what its tables hold when they are read afresh. Pure."""
+"""Watchdogs: the verdicts on a *published* day, from its tables as read again. Pure."""
 
 from __future__ import annotations
 
@@ -14,39 +14,33 @@ FILES, CONTENT = "files_as_published", "content_as_published"
 
 @dataclass(frozen=True)
 class RecordedDay:
-    """What the publication log says that a day holds, and how its files look beside it."""
+    """What the log records, and whether files match it."""
 
     rows: int
     checksum: str | None
-    """None when it cannot be compared: the day was published with other columns than the contract has now."""
+    """None if the day was published with other columns."""
     content_hash_sum: str | None
-    """None for a table whose rows carry no content hashes."""
     files_as_published: bool
     missing_files: tuple[str, ...] = ()
-    """Files that the table names and that are not there: the day cannot be read."""
     unreadable: str = ""
-    """The error when its files were read; empty if they could be."""
     adopted: bool = False
-    """It was taken over with its table: what breaks its rules was listed then, and it is no finding."""
+    """Breaches of adopted days were listed at adoption, and are no findings."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
-    """The declared rules of ``table`` that are judged on published days, too."""
     return tuple(rule for rule in table.rules if rule.judged_afresh)
 
 
 def metrics_needed(table: Table) -> tuple[str, ...]:
-    """The other tables that have to be measured to judge a day of ``table``."""
     return looked_at(watched_rules(table))
 
 
 def judge(
     table: Table, recorded: RecordedDay, facts: DayFacts, unread: Collection[str] = ()
 ) -> tuple[RuleOutcome, ...]:
-    """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files.
+    """Files, then content, then watched rules; only files if they are unreadable.
 
-    By tables that are ``unread``, since files of them are gone or damaged, nothing is judged: the day that has lost
-    them is wrong, and not the one that is compared with it.
+    Rules on ``unread`` tables are left out: the day that lost files is wrong, not the one compared with it.
     """
     files = _files(table, recorded).as_outcome(FILES, "consistency")
     if recorded.missing_files or recorded.unreadable:
@@ -61,7 +55,6 @@ def judge(
 
 
 def in_words(outcomes: Iterable[RuleOutcome]) -> str:
-    """What failed, what was expected and what to do next, in one line; what was looked at, if all is well."""
     listed = list(outcomes)
     failed = [rule for rule in listed if not rule.passed]
     if not failed:

@@ -1,8 +1,4 @@
-"""An answer: what a question about the lakehouse found, as data. Renderers alone know how it looks. Pure.
-
-Whoever answers makes one :class:`Answer` from typed values; a command, an asset's page, a letter and ``--json`` show
-the same one.
-"""
+"""What a question about the lakehouse found, as data, for all renderers. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +18,6 @@ _MOST_RANGES = 6
 
 
 class Tone(enum.StrEnum):
-    """What a reader should feel: a terminal colours it, a page marks it."""
-
     PLAIN = ""
     GOOD = "good"
     WARN = "warn"
@@ -33,20 +27,18 @@ class Tone(enum.StrEnum):
 
 
 class Special(abc.ABC):
-    """A value that programs and people see differently."""
-
     @abc.abstractmethod
     def plain(self) -> object:
-        """As JSON has it."""
+        """The value in JSON."""
 
     @abc.abstractmethod
     def shown(self, *, short: bool) -> str:
-        """As people read it, on one line."""
+        """The text for people, on one line."""
 
 
 @dataclass(frozen=True)
 class Id(Special):
-    """A plan, publication, campaign or timeline. People see it as short as is unambiguous, programs see it whole."""
+    """People see it shortened, programs whole."""
 
     text: str
 
@@ -59,7 +51,7 @@ class Id(Special):
 
 @dataclass(frozen=True)
 class Days(Special):
-    """Days of a table, shown as ranges; of many ranges ``short`` has the first."""
+    """``short`` shows the first of many ranges."""
 
     days: tuple[date, ...] = ()
 
@@ -78,7 +70,7 @@ class Days(Special):
 
 @dataclass(frozen=True)
 class Quantity(Special):
-    """A number with its unit: ``bytes``, ``seconds``, ``share``, or none. Without a number it is unknown."""
+    """``unit`` is ``bytes``, ``seconds``, ``share``, or empty. None is unknown."""
 
     value: float | Decimal | None
     unit: str
@@ -108,14 +100,11 @@ def seconds(count: float | None) -> Quantity:
 
 
 def number(value: float | Decimal | None) -> Quantity:
-    """One that may be unknown."""
     return Quantity(value, "")
 
 
 @dataclass(frozen=True)
 class Toned(Special):
-    """A value with a tone of its own."""
-
     value: object
     tone: Tone
 
@@ -128,7 +117,7 @@ class Toned(Special):
 
 @dataclass(frozen=True)
 class Worded(Special):
-    """A value that people read in other words than programs."""
+    """A value with other words for people."""
 
     value: object
     words: str
@@ -142,7 +131,7 @@ class Worded(Special):
 
 @dataclass(frozen=True)
 class Datum(Special):
-    """A value of a row of data: people see it as it is, without commas between thousands."""
+    """Shown as it is, without thousands separators."""
 
     value: object
 
@@ -157,24 +146,18 @@ class Datum(Special):
 
 @dataclass(frozen=True)
 class Fact:
-    """One named value."""
-
     name: str
     value: object
 
 
 @dataclass(frozen=True)
 class Line:
-    """A sentence, and what to type about it."""
-
     text: str
     tone: Tone = Tone.PLAIN
     do: str = ""
-    """A command, or what to do instead."""
     name: str = ""
-    """The key of the sentence in JSON; sentences without one are ``notes``."""
+    """Key in JSON; lines without one are ``notes``."""
     link: str = ""
-    """The page that it is about: Markdown and HTML link to it."""
 
 
 NOT_DONE = Line("Nothing was done: --dry-run.", Tone.QUIET)
@@ -182,28 +165,22 @@ NOT_DONE = Line("Nothing was done: --dry-run.", Tone.QUIET)
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows of typed cells. The first column says what a row is about. A narrow terminal leaves columns out that only
-    decorate, and folds long text; nothing is cut.
-    """
+    """Narrow terminals drop columns and fold text; nothing is cut."""
 
     name: str
-    """Its key in JSON."""
     columns: tuple[str, ...]
     rows: Sequence[Sequence[object]] = ()
     title: str = ""
     drop: tuple[str, ...] = ()
-    """Columns that decorate: a narrow terminal does without them, the first to go first."""
     keep: tuple[str, ...] = ()
-    """Columns that stay on one line: what people type again. Ids and numbers always do."""
+    """Columns that stay on one line, as ids and numbers always do."""
     groups: tuple[str, ...] = ()
-    """Columns whose value is shown once for the rows that share it."""
     most: int | None = None
-    """The first rows that people see on a terminal and in Markdown; pages, pipes and programs get all."""
+    """Rows shown on a terminal and in Markdown; others get all."""
     one_by_one: bool = False
-    """A terminal that is too narrow for the columns shows each row as a list of its values: all of them are whole."""
+    """If the terminal is too narrow, each row becomes a list."""
 
     def numbers(self) -> frozenset[str]:
-        """Columns of numbers alone: they are aligned to the right."""
         found = set(self.columns)
         for row in self.rows:
             found -= {name for name, cell in zip(self.columns, row, strict=True) if not _is_number(cell)}
@@ -212,8 +189,6 @@ class Grid:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing as SVG with a title and its words, for renderers that have no pictures."""
-
     title: str
     svg: str
     words: str = ""
@@ -221,16 +196,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Code:
-    """A unified diff of code. Every line is shown as it is."""
-
     name: str
-    """Its key in JSON."""
     text: str
     title: str = ""
 
     @staticmethod
     def tone_of(line: str) -> Tone:
-        """Of a line: what is added, removed, or where it is."""
         return {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.QUIET}.get(line[:1], Tone.PLAIN)
 
 
@@ -239,24 +210,20 @@ Part = Fact | Line | Grid | Chart | Code
 
 @dataclass(frozen=True)
 class Answer:
-    """Parts in reading order, sections below them, and what comes next."""
-
     title: str = ""
     parts: tuple[Part, ...] = ()
     sections: tuple[Answer, ...] = ()
     next: tuple[str, ...] = ()
-    """Commands, the likeliest first; or a sentence that has one."""
+    """Commands, the likeliest first; or a sentence with one."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """Addresses by what is there."""
     name: str = ""
-    """Its key in JSON where it is a section; by default its title."""
+    """Key in JSON of a section; defaults to the title."""
     folded: bool = False
-    """A detail: a page shows its title alone until it is opened."""
+    """A page shows only the title until it is opened."""
     brief: Answer | None = None
-    """What a terminal shows of it until all is asked for; pipes, pages and programs get all."""
+    """What a terminal shows until all is asked for; others get all."""
 
     def with_next(self, commands: tuple[str, ...]) -> Answer:
-        """This answer, with ``commands`` as what comes next."""
         return replace(self, next=commands, brief=self.brief.with_next(commands) if self.brief else None)
 
     def facts(self) -> dict[str, object]:
@@ -266,7 +233,7 @@ class Answer:
         return next(part for part in self.parts if isinstance(part, Grid) and part.name == name)
 
     def as_json(self) -> dict[str, Any]:
-        """What ``--json`` prints: facts and tables by name, values with their types; nothing is rounded or cut."""
+        """Facts and tables by name, with typed values; nothing is rounded or cut."""
         tables = {_key(part.name): list(_rows(part)) for part in self.parts if isinstance(part, Grid)}
         lines = [part for part in self.parts if isinstance(part, Line)]
         notes = [_note(part) for part in lines if not part.name]
@@ -299,7 +266,7 @@ def _key(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: days as ranges, dates as ISO text, decimals, NaN and numbers without end as text."""
+    """The value in JSON: days as ranges, dates as ISO text; decimals, NaN and infinity as text."""
     match value:
         case Special():
             return value.plain()
@@ -315,12 +282,11 @@ def plain(value: Any) -> Any:
 
 
 def _is_in_json(value: Any) -> bool:
-    """False for a name of ours, and for numbers that JSON has none of: NaN, and those without end."""
     return not (isinstance(value, enum.Enum) or (isinstance(value, float) and not math.isfinite(value)))
 
 
 def shown(value: Any, *, short: bool = False) -> str:
-    """A value as people read it, on one line; None is empty. ``short`` shows the first of many ranges alone."""
+    """The text for people, on one line; None is empty."""
     match value:
         case Special():
             return value.shown(short=short)
@@ -343,7 +309,6 @@ def _shown_of_text(value: Any, short: bool) -> str:
 
 
 def lines_of(value: Any) -> Sequence[Any]:
-    """What is shown on lines of its own: each item of a sequence or a mapping."""
     inner = value.value if isinstance(value, Toned) else value
     if isinstance(inner, Mapping):
         return [{name: each} for name, each in inner.items()]

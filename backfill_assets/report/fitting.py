@@ -1,7 +1,6 @@
-"""How a table fits a terminal: what decorates goes, what is long is folded, what identifies stays. Pure.
+"""Fits a table to a terminal: first columns in ``drop`` go, then text is folded between words. Pure.
 
-Nothing is cut. A table that is too wide first does without the columns that it says decorate, in that order; then
-text is folded within its column, between words. Ids and numbers stay on one line. What is still too wide is no table.
+Ids and numbers stay on one line, and nothing is cut. What is still too wide is no table.
 """
 
 from __future__ import annotations
@@ -15,23 +14,19 @@ from rich.cells import cell_len
 from backfill_assets.report.answer import Grid, Id
 
 Cells = Sequence[Sequence[str]]
-"""The text of each cell by row; several lines in one are told apart by newlines."""
 _ROOMY_CELL = 24
-"""Text is folded to this width as long as a column that decorates can still go."""
+"""Text is folded to this width while a column can still be dropped."""
 _LONGEST_WORD = 28
 """A longer word is broken anywhere."""
 Pieces = Callable[[str], list[str]]
 _FRAME, _BETWEEN = 1, 3
-"""What the box adds to a line, and to each column."""
 _WORD = re.compile(r"\S*\s*")
 _PART = re.compile(r".+?(?:\.\.(?=\d)|_(?=\w)|$)")
-"""A word that is too long is folded within a range of days, and between the words of a name."""
+"""Long words break within a range of days, and between the words of a name."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The columns that there is room for, with their widths; and those that the table does without."""
-
     widths: Mapping[str, int]
     left_out: tuple[str, ...] = ()
 
@@ -41,7 +36,7 @@ class Fitted:
 
 
 def fit(table: Grid, cells: Cells, width: int) -> Fitted | None:
-    """How ``table`` fits into ``width``; None if each of its rows has to be a list of its own."""
+    """Returns None if each row has to be a list."""
     natural = {name: max(cell_len(name), *(_width(row[at]) for row in cells)) for at, name in enumerate(table.columns)}
     if _line_width(natural.values()) <= width:
         return Fitted(natural)
@@ -61,7 +56,6 @@ def fit(table: Grid, cells: Cells, width: int) -> Fitted | None:
 def _without_decoration(
     table: Grid, cells: Cells, roomy: Mapping[str, int], width: int
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The columns that stay, and those that go, as few as are needed; empty ones are not missed."""
     empty = {name for at, name in enumerate(table.columns) if not any(row[at] for row in cells)}
     columns = [name for name in table.columns if name not in empty] or [*table.columns]
     gone = set[str]()
@@ -75,7 +69,7 @@ def _without_decoration(
 
 
 def _widened(least: Mapping[str, int], natural: Mapping[str, int], spare: int) -> Mapping[str, int]:
-    """Each width between its ``least`` and its ``natural`` one: the column that is folded most is widened first."""
+    """The column that is folded most is widened first."""
     found = dict(least)
     while spare and (lacking := [name for name in found if found[name] < natural[name]]):
         found[max(lacking, key=lambda name: natural[name] / found[name])] += 1
@@ -84,7 +78,7 @@ def _widened(least: Mapping[str, int], natural: Mapping[str, int], spare: int) -
 
 
 def _is_whole(table: Grid, name: str) -> bool:
-    """What is typed again and numbers stay on one line; so does what a row is called, while there is room."""
+    """The first column too, while there is room."""
     return _is_on_one_line(table, name) or name == table.columns[0]
 
 
@@ -94,7 +88,7 @@ def _is_on_one_line(table: Grid, name: str) -> bool:
 
 
 def _least(table: Grid, cells: Cells, name: str, pieces: Pieces) -> int:
-    """As wide as its longest piece; what stays on one line is as wide as it is."""
+    """The width of the longest piece, or of whole lines."""
     at = table.columns.index(name)
     lines = [line for row in cells for line in row[at].split("\n")]
     if _is_on_one_line(table, name):
@@ -111,7 +105,7 @@ def _parts(text: str) -> list[str]:
 
 
 def folded_cell(text: str, width: int) -> str:
-    """The lines of a cell that has several begin further to the left than what goes on from the line above."""
+    """Continuation lines are indented if a cell has several lines."""
     lines = text.split("\n")
     if len(lines) == 1:
         return "\n".join(folded(text, width))
@@ -124,7 +118,6 @@ def folded_cell(text: str, width: int) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """``text`` on lines of at most ``width`` cells."""
     if cell_len(text) <= width:
         return [text]
     lines = [""]

@@ -1,4 +1,4 @@
-"""An answer as one HTML page: for browsers, mail and paper. It has no scripts and needs no network. Pure."""
+"""An answer as one HTML page, without scripts or network, for browsers, mail and paper. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from backfill_assets.report.answer import Answer, Part, lines_of, shown, tone_of
 
 
 def html(answer: Answer) -> str:
-    """Every value is escaped. It grows with the rows that the answer has."""
+    """Every value is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -24,6 +24,5 @@ def html(answer: Answer) -> str:
 
 
 def _groups(parts: Sequence[Part]) -> Iterator[tuple[str, list[Part]]]:
-    """Facts that follow each other are one list, and charts stand beside each other."""
     for kind, group in groupby(parts, lambda part: type(part).__name__):
         yield kind, list(group)

@@ -1,4 +1,4 @@
-"""An answer as Markdown: for metadata in Dagster's UI, pull requests and issues. Pure."""
+"""An answer as Markdown, for Dagster's UI, pull requests and issues. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOUD = (Tone.STRONG, Tone.BAD)
 
 
 def markdown(answer: Answer) -> str:
-    """Every text is escaped: what it holds is read literally. Long tables end with how many rows are left out."""
+    """Every text is escaped. Long tables say how many rows are left out."""
     return "\n\n".join(_blocks(answer, 2)) + "\n"
 
 
@@ -61,18 +61,17 @@ _COMMAND = re.compile(
     r"backfill (?:(?:raw|incident|timeline|dataset|stream|spark) )?[a-z]+"
     r"(?: (?:--[a-z-]+|[\w+.:-]*[A-Z\d_+][\w+.:-]*(?<![.:])))*"
 )
-"""``backfill`` where a clause begins, its verb, and what is no plain word after it: options, names, days."""
+"""``backfill`` where a clause begins, its verb, and arguments that are no plain words: options, names, days."""
 
 
 def with_commands(text: str) -> str:
-    """``text`` to be read literally, but for commands in it, which are shown as code."""
+    """``text`` escaped, with its commands as code."""
     ends = [0, *(end for found in _COMMAND.finditer(text) for end in found.span()), len(text)]
     parts = [text[start:end] for start, end in pairwise(ends)]
     return "".join(f"`{each}`" if number % 2 else _within(each) for number, each in enumerate(parts))
 
 
 def _within(text: str) -> str:
-    """A part of a sentence keeps the spaces around it."""
     before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :] if text.strip() else ""
     return f"{before and ' '}{escape_markdown(text)}{after and ' '}"
 

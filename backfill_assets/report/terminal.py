@@ -1,9 +1,4 @@
-"""An answer on a terminal or a pipe.
-
-A terminal gets boxes as wide as it is. Nothing in them is cut: a table that is too wide first does without the columns
-that it says decorate, and a line names them; then long text is folded within its column, between words; then each row
-is a list of its own. Ids and numbers stay on one line. A pipe gets tab-separated text, each row complete.
-"""
+"""An answer on a terminal, in boxes (see ``fitting``), or on a pipe, as tab-separated text with every row complete."""
 
 from __future__ import annotations
 
@@ -47,26 +42,23 @@ _STYLES = {
     Tone.STRONG: "bold",
 }
 _MOST_LINES = 6
-"""Of a cell; the last of them says how many there are beside."""
 _BESIDE_A_FACT = 4
 _LEAST_ROOM = 24
 ShowId = Callable[[str], str]
 _ID = re.compile(r"(?<![\w-])[\w-]+-[\w-]*\d[\w-]*")
-"""A word that may be an id; what is none is shown as it is."""
 
 
 @dataclass(frozen=True)
 class Terminal:
-    """Writes answers to ``console``. Boxes, colours and short ids are for people: a pipe gets none of them."""
+    """Boxes, colours and short ids are for people; a pipe gets none."""
 
     console: Console
     for_people: bool
     show_id: ShowId = str
     has_json: bool = False
-    """Whether the command can print JSON: the line about missing columns names it."""
 
     def say(self, answer: Answer, *, long: bool = True) -> None:
-        """On a terminal, in short unless it shall be ``long``; a pipe gets all of it."""
+        """A terminal gets the brief unless ``long``; a pipe gets everything."""
         if self.for_people and not long and answer.brief:
             self.say(answer.brief)
             return
@@ -104,11 +96,11 @@ class Terminal:
     def _code(self, part: Code) -> None:
         self._line(part.title, Tone.STRONG)
         for line in part.text.splitlines():
-            # A line of code keeps its indentation, and no character of it moves a cursor.
+            # Code keeps its indentation, and control characters are escaped.
             self.console.print(Text(escape_controls(line), _STYLES[part.tone_of(line)]), soft_wrap=True)
 
     def _typed(self, command: str) -> str:
-        """A command or a sentence with short ids; ``ID^`` is the state just before a publication."""
+        """Shortens ids; ``ID^`` is the state before a publication."""
         return _ID.sub(lambda found: self.show_id(found[0]), command)
 
     def _line(self, text: str, tone: Tone = Tone.PLAIN) -> None:
@@ -116,7 +108,7 @@ class Terminal:
             self.console.print(Text(escape_controls(text), _STYLES[tone]), soft_wrap=True)
 
     def _facts(self, facts: Sequence[Fact]) -> None:
-        """Names with their values, a line each and without a box: values can be copied."""
+        """No box, so that values can be copied."""
         said = ((fact, text) for fact in facts for text in self._lines(fact.value) if text)
         lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact, text in said]
         if not self.for_people:
@@ -169,7 +161,6 @@ class Terminal:
             self._line(f"(left out: {', '.join(fitted.left_out)}. {where} {what}.)", Tone.QUIET)
 
     def _one_by_one(self, table: Grid) -> None:
-        """Each row as a list, under its first cell: that is what it is called, unless the rows are data."""
         for number, row in enumerate(table.rows, start=1):
             facts = [Fact(name, cell) for name, cell in zip(table.columns, row, strict=True)]
             self._line(f"row {number}" if table.one_by_one else "; ".join(self._lines(row[0])), Tone.STRONG)
@@ -202,7 +193,7 @@ class Terminal:
 
 
 def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
-    """A sentence on several lines beside its name; no word of it is broken, so that paths and ids can be copied."""
+    """No word is broken, so that paths and ids can be copied."""
     if cell_len(text) <= width or width < _LEAST_ROOM:
         return [(name, text)]
     first, *more = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
@@ -210,7 +201,7 @@ def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
 
 
 def _repeated(table: Grid, row: Sequence[Any], before: Sequence[Any]) -> set[int]:
-    """The cells that say what the row above says; a group is said again if one to its left has changed."""
+    """A group shows again if one to its left has changed."""
     found: set[int] = set()
     for at, name in enumerate(table.columns):
         if name in table.groups:
@@ -234,7 +225,6 @@ def _drawn(table: Grid, cells: Sequence[Sequence[Text]], fitted: Fitted) -> Rich
 
 
 def _begins_group(table: Grid, cells: Sequence[Sequence[Text]], row: Sequence[Text]) -> bool:
-    """Whether a line is drawn above it: where there are groups of several rows."""
     if not table.groups:
         return False
     at = table.columns.index(table.groups[0])

@@ -1,8 +1,7 @@
 """``python -m backfill_assets.spark.archive_classes``, a part of set-up: makes the archive of Spark's classes.
 
-One day of a dataset of the package's own goes from landed files to a report on embedded Spark, whose JVM writes down
-when it ends which classes all of that has loaded. About a minute, once; every later start of an embedded Spark is
-seconds shorter.
+Embedded Spark builds one day of a small dataset, and its JVM records at its end which classes were loaded: a minute
+once, for starts of embedded Spark that are seconds shorter.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ PATIENCE_SECONDS = 300
 
 
 def archive_classes(settings: Settings) -> Path | None:
-    """Make a new archive; None if this Java makes none, and Spark only starts slower.
+    """Returns None if this Java makes no archive.
 
-    Raises :class:`subprocess.TimeoutExpired` on a machine that is too slow or too busy for it now.
+    Raises :class:`subprocess.TimeoutExpired` on a machine that is too slow or too busy.
     """
     file = archive_file(settings)
     empty_folder(settings).mkdir(parents=True, exist_ok=True)
@@ -44,7 +43,7 @@ def archive_classes(settings: Settings) -> Path | None:
 
 
 def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
-    """A copy of the profiles. With the first compiler alone, faster for one run: an archive holds no compiled code."""
+    """The first compiler alone is faster for one run: an archive has no compiled code."""
     shutil.copytree(settings.spark_conf, folder)
     java = profile(replace(settings, spark_profile="local")).get(JAVA_OPTIONS, "")
     with (folder / "local" / "spark-defaults.conf").open("a") as defaults:
@@ -53,7 +52,7 @@ def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
 
 
 def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
-    """Also waits for the JVM, which holds the other end of the output until it has written the archive."""
+    """Also waits for the JVM, which keeps the output open until it has written the archive."""
     ours = ("BACKFILL_", "SPARK_REMOTE")
     elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
@@ -68,7 +67,7 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
 
 
 def main() -> int:
-    """Print what was made. Neither a missing archive nor a slow machine is an error; a Spark that cannot build is."""
+    """A missing archive or a slow machine is no error; a Spark that cannot build is."""
     try:
         made = archive_classes(Settings.from_environment())
     except subprocess.TimeoutExpired:

@@ -1,7 +1,4 @@
-"""A small dataset of the package's own, of which one day is built to see which classes of Spark a build loads.
-
-It reads, joins, ranks and adds up as facts and reports do. Nobody declares it, and nothing of it is kept.
-"""
+"""A small dataset of which one day is built, to see which classes of Spark a build loads. Nothing of it is kept."""
 
 from __future__ import annotations
 
@@ -112,7 +109,7 @@ def sums_by_unit(lines: DataFrame) -> DataFrame:
 
 
 def land(landing: Path) -> None:
-    """What has to be landed for :data:`DAY`: a line that comes twice and one that is rejected among them."""
+    """One line is a duplicate, one is rejected."""
     morning = f"{DAY}T08:00:00Z"
     rates = [{"unit": unit, "rated_on": str(DAY), "rate": "1.5", "sent_at": morning} for unit in ("AAA", "BBB")]
     lines = [

@@ -1,4 +1,4 @@
-"""The tables of a version from rows that Spark holds, as rows that nobody has written: lazily, and through Connect."""
+"""The tables of a version from rows that Spark has, lazily and without writing them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ class _Asked(NamedTuple):
 
 
 def computed(version: Version, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    """What ``version`` makes of ``inputs``, by table: its function, or the query that it declares.
-
-    Builds have workers read and write files for a declared query; this is for a few rows that are only looked at. All
-    rows of a day lie in one partition.
-    """
+    """For a few rows that are only looked at; builds write files in workers. All rows of a day are in one partition."""
     transform = version.transform
     if not isinstance(transform, Refinement):
         return transform(inputs)
@@ -51,7 +47,7 @@ def _queries(refinement: Refinement) -> Mapping[str, _Asked]:
     contracts = (refinement.contract, quarantine_contract(source, refinement.contract))
     found = {}
     for (name, rows), contract in zip(tables.items(), contracts, strict=True):
-        # The rows of a partition come once: what is judged of them is kept for all that is asked about it.
+        # A partition's rows come once: what is judged of them is kept for both queries.
         asked = f"WITH {_JUDGED} AS MATERIALIZED ({sql(judged)}) SELECT * FROM ({sql(rows)})"  # noqa: S608 - our own
         schema, columns = struct_type(contract), columns_of(contract)
         gives = pa.schema([columns.field(each) for each in schema.names])

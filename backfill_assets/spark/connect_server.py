@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine: one warm JVM that all runs share, reachable from here only."""
+"""A Spark Connect server on this machine, reachable from here only: one warm JVM that all runs share."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ from backfill_assets.spark.java import require_java, spark_script
 from backfill_assets.spark.session import driver_options
 
 LOOPBACK = "127.0.0.1"
-# A process killed with -9 cannot end what it has started. But its pipe closes, and the shell that reads from the pipe
-# then sends the signal that it is given; a line on it says that there is nothing to end. It keeps no other file open,
-# so nobody waits for it.
+# A process killed with -9 cannot end what it started, but its pipe closes: the shell that reads the pipe then sends the
+# signal. A line on the pipe says that there is nothing to end. The shell keeps no other file open, so nobody waits for
+# it.
 ENDED_WITH_ITS_STARTER = """
 exec 3<&0 </dev/null
 (read -r ended <&3 || kill -"$0" $$) >/dev/null 2>&1 &
 exec 3<&-
 exec "$@"
 """
-"""For ``sh -c``, with a signal (``TERM``) and a command: the command gets the signal when its starter has ended."""
+"""For ``sh -c`` with a signal (``TERM``) and a command: the command gets the signal when its starter has ended."""
 
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
-"""Makes a Spark driver answer to Connect clients; it is in the command line of a server."""
 _SERVER_PORTS = range(20_000, 32_000)
 _PORTS_TRIED = 100
 _DRIVER = Path(__file__).parent / "submitted" / "connect_driver.py"
@@ -42,8 +41,6 @@ _DRIVER = Path(__file__).parent / "submitted" / "connect_driver.py"
 
 @dataclass(frozen=True)
 class ConnectServer:
-    """A server that answers; ``url`` is what ``SPARK_REMOTE`` takes."""
-
     port: int
     process: subprocess.Popen[bytes]
     log: Path
@@ -53,7 +50,6 @@ class ConnectServer:
         return f"sc://{LOOPBACK}:{self.port}"
 
     def stop(self) -> None:
-        """End it and wait until it is gone; a second call does nothing."""
         end_process(self.process)
 
 
@@ -61,7 +57,6 @@ class ConnectServer:
 def connect_server(
     settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None, *, profile: str = "connect"
 ) -> Iterator[ConnectServer]:
-    """:func:`start_connect_server`, stopped afterwards."""
     server = start_connect_server(settings, port, options, profile=profile)
     try:
         yield server
@@ -78,10 +73,10 @@ def start_connect_server(
     profile: str = "connect",
     outlives_starter: bool = False,
 ) -> ConnectServer:
-    """Start a server with ``profile`` on ``port`` (any free one by default) and wait until it answers.
+    """Start a server and wait until it answers; it ends with this process, however that ends, unless
+    ``outlives_starter``.
 
-    It ends with this process, however that ends, unless it ``outlives_starter``. Its output goes to
-    ``<home>/spark-connect.log``; a server that does not come up raises ``LakehouseUnusable``.
+    Output goes to ``<home>/spark-connect.log``. Raises ``LakehouseUnusable``.
     """
     require_java()
     chosen = free_port() if port is None else port
@@ -94,7 +89,7 @@ def start_connect_server(
     process = _launch(profile_of_servers, chosen, options or {}, log, outlives_starter=outlives_starter)
     server = ConnectServer(chosen, process, log)
     try:
-        # Another server may have come to the port first, of another home for example.
+        # A server of another home may have taken the port first.
         wait_until(
             lambda: answers(chosen) and _listens(server), "The Spark Connect server", [process], log, timeout_seconds
         )
@@ -105,17 +100,15 @@ def start_connect_server(
 
 
 def dismiss_watch(process: subprocess.Popen[bytes]) -> None:
-    """Let the shell of :data:`ENDED_WITH_ITS_STARTER` know that ``process`` has ended, so that it ends too."""
     if process.stdin and not process.stdin.closed:
         with suppress(OSError), process.stdin as pipe:
             pipe.write(b"ended\n")
 
 
 def free_port() -> int:
-    """A free TCP port of the loopback interface, for a server that starts later or comes back to it.
+    """A port below the ephemeral ones (from 32768 on Linux, 49152 elsewhere), which any connection may take meanwhile.
 
-    It is below the ports that systems give to connections (from 32768 on Linux, 49152 elsewhere): one of those can
-    belong to any connection by the time the server starts. Raises ``LakehouseUnusable`` when none is free.
+    Raises ``LakehouseUnusable``.
     """
     for port in sorted(_SERVER_PORTS, key=lambda _: clock.between(0, 1))[:_PORTS_TRIED]:
         with closing(socket.socket()) as probe, suppress(OSError):
@@ -128,10 +121,7 @@ def free_port() -> int:
 def start_daemon(
     command: Sequence[str], settings: Settings, log: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a process of Spark's with the profile of ``settings``, and nothing that would point it to another Spark.
-
-    The shell of :data:`ENDED_WITH_ITS_STARTER`, if it is in the command, has a pipe to read from.
-    """
+    """Leaves out variables that point to another Spark. The shell of :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
     elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     profile = {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile), "PYSPARK_PYTHON": sys.executable}
@@ -142,13 +132,12 @@ def start_daemon(
             stdout=output,
             stderr=output,
             env=environment | profile | dict(variables or {}),
-            # Ctrl-C is for the starter, who ends its runs first and then their server.
+            # Ctrl-C is for the starter, who ends its runs before their server.
             start_new_session=True,
         )
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """End it and wait until it is gone."""
     process.terminate()
     try:
         process.wait(timeout=20)
@@ -161,7 +150,7 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 def wait_until(
     done: Callable[[], bool], what: str, processes: Iterable[subprocess.Popen[bytes]], log: Path, timeout_seconds: float
 ) -> None:
-    """Raise ``LakehouseUnusable`` with the last words in ``log`` if ``what`` is not ``done`` in time, or has ended."""
+    """Raises ``LakehouseUnusable`` with the end of ``log``."""
     deadline = clock.seconds() + timeout_seconds
     while not done():
         if clock.seconds() > deadline or any(process.poll() is not None for process in processes):
@@ -189,7 +178,6 @@ def _launch(
 
 
 def _listens(server: ConnectServer) -> bool:
-    """Whether its process, or one that this has started, is what listens on the port."""
     with suppress(psutil.Error):
         process = psutil.Process(server.process.pid)
         return any(
@@ -201,17 +189,13 @@ def _listens(server: ConnectServer) -> bool:
 
 
 def answers(port: int) -> bool:
-    """Whether something listens on a port of the loopback interface.
-
-    A socket that was given this very port for its own end connects to itself: no server answers there.
-    """
+    """A socket that got this very port for its own end connects to itself: then no server answers."""
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0 and probe.getsockname() != (LOOPBACK, port)
 
 
 def _serve() -> None:
-    """Run a server until it is interrupted or terminated."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with suppress(KeyboardInterrupt), connect_server(Settings.from_environment(), port=CONNECT_PORT) as running:
         print(f"Spark Connect answers: export SPARK_REMOTE={running.url} (Ctrl-C ends it)", flush=True)

@@ -1,4 +1,4 @@
-"""The JARs that Spark needs for Delta and Kafka: fetched at set-up, checked against a committed lock, used locally."""
+"""Spark's JARs for Delta and Kafka: fetched at set-up and checked against a committed lock."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark.java import require_java, spark_script
 
 _FETCH = "backfill doctor --fix"
-# What Ivy leaves out of what the JARs of a lock ask for. Its patterns also hit what is asked for by name. For
-# Delta and Kafka, everything that is not locked itself is in pyspark; for S3, the bundle of the whole SDK is 686 MB.
+# What Ivy leaves out of the dependencies of a lock's JARs; the patterns also match JARs asked for by name. For Delta
+# and Kafka, pyspark has everything else; for S3, the bundle of the whole SDK is 686 MB.
 LEFT_OUT = {
     "jars.lock": "com.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,at.yawk.lz4:*,org.antlr:*,"
     "org.scala-lang*:*,org.slf4j:*,org.xerial.snappy:*,org.apache.hadoop:*,org.apache.parquet:*,"
@@ -29,8 +29,6 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class LockedJar:
-    """One line of the lock file."""
-
     group: str
     artifact: str
     version: str
@@ -48,12 +46,11 @@ class LockedJar:
         return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == self.sha256
 
     def stands_in(self, folder: Path) -> bool:
-        """Whether the file is there with exactly the locked content."""
         return self.is_content_of(folder / self.file_name)
 
 
 def read_lock(lock: Path) -> tuple[LockedJar, ...]:
-    """The locked JARs, in the order of the file; a missing or damaged file raises ``LakehouseUnusable``."""
+    """Raises ``LakehouseUnusable`` if the file is missing or damaged."""
     try:
         lines = [line.split() for line in lock.read_text().splitlines() if line.strip() and not line.startswith("#")]
         return tuple(LockedJar(*coordinate.split(":"), sha256) for coordinate, sha256 in lines)  # type: ignore[call-arg]
@@ -64,13 +61,12 @@ def read_lock(lock: Path) -> tuple[LockedJar, ...]:
 
 
 def _locks(settings: Settings) -> dict[str, tuple[LockedJar, ...]]:
-    """By file: the JARs for Delta and Kafka; with a lakehouse in an S3-compatible store, those for ``s3a://`` too."""
     names = ["jars.lock", *(["jars-s3.lock"] if settings.lakehouse_on_s3 else [])]
     return {name: read_lock(settings.spark_conf / name) for name in names}
 
 
 def locked_jars(settings: Settings) -> list[Path]:
-    """The JARs for ``spark.jars``, every one checked; otherwise ``LakehouseUnusable`` names what is wrong."""
+    """Each one checked. Raises ``LakehouseUnusable``."""
     lock = [jar for jars in _locks(settings).values() for jar in jars]
     wrong = [jar.file_name for jar in lock if not jar.stands_in(settings.jars)]
     if wrong:
@@ -79,12 +75,10 @@ def locked_jars(settings: Settings) -> list[Path]:
 
 
 def base_jars(settings: Settings) -> list[Path]:
-    """The part of :func:`locked_jars` that every Spark here has, for a lakehouse on a disk or in a store."""
     return [settings.jars / jar.file_name for jar in read_lock(settings.spark_conf / "jars.lock")]
 
 
 def fetch_jars(settings: Settings) -> list[LockedJar]:
-    """Bring the folder in line with the locks; returns the JARs that were fetched."""
     fetched = []
     for name in _locks(settings):
         fetched += fetch_lock(settings.spark_conf / name, settings.jars, LEFT_OUT[name])
@@ -92,10 +86,7 @@ def fetch_jars(settings: Settings) -> list[LockedJar]:
 
 
 def fetch_lock(lock: Path, folder: Path, left_out: str = "") -> list[LockedJar]:
-    """Bring ``folder`` in line with ``lock``, through Spark's own resolver; returns the JARs that were fetched.
-
-    ``left_out`` has patterns of ``group:artifact`` of what the locked JARs ask for and is not locked itself.
-    """
+    """Through Spark's resolver. ``left_out`` has patterns ``group:artifact`` of dependencies that are not locked."""
     wanted = [jar for jar in read_lock(lock) if not jar.stands_in(folder)]
     if wanted:
         require_java()

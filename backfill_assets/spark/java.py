@@ -1,4 +1,4 @@
-"""Which Java Spark would start, and whether it is one that works."""
+"""Which Java Spark would start, and whether it works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HINT = (
 
 
 def java_command() -> Path | None:
-    """The ``java`` that Spark's own scripts would start: the one in ``JAVA_HOME``, else the first on ``PATH``."""
+    """Chooses as Spark's scripts do: ``JAVA_HOME``, else the first on ``PATH``."""
     if home := os.environ.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
     path = shutil.which("java")
@@ -28,23 +28,18 @@ def java_command() -> Path | None:
 
 
 def without_incubator() -> dict[str, str]:
-    """The environment in which Spark's scripts start the same Java without its incubator module, and its warning.
-
-    Empty without a Java.
-    """
+    """With this environment, Spark's scripts start that Java without its incubator module, which prints a warning."""
     java = java_command()
     return {"JAVA_HOME": str(_LAUNCHER), "BACKFILL_JAVA": str(java)} if java else {}
 
 
 def spark_script(name: str) -> str:
-    """The path of one of Spark's own scripts, such as ``spark-submit``."""
     from pyspark.find_spark_home import _find_spark_home
 
     return str(Path(_find_spark_home()) / "bin" / name)
 
 
 def java_version(java: Path) -> int | None:
-    """Its feature release (17), or ``None`` when it does not start."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -54,7 +49,7 @@ def java_version(java: Path) -> int | None:
 
 
 def require_java() -> int:
-    """The version of the Java that Spark would start; none or another than 17 and 21 raises ``LakehouseUnusable``."""
+    """Raises ``LakehouseUnusable`` unless Spark would start Java 17 or 21."""
     java = java_command()
     version = java_version(java) if java else None
     if java is None or version is None:

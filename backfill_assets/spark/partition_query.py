@@ -1,7 +1,4 @@
-"""Declared queries over rows that Spark already holds: its workers carry them out, partition by partition.
-
-What a query gives comes back to Spark, or is written where it is computed.
-"""
+"""Declared queries over the partitions of Spark's rows, run in its workers."""
 
 from __future__ import annotations
 
@@ -29,33 +26,30 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ROWS = "partition_rows"
-"""What a query names the rows of its partition."""
 ROWS_FOR_SPARK = 16_384
-"""At once: its JVM has a batch in memory as a whole."""
+"""Spark's JVM has a batch in memory as a whole."""
 _FOUND = "found"
 
 
 def _as_it_is(_: DuckDBPyConnection) -> None:
-    """Nothing more is made known to DuckDB."""
+    """Registers nothing."""
 
 
 @dataclass(frozen=True)
 class PartitionQuery:
-    """DuckDB's SQL over the rows of one partition; no secret may be in it.
+    """DuckDB's SQL over the rows of one partition; it must not contain secrets.
 
-    It names them :data:`ROWS`, once: they come as a stream. What is asked twice of them is kept as ``MATERIALIZED``.
+    The SQL names :data:`ROWS` once, as they are a stream; what is used twice has to be ``MATERIALIZED``.
     """
 
     asked: str
     given: pa.Schema
-    """The columns of the rows."""
     found: pa.Schema
-    """The columns of what the query gives."""
     known: Callable[[DuckDBPyConnection], None] = field(default=_as_it_is)
-    """Makes known to DuckDB, in the worker, what the query asks of it. Picklable."""
+    """Runs in the worker before the query. Picklable."""
 
     def __call__(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``. All that it gives is computed before the first row is taken."""
+        """Everything is computed before the first row is returned."""
         first = next(given, None)
         if first is None:
             return
@@ -72,40 +66,34 @@ class PartitionQuery:
 
 
 def in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> list[pa.RecordBatch]:
-    """``batch`` in the order and the types of ``columns``."""
     rows = pa.Table.from_batches([batch]).select(columns.names).cast(columns)
     return cast("list[pa.RecordBatch]", rows.to_batches())
 
 
 def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> DataFrame:
-    """What ``query`` gives for each partition of ``rows``, in ``schema``. Lazy; works through Spark Connect, too.
+    """Lazy; works through Spark Connect, too.
 
-    A query that compares rows with each other needs those in one partition: ``rows.repartition("day")``. Raises
-    :class:`LakehouseUnusable` if the workers lack this package; what is raised when rows are taken,
-    :func:`~backfill_assets.spark.workers.errors_of_workers` knows.
+    A query that compares rows needs them in one partition: ``rows.repartition("day")``. Raises
+    :class:`LakehouseUnusable` if the workers lack this package; for errors as rows are taken, see
+    :func:`~backfill_assets.spark.workers.errors_of_workers`.
     """
     require_workers(rows.sparkSession)
     return rows.select(*query.given.names).mapInArrow(carrying(query), schema)
 
 
 def write_by_query(rows: DataFrame, query: PartitionQuery, into: DayFolders) -> list[AddedFile]:
-    """Write what ``query`` gives for each partition of ``rows``: a file for each of its days. One job of Spark.
-
-    No log names the files yet.
-    """
+    """A file a day and partition, in one Spark job. No log names the files yet."""
     written = of_partitions(rows.select(*query.given.names), _DayWriter(query, into))
     return [file for files in written for file in files]
 
 
 def write_here(rows: pa.Table, table: Table, timeline: Timeline) -> list[AddedFile]:
-    """Write a few ``rows`` of ``table`` into ``timeline`` without Spark; the hashes beside them are computed here."""
     write = _DayWriter(_as_written(table), day_folders(timeline, table, columns_written(table)))
     return write(iter(rows.to_batches()))
 
 
 @cache
 def _as_written(table: Table) -> PartitionQuery:
-    """Gives rows of ``table`` as its files have them."""
     import ibis
 
     columns = columns_of(table.contract)
@@ -115,8 +103,6 @@ def _as_written(table: Table) -> PartitionQuery:
 
 @dataclass(frozen=True)
 class _DayWriter:
-    """Writes what a query gives for some rows."""
-
     query: PartitionQuery
     into: DayFolders
 
@@ -125,5 +111,4 @@ class _DayWriter:
 
 
 def columns_of_rows(schema: StructType) -> pa.Schema:
-    """The columns of rows in ``schema``, as workers have them."""
     return pa.schema([(each.name, to_arrow_type(each.dataType, timezone="UTC")) for each in schema])

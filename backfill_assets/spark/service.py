@@ -1,7 +1,4 @@
-"""The Spark server of a home that outlives the command that started it, and the cluster that may be behind it.
-
-It is noted in a file, found again, and stopped.
-"""
+"""The Spark server of a home that outlives its command, with its cluster if any; noted in a file."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ _PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class SparkProcess:
-    """A process with ``java_class`` in its command line; a later process with the same number has another."""
+    """``java_class`` in the command line tells it from a later process with the same number."""
 
     pid: int
     java_class: str
@@ -52,7 +49,7 @@ class SparkProcess:
 
 @dataclass(frozen=True)
 class SparkService:
-    """A server and, behind it, the cluster that was started with it; in the order in which they are stopped."""
+    """``processes`` are in the order in which they are stopped."""
 
     url: str
     profile: str
@@ -60,7 +57,7 @@ class SparkService:
     started: str
     processes: tuple[SparkProcess, ...]
     home: str
-    """The folder that it serves: a copy of it has a copy of the note."""
+    """Copying the folder copies the note."""
 
     @property
     def port(self) -> int:
@@ -68,7 +65,6 @@ class SparkService:
 
 
 def record_file(settings: Settings) -> Path:
-    """Where the server of a home is noted."""
     return settings.home / f"{_NOTE}.json"
 
 
@@ -77,16 +73,14 @@ def _notes(settings: Settings) -> Documents[SparkService]:
 
 
 def running_service(settings: Settings) -> SparkService | None:
-    """The server of this home if its process is alive; a note of one that has ended is ignored."""
     noted = _read_record(settings)
     return noted if noted and noted.processes[0].runs() else None
 
 
 def start_service(settings: Settings, port: int | None, profile: str) -> SparkService:
-    """Start a server in the background and wait until it has run a job; one already running raises, with its address.
+    """On the loopback interface; waits until it has run a job. Raises ``LakehouseUnusable`` if one runs already.
 
-    Its address is on the loopback interface only. With the profile ``standalone``, a master and two workers are
-    started first, and are stopped with it.
+    The profile ``standalone`` also starts a master and two workers.
     """
     if running := running_service(settings):
         hint = f"Use it: export SPARK_REMOTE={running.url}. To start another: backfill spark stop"
@@ -122,18 +116,18 @@ def _start(settings: Settings, port: int | None, profile: str, cluster: Standalo
 
 
 def stop_service(settings: Settings) -> SparkService | None:
-    """Stop what is noted and still runs, wait until its port is free, and forget it; None when there was nothing."""
+    """Waits until the port is free. Returns None if nothing ran."""
     noted = _read_record(settings)
     stopped = [_end(process) for process in noted.processes] if noted else []
     if noted and any(stopped):
-        # The kernel empties the command line of a process that ends some time before it closes its sockets.
+        # The kernel empties the command line of an ending process some time before it closes its sockets.
         _wait_while(lambda: reachable(noted))
     record_file(settings).unlink(missing_ok=True)
     return noted if any(stopped) else None
 
 
 def reachable(service: SparkService) -> bool:
-    """Whether its port answers; a process that is alive may hang."""
+    """A process that is alive may hang."""
     return answers(service.port)
 
 
@@ -161,7 +155,7 @@ def _read_record(settings: Settings) -> SparkService | None:
 
 
 def command_line(pid: int) -> str:
-    """The command line of a process; empty if it has ended, also while its parent has not waited for it yet."""
+    """Empty if the process has ended, even as a zombie."""
     try:
         return " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -178,26 +172,22 @@ _REGISTERED = "Successfully registered with master"
 
 @dataclass(frozen=True)
 class StandaloneCluster:
-    """``url`` is what ``spark.master`` takes."""
-
     url: str
     master: subprocess.Popen[bytes]
     workers: tuple[subprocess.Popen[bytes], ...]
 
     def processes(self) -> list[SparkProcess]:
-        """The workers first."""
         return [*(SparkProcess(worker.pid, _WORKER) for worker in self.workers), SparkProcess(self.master.pid, _MASTER)]
 
     def stop(self) -> None:
-        """End the workers, then the master."""
         for process in (*self.workers, self.master):
             end_process(process)
 
 
 def start_standalone_cluster(settings: Settings, timeout_seconds: float = 120) -> StandaloneCluster:
-    """Start the three processes and wait until the workers have registered; raises ``LakehouseUnusable`` if not.
+    """Waits until the workers have registered; raises ``LakehouseUnusable``.
 
-    Each worker has half of the cores, and memory for one executor of the profile. Output goes to ``<home>/spark/``.
+    A worker has half of the cores, and memory for one executor of the profile. Output goes to ``<home>/spark/``.
     """
     require_java()
     folder = settings.home / "spark"

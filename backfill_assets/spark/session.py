@@ -1,4 +1,4 @@
-"""The Spark session: inside this process, or a session of a Spark Connect server; the same code runs on both."""
+"""Spark sessions: embedded in this process, or of a Connect server."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from backfill_assets.spark.java import require_java, without_incubator
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Rows and files depend on these, so each session sets them; the rest of a server's settings are its own.
+# Rows and files depend on these, so each session sets them; a server's other settings are its own.
 _SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimestampType", "spark.databricks.delta.")
 _PORTS = {"https": 443, "http": 80}
-# The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
+# The client would wait ten minutes for a server that does not answer; with these, half a minute.
 _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
-# As Java reads properties: a key ends at the first blank, equals sign or colon.
+# Java's properties: a key ends at the first blank, equals sign or colon.
 _PROPERTY = re.compile(r"(?P<key>[^\s=:]+)\s*[=:]?\s*(?P<value>.*)")
 RESTART_SECONDS = 120.0
-"""How long a run waits for a server that its command restarts."""
 KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
-"""The environment variable by which the runs of a command know that it restarts their Spark server."""
+"""Names the command that restarts the Spark server whenever it ends."""
 _ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
-"""The client's errors when a new server answers at the address and does not know the session."""
+"""A new server at the address does not know the session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
@@ -43,7 +42,7 @@ _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 def spark_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """:func:`open_session`, closed afterwards on a Connect server; the embedded Spark lives as long as its process."""
+    """Closed afterwards on a Connect server; embedded Spark lives as long as its process."""
     session = open_session(settings, app_name, session_id, options)
     try:
         yield session
@@ -55,10 +54,9 @@ def spark_session(
 def open_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Delta, UTC and the profile's settings; ``options`` (Spark settings) override the profile.
+    """A session with Delta, UTC and the profile's settings; ``options`` override the profile.
 
-    ``session_id`` is a UUID and names a Connect session, so that :func:`end_session` can end what a dead client left
-    running. What keeps Spark from starting raises ``LakehouseUnusable``.
+    ``session_id``, a UUID, names a Connect session, for :func:`end_session`. Raises ``LakehouseUnusable``.
     """
     if settings.spark_remote:
         return _connect(settings, settings.spark_remote, session_id, options or {})
@@ -66,7 +64,7 @@ def open_session(
 
 
 def run_a_job(settings: Settings) -> None:
-    """Count ten rows on the Connect server: it answers, and what is behind it works. Raises ``LakehouseUnusable``."""
+    """Checks that the Connect server can run a job. Raises ``LakehouseUnusable``."""
     from pyspark.errors import PySparkException
 
     try:
@@ -78,7 +76,7 @@ def run_a_job(settings: Settings) -> None:
 
 @contextmanager
 def explain_lost_server(what: str) -> Iterator[None]:
-    """Raise :class:`SparkLost` when the Connect server goes away while ``what`` is under way."""
+    """Raises :class:`SparkLost` if the Connect server goes away in the block."""
     from pyspark.errors import PySparkException
 
     try:
@@ -93,25 +91,19 @@ def explain_lost_server(what: str) -> Iterator[None]:
 
 
 def is_lost_server(error: Exception) -> bool:
-    """Whether an error of PySpark's says that the Connect server went away."""
     return type(error).__name__ in _SERVER_GONE or any(each in str(error) for each in _ANOTHER_SERVER)
 
 
 def keeper() -> str:
-    """The command that restarts the Spark server of this process whenever it ends; empty if no command does."""
     return os.environ.get(KEPT_BY, "").strip()
 
 
 def worker_python() -> str:
-    """The Python of Spark's workers: this one, which has the packages, unless ``PYSPARK_PYTHON`` names another.
-
-    Spark would take the first ``python3`` on the path, which is the system's.
-    """
+    """Spark's own choice is the first ``python3`` on the path, without our packages."""
     return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def how_to_start() -> str:
-    """What a person does when no Spark server answers."""
     restarted_by = keeper()
     if restarted_by:
         return f"{restarted_by} starts it again by itself: wait until it says so"
@@ -119,7 +111,6 @@ def how_to_start() -> str:
 
 
 def answers_within(url: str, seconds: float) -> bool:
-    """Wait until a Connect server listens at ``sc://host:port``; False after ``seconds`` without one."""
     until = clock.seconds() + seconds
     while not listens(url):
         if clock.seconds() > until:
@@ -129,7 +120,7 @@ def answers_within(url: str, seconds: float) -> bool:
 
 
 def end_session(settings: Settings, session_id: str) -> None:
-    """Interrupt and close a Connect session whose client died: what it still ran would go on and write."""
+    """Needed after a client died: its Connect session would go on writing."""
     from pyspark.errors import PySparkException
 
     if not settings.spark_remote:
@@ -145,7 +136,7 @@ def end_session(settings: Settings, session_id: str) -> None:
 
 
 def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """What this machine adds to the profile: JARs, memory, an S3 lakehouse, and what the caller asks for."""
+    """Over the profile's settings: JARs, memory, S3, and ``options``."""
     computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
     if "spark.driver.memory" not in profile(settings):
         computed["spark.driver.memory"] = driver_memory()
@@ -155,12 +146,12 @@ def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, 
 
 
 def driver_memory(usable: int | None = None) -> str:
-    """A quarter of the memory, in whole GiB from 1 to 8, for ``spark.driver.memory``: two runs and Dagster fit too."""
+    """A quarter of the memory, 1 to 8 GiB: two runs and Dagster fit too."""
     return f"{min(8, max(1, (usable_memory() if usable is None else usable) // 4 // 1024**3))}g"
 
 
 def profile(settings: Settings) -> dict[str, str]:
-    """The settings of the profile's ``spark-defaults.conf``; a missing one raises ``LakehouseUnusable``."""
+    """Raises ``LakehouseUnusable`` for a missing profile."""
     file = settings.spark_conf / settings.spark_profile / "spark-defaults.conf"
     try:
         lines = [line.strip() for line in file.read_text().splitlines()]
@@ -180,7 +171,7 @@ def _embedded_session(settings: Settings, app_name: str, options: Mapping[str, s
     for key, value in start_options(settings, wanted, base_jars(settings)).items():
         builder = builder.config(key, value)
     conf_dir = str(start_folder(settings))
-    # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
+    # With either of these set, PySpark would connect to a server instead of starting a JVM.
     elsewhere = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
     with _environment(SPARK_CONF_DIR=conf_dir, PYSPARK_PYTHON=worker_python(), **elsewhere, **without_incubator()):
         session: SparkSession = builder.getOrCreate()
@@ -203,7 +194,7 @@ def _connect(settings: Settings, url: str, session_id: str | None, options: Mapp
 
 
 def require_answer(url: str) -> None:
-    """Raise ``LakehouseUnusable`` when nothing listens at ``sc://host:port``; the client would try for minutes.
+    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``; the client would try for minutes.
 
     A server that a command restarts is waited for.
     """
@@ -213,7 +204,7 @@ def require_answer(url: str) -> None:
 
 
 def listens(url: str, patience_seconds: float = 5) -> bool:
-    """Whether something listens at ``url``; not if its host has no such name."""
+    """False also if the host has no such name."""
     address = urlsplit(url)
     with closing(socket.socket()) as probe:
         probe.settimeout(patience_seconds)
@@ -256,9 +247,7 @@ def _set(variables: Mapping[str, str | None]) -> None:
 # ------------------------------------------------------------------ what embedded Spark looks up in its JVM
 
 
-# As PySpark names them: from columns, from functions of columns, from lists of columns, from functions of functions,
-# from observations, and from rows of this process. A name without its package is looked for in each package that
-# PySpark has imported, in all JARs.
+# PySpark's names for them. It looks for a name without a package in each imported package, in all JARs.
 _CLASSES = (
     "functions",
     "org.apache.spark.sql.functions",
@@ -270,8 +259,6 @@ _CLASSES = (
 
 
 class _KnownClass:
-    """A Java class that knows the methods it was asked for; anything else of it is asked for again."""
-
     def __init__(self, java_class: Any) -> None:
         self._java_class = java_class
 
@@ -285,11 +272,10 @@ class _KnownClass:
 
 
 def remember_lookups(session: SparkSession) -> None:
-    """Let PySpark's functions, in a session inside this process, find classes and methods without asking the JVM.
+    """Cache PySpark's look-ups of Java classes and methods, in a session inside this process.
 
-    PySpark asks Java what ``org.apache.spark.sql.functions`` is, and whether it has a method ``col``, at every
-    ``F.col``; the answers are the same as long as the JVM lives. In one process a day from raw to daily revenue asked
-    some 5,000 such questions.
+    Each ``F.col`` asks the JVM what ``org.apache.spark.sql.functions`` is and whether it has ``col``: some 5,000 calls
+    for a day from raw to daily revenue.
     """
     jvm: Any = session.sparkContext._jvm
     for name in _CLASSES:

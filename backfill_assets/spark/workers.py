@@ -1,9 +1,7 @@
-"""Work that Spark hands to its Python workers, task by task, and what they return of it.
+"""Work in Spark's Python workers, task by task.
 
-Spark says where and when a task is done, and does it once more where it failed; so a task that was given up may leave
-files. Only what a task returned counts, and Spark returns one answer for each.
-
-An error of this project that a worker raises is raised where its work was asked for, as what it is.
+Spark repeats a failed task, which may leave files behind: only what a task returns counts, once for each task. Errors
+of this project raised in a worker are raised again in the caller.
 """
 
 from __future__ import annotations
@@ -34,11 +32,10 @@ _NEEDED = "Install this package with the versions of its lock file where Spark's
 
 
 def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
-    """What ``work`` gives for each of ``tasks``, in their order: a task of one Spark job each.
+    """Answers are in order, from one Spark job. Works through Spark Connect, too.
 
-    ``work``, the tasks and the answers are pickled; no secret may be in a task. Works through Spark Connect, too.
-    An error of this project that ``work`` raises is raised here: Spark does not try it again, as it does with others.
-    Raises :class:`LakehouseUnusable` if the workers lack this package.
+    ``work``, tasks and answers are pickled and must not contain secrets. Errors of this project are raised without
+    Spark's retries. Raises :class:`LakehouseUnusable` if the workers lack this package.
     """
     if not tasks:
         return []
@@ -52,16 +49,14 @@ def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Seque
                 yield pa.RecordBatch.from_pydict({"id": [number], "answer": [given]}, schema=_SCHEMA)
 
     found = spark.range(0, len(todo), 1, len(todo)).mapInArrow(answered, "id long, answer binary").collect()
-    # Only our own workers have written what is read here.
+    # Only our own workers wrote this.
     given = {row["id"]: pickle.loads(row["answer"]) for row in found}  # noqa: S301
     return [_taken(given[number]) for number in range(len(todo))]
 
 
 def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Answer]) -> list[Answer]:
-    """What ``work`` gives for each partition of ``rows``, in any order: a task of one Spark job each.
-
-    ``work`` and the answers are pickled; no secret may be in them. Errors of ours are raised as by :func:`in_workers`;
-    what ``rows`` cannot be read from, Spark says.
+    """Answers are in any order. Pickling and errors are as for :func:`in_workers`; errors in reading ``rows`` are
+    Spark's.
     """
 
     def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,7 +64,7 @@ def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], An
 
     require_workers(rows.sparkSession)
     found = rows.mapInArrow(answered, "answer binary").collect()
-    # Only our own workers have written what is read here.
+    # Only our own workers wrote this.
     return [_taken(pickle.loads(row["answer"])) for row in found]  # noqa: S301
 
 
@@ -81,7 +76,7 @@ def _given(work: Callable[[Task], Answer], task: Task) -> Answer | _Refused:
 
 
 class _Refused:
-    """An error of ours on its way from a worker: what is pickled of an exception is not what made it."""
+    """Pickling an exception loses its arguments."""
 
     def __init__(self, kind: type[BackfillError], message: str, hint: str | None) -> None:
         self.kind, self.message, self.hint = kind, message, hint
@@ -94,7 +89,7 @@ def _taken(given: Answer | _Refused) -> Answer:
 
 
 def carried_by_value(declared: object) -> None:
-    """Have the class of ``declared`` pickled with its code: workers need not have the project that declares it."""
+    """Pickles the class of ``declared`` with its code: workers need not have the project that declares it."""
     from pyspark import cloudpickle
 
     project = type(declared).__module__.partition(".")[0]
@@ -110,7 +105,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """``work`` for ``mapInArrow``, with its errors in a form that :func:`errors_of_workers` knows again."""
+    """For ``mapInArrow``; errors become such as :func:`errors_of_workers` recognises."""
 
     def carried(batches: Batches) -> Batches:
         try:
@@ -125,7 +120,7 @@ def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]
 
 @contextmanager
 def errors_of_workers() -> Iterator[None]:
-    """Raises what :func:`carrying` has carried: Spark puts it into an error of its own, when rows are taken."""
+    """Raises errors of :func:`carrying`, which Spark wraps in its own when rows are taken."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -152,14 +147,13 @@ def _carried(said: str) -> BackfillError | None:
 
 
 _known: dict[object, Mapping[str, str]] = {}
-"""By what sessions share: a micro-batch of a stream has a session of its own."""
+"""Keyed by what sessions share: each micro-batch has a session of its own."""
 
 
 def require_workers(spark: SparkSession) -> Mapping[str, str]:
-    """The versions of what Spark's workers have; asked once.
+    """Package versions of Spark's workers, asked once.
 
-    Raises :class:`LakehouseUnusable` unless they have this package and its engines, in the versions that are here: rows
-    do not depend on where they are computed.
+    Raises :class:`LakehouseUnusable` unless they equal those here: rows must not depend on where they are computed.
     """
     shared = getattr(spark, "sparkContext", spark)  # A session of a Connect server has none.
     if shared not in _known:
@@ -183,7 +177,6 @@ def _asked(spark: SparkSession) -> Mapping[str, str]:
 
 
 def require_same(there: Mapping[str, str]) -> Mapping[str, str]:
-    """``there``, the versions in a worker. Raises :class:`LakehouseUnusable` if they differ from those here."""
     if others := [
         f"{name} {there.get(name, 'not')} ({here} here)" for name, here in versions().items() if there.get(name) != here
     ]:
@@ -192,12 +185,11 @@ def require_same(there: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Those of the packages by which a worker computes rows."""
     return {name: version(name) for name in ("backfill-assets", "duckdb", "pyarrow")}
 
 
 def versions_of(python: str) -> Mapping[str, str]:
-    """Those that the Python at this path has. Raises :class:`LakehouseUnusable` if it lacks one."""
+    """Raises :class:`LakehouseUnusable` if a package is missing."""
     asked = f"import json, duckdb, {__name__} as workers; print(json.dumps(workers.versions()))"
     try:
         done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)

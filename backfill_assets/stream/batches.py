@@ -20,70 +20,58 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HOLD_SECONDS = 5.0
-"""A stream waits no longer than this for others that hold its days."""
 
 
 def stream_name(raw: str) -> str:
-    """What the publications of the stream into ``raw`` are named after, and the Delta transaction that they share."""
     return f"stream-{raw}"
 
 
 @dataclass(frozen=True)
 class BatchRead:
-    """What one micro-batch read, and what it brought into raw."""
-
     events: int = 0
     received: Received | None = None
-    """When their source received the events; None if that is not known."""
     bytes: int = 0
-    """Of landed files, as they lie on disk; 0 for a topic."""
     publication: str = ""
-    """Empty if raw had it all."""
     days: tuple[date, ...] = ()
-    """That gained rows, or markers of newer versions on other days."""
+    """Days that gained rows, or markers of newer versions on other days."""
     at: datetime | None = None
-    """When readers had them in raw."""
 
     @property
     def delays(self) -> Delays | None:
-        """Until the events were in raw."""
         return self.received.delays(self.at) if self.received and self.at else None
 
 
 class CheckpointGone(Exception):
-    """What Spark had planned cannot be read: the folder was emptied, or is gone."""
+    """Spark's checkpoint folder was emptied or deleted."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The folder in which Spark plans the micro-batches of one query, before each of them runs.
+    """Spark's checkpoint of one query, in the format of Spark 4.2: a version line, then JSON.
 
-    It begins empty: a query starts where raw ends. It is a cache, and a query that has lost it is started again. The
-    files are read as they are in Spark 4.2: a line with the version of the format, then JSON. What is not there raises
-    :class:`CheckpointGone`.
+    Only a cache: a query starts with an empty one, where raw ends. What is missing raises :class:`CheckpointGone`.
     """
 
     folder: Path
 
     @property
     def is_there(self) -> bool:
-        """Spark writes its metadata first, and deletes them never."""
+        """Spark writes its metadata first, and never deletes them."""
         return (self.folder / "metadata").exists()
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
-        """By partition, the offset after the last event of ``batch``."""
+        """The offset after the last event of ``batch``, by partition."""
         ends: dict[str, int] = self._source_offset(batch)[topic]
         return {int(partition): end for partition, end in ends.items()}
 
     def landed_paths(self, batch: int) -> list[Path]:
-        """The files that Spark found for ``batch``, in its order."""
         last = int(self._source_offset(batch)["logOffset"])
         before = int(self._source_offset(batch - 1)["logOffset"]) if batch else -1
         log = self.folder / "sources" / "0"
         found: dict[str, int] = {}
         for number in range(before + 1, last + 1):
             name = log / str(number)
-            # Every tenth file of Spark's log holds all before it too.
+            # Every tenth file of Spark's log also has everything before it.
             lines = _text(name if name.exists() else name.with_name(f"{number}.compact")).splitlines()[1:]
             entries = (json.loads(line) for line in lines)
             found |= {entry["path"]: number for entry in entries if before < entry["batchId"] <= last}
@@ -104,64 +92,55 @@ def _text(file: Path) -> str:
 
 @dataclass
 class Reading(RawWriter, ABC):
-    """Reads one source into raw. Its publications share a name and a transaction."""
-
     usual_most: ClassVar[int]
-    """Files, or events, that a micro-batch reads at most unless another number is asked for."""
     counts_events: ClassVar[bool]
-    """Whether the most of a batch is a number of events, so that a rate can bound it."""
     first: bool = True
-    """Until the first batch is published: what a killed stream has staged may be used."""
+    """Until a batch is published, what a killed stream has staged may be adopted."""
     start: Start | None = None
-    """Where it started to read, of a source with offsets."""
 
     def __post_init__(self) -> None:
         self.name = self.transaction = stream_name(self.step.name)
         self.hold_seconds = HOLD_SECONDS
 
     def adopted(self, change: RawChange) -> StagedChange | None:
-        """Looked for once: that is a look at each open timeline."""
+        """Only before the first batch, as it takes a look at each open timeline."""
         return super().adopted(change) if self.first else None
 
     @property
     @abstractmethod
     def is_live(self) -> bool:
-        """Whether the history of the source is read, so that what comes now is read."""
+        """History has been read."""
 
     @property
     @abstractmethod
     def boundary_text(self) -> str:
-        """Where history ended and live reading began, in words."""
+        """Where history ended, for people."""
 
     @property
     @abstractmethod
     def positions(self) -> tuple[StreamPosition, ...]:
-        """How far each partition of the source is read, since the source was opened."""
+        """Positions by partition, since the source was opened."""
 
     @abstractmethod
     def open(self, most: int) -> DataFrame:
-        """What Spark is to read from where raw ends, ``most`` of it in a batch.
-
-        Raises :class:`SourceUnreadable` if it cannot be read from there.
-        """
+        """Rows from where raw ends, ``most`` a batch. Raises :class:`SourceUnreadable`."""
 
     @abstractmethod
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
         """Publish micro-batch ``number`` of the query."""
 
     def look(self) -> None:
-        """See what the source has by now, which :attr:`positions` then say. Called every few seconds."""
+        """Called every few seconds."""
 
     def read_again(self) -> BatchRead | None:
-        """Read what could not be read before, and may be by now; None if there is none. Called each idle minute."""
+        """Called each idle minute, to retry what could not be read."""
         return None
 
     def explain(self, error: Exception) -> Exception | None:
-        """What an error of Spark says about the source; None if it is about something else."""
         return None
 
     def brought(self, done: StagedChange | None, received: Received | None = None, size: int = 0) -> BatchRead:
-        """What ``done`` brought. Rows that a killed stream had staged are counted, and have no moment."""
+        """Rows that a killed stream had staged are counted without a time of receipt."""
         if done is None:
             return BatchRead(bytes=size)
         self.first = False

@@ -1,4 +1,4 @@
-"""Reads a topic: Spark's source for its events, and the client that the source brings for what the broker has."""
+"""Reads a topic: with Spark's Kafka source, and with the Kafka client in Spark's JVM for metadata and odd events."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ANSWER_SECONDS = 15
-"""A broker that does not answer within this is away."""
 _AWAY = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|BrokerNotAvailable)Exception"
     r"|Cannot fetch record for offset|No resolvable bootstrap urls"
 )
-"""Of Kafka's client and of Spark's connector. Spark has timeouts of its own, which say that something else is slow."""
+"""Not Spark's own timeouts: they mean that something else is slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
 _OF_A_VALUE = "DuckDB: ((?:Invalid Input|Conversion|Out of Range) Error)"
 _OF_AN_EVENT = re.compile(
@@ -32,45 +31,40 @@ _OF_AN_EVENT = re.compile(
     r"|Received exception when fetching the next record|\[(?:[A-Z_]+_OVERFLOW|CAST_INVALID_INPUT)[\].]"
     rf"|{_OF_A_VALUE}"
 )
-"""Of Spark, which turns the time of each event into microseconds before the event can be looked at, of Kafka, and of
-DuckDB, which makes rows of the events."""
+"""Errors of Spark (which converts event times to microseconds up front), of Kafka, and of DuckDB (which makes rows)."""
 _TIME = re.compile(r"ConsumerRecord\(topic = [^,]*, partition = \d+,[^)]*? offset = (\d+), \w+ = (-?\d+),")
-"""Of the text of Kafka's records."""
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
 _AROUND = ("TASK_WRITE_FAILED",)
-"""Conditions of Spark that say where an error came up."""
+"""Conditions that only say where an error came up."""
 
 
 class BrokerAway(SourceUnreadable):
-    """No broker answers: nothing was read, and what is there is read when one does."""
+    """Nothing was read, and nothing is lost."""
 
 
 @dataclass(frozen=True)
 class KafkaRecord:
-    """One event as the client of this process reads it; ``reason`` says why it could not."""
-
     partition: int
     offset: int
     key: bytes | None = None
     value: bytes | None = None
     time: int | None = None
-    """As it was sent: milliseconds since 1970 if the producer is right."""
+    """Milliseconds since 1970 if the producer is right."""
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """The brokers of a topic. Needs an embedded Spark, whose JVM the client runs in."""
+    """Needs embedded Spark: the Kafka client runs in its JVM."""
 
     spark: SparkSession
     source: KafkaTopic
     properties: Mapping[str, str] = field(repr=False)
-    """Kafka client properties; may hold secrets. They say whether events of an open transaction count."""
+    """May contain secrets. ``isolation.level`` says whether events of open transactions count."""
 
     def stream(self, start: Offsets, most: int) -> DataFrame:
-        """All events from ``start`` on, ``most`` in a micro-batch; one that is deleted meanwhile ends the query."""
         options = {
             "subscribe": self.source.topic,
             "startingOffsets": self._json(start),
@@ -79,7 +73,6 @@ class Broker:
         return self.spark.readStream.format("kafka").options(**self._options(), **options).load()
 
     def read(self, part: OffsetRange) -> DataFrame:
-        """The events of ``part``, by Spark."""
         options = {
             "assign": json.dumps({self.source.topic: [part.partition]}),
             "startingOffsets": self._json({part.partition: part.first}),
@@ -95,9 +88,7 @@ class Broker:
         return json.dumps({self.source.topic: {str(number): offset for number, offset in offsets.items()}})
 
     def offsets(self) -> TopicOffsets:
-        """The oldest and the end offset of each partition. Raises :class:`SourceUnreadable` for a missing topic, and
-        :class:`BrokerAway`.
-        """
+        """Raises :class:`SourceUnreadable` for a missing topic, and :class:`BrokerAway`."""
         with self._client(self._new_consumer) as consumer:
             partitions = self._partitions(consumer)
             oldest = _by_partition(consumer.beginningOffsets(partitions))
@@ -105,12 +96,12 @@ class Broker:
         return TopicOffsets(oldest, end, self.ids())
 
     def ends(self) -> Offsets:
-        """The offset after the last event of each partition, as of now; of those that count, by the properties."""
+        """End offsets by partition; ``isolation.level`` applies."""
         with self._client(self._new_consumer) as consumer:
             return _by_partition(consumer.endOffsets(self._partitions(consumer)))
 
     def ids(self) -> TopicIds:
-        """Which topic it is. A broker before Kafka 2.8 has no ids of topics: all have the same one there."""
+        """Brokers before Kafka 2.8 have one id for all topics."""
         names = self._jvm.java.util.ArrayList()
         names.add(self.source.topic)
         with self._client(self._new_admin) as admin:
@@ -119,7 +110,6 @@ class Broker:
             return TopicIds(str(cluster), str(found.topicId()))
 
     def offsets_since(self, day: date) -> Offsets:
-        """By partition, the offset of the first event that reached the topic on ``day`` (UTC) or later."""
         since = int(datetime.combine(day, time.min, UTC).timestamp() * 1000)
         with self._client(self._new_consumer) as consumer:
             partitions = self._partitions(consumer)
@@ -132,7 +122,6 @@ class Broker:
             return {number: end if at[number] is None else int(at[number].offset()) for number, end in ends.items()}
 
     def records(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
-        """The events of ``wanted``, one by one, also those that Spark cannot read; one that Kafka cannot: why."""
         for polled in self._polled(wanted):
             if isinstance(polled, KafkaRecord):
                 yield polled
@@ -142,11 +131,7 @@ class Broker:
                     yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
 
     def times(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
-        """The times of the events of ``wanted`` without anything else of them; of one that Kafka cannot read: why.
-
-        Each question to the JVM costs as much as an event has time for: of what was polled the text is asked for once.
-        It has no value and no key in it.
-        """
+        """Parsed from one string a poll: a JVM call for each event would be too slow."""
         for polled in self._polled(wanted):
             if isinstance(polled, KafkaRecord):
                 yield polled
@@ -156,7 +141,6 @@ class Broker:
                     yield KafkaRecord(wanted.partition, int(offset), time=int(sent))
 
     def _polled(self, wanted: OffsetRange) -> Iterator[Any]:
-        """Lists of Java's records, as they come; a :class:`KafkaRecord` with a reason for one that cannot be read."""
         partition = self._jvm.org.apache.kafka.common.TopicPartition(self.source.topic, wanted.partition)
         partitions = self._jvm.java.util.ArrayList()
         partitions.add(partition)
@@ -241,7 +225,6 @@ class Broker:
 
 
 def broker_away(source: KafkaTopic, error: Exception) -> BrokerAway | None:
-    """What ``error`` says of a broker that does not answer; None if it is about something else."""
     if not _AWAY.search(str(error)):
         return None
     return BrokerAway(
@@ -252,12 +235,11 @@ def broker_away(source: KafkaTopic, error: Exception) -> BrokerAway | None:
 
 
 def is_about_an_event(error: Exception) -> bool:
-    """Whether one event of a batch cannot be read or made a row of, which says nothing of the others."""
     return _OF_AN_EVENT.search(str(error)) is not None
 
 
 def reason_of(error: Exception) -> str:
-    """What is wrong with an event: the error's own name. Its message may quote the event, which may be personal."""
+    """The error's name only: its message may quote the event, which may be personal."""
     if of_a_value := re.search(_OF_A_VALUE, str(error)):
         return of_a_value[1]
     named = re.findall(r"\[([A-Z]+(?:_[A-Z]+)+)[\].]|\b(?:[a-z]+\.)+(\w+(?:Exception|Error))\b", str(error))
@@ -267,12 +249,11 @@ def reason_of(error: Exception) -> str:
 
 
 def says_events_are_gone(error: Exception) -> bool:
-    """Whether Spark could not read what it had planned to, as the events or their topic were deleted meanwhile."""
     return _GONE.search(str(error)) is not None
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Kafka client properties, ``name=value`` a line. Values may be secret: they are in no message."""
+    """``name=value`` lines. Values may be secret and are in no message."""
     lines = [line.strip() for line in text.splitlines()]
     found = {}
     for number, line in enumerate(lines, 1):

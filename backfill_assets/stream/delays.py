@@ -1,4 +1,4 @@
-"""How late events are: from when a source received them until readers see them, in raw and in what follows."""
+"""How late events are: from receipt by the source until readers see them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Of the events of a batch, oldest first: the times of these are kept. The oldest decide the 99th percentile."""
+"""Quantiles of a batch's times, oldest first; dense where they decide the 99th percentile."""
 
 
 @dataclass(frozen=True)
 class Delays:
-    """The delay of published events in seconds: half of them took at most ``p50``, 99 of 100 at most ``p99``."""
-
     p50: float
     p99: float
 
@@ -23,19 +21,18 @@ class Delays:
 
 @dataclass(frozen=True)
 class Received:
-    """When a source received the ``events`` of a batch: by :data:`SHARES`, in milliseconds since 1970."""
+    """Receipt times of a batch at :data:`SHARES`, in milliseconds since 1970."""
 
     events: int
     at_ms: tuple[int, ...]
 
     @classmethod
     def of(cls, events: int, times_ms: Iterable[int]) -> Received:
-        """From the times of some of them, each standing for as many."""
         times = sorted(times_ms)
         return cls(events, tuple(times[min(len(times) - 1, int(share * len(times)))] for share in SHARES))
 
     def weighted(self, now: datetime) -> list[tuple[float, float]]:
-        """How late the events are if readers see them ``now``, and how many. Clocks of two machines may differ."""
+        """Seconds and number of events; never below 0, as clocks of two machines may differ."""
         at = now.timestamp() * 1000
         shares = zip(SHARES, SHARES[1:], self.at_ms, strict=False)
         return [(max(0.0, (at - ms) / 1000), self.events * (end - first)) for first, end, ms in shares]
@@ -45,7 +42,6 @@ class Received:
 
 
 def delays_of(weighted: Iterable[tuple[float, float]]) -> Delays:
-    """Of delays, each of so many events."""
     ordered = sorted(weighted)
     return Delays(_percentile(ordered, 0.5), _percentile(ordered, 0.99))
 

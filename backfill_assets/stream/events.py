@@ -1,9 +1,8 @@
-"""From the events of a topic to raw rows: every event, as text, on the day it belongs to; null values delete keys.
+"""Makes raw rows of a topic's events: each as text on its event day; null values delete keys.
 
-Spark turns the time of each event into microseconds before the event can be looked at, so one that is out of all range
-ends the whole batch. Then the client of this process looks at all times, and reads what Spark cannot. Where Spark fails
-on something else, the batch is halved until each such event stands alone, and it is kept with its reason. A small part
-that Spark cannot read is read by the client, event by event.
+Spark converts all times to microseconds up front, so one out of range fails the whole batch. Then the client of this
+process checks all times, and reads what Spark cannot. If Spark fails on something else, the batch is halved until each
+such event is alone; it is kept with the reason.
 """
 
 from __future__ import annotations
@@ -35,24 +34,21 @@ _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
 
 @dataclass(frozen=True)
 class EventsSeen:
-    """What Spark saw of the events of a batch while it wrote them."""
+    """What Spark observed of a batch while it wrote it."""
 
     events: int
     tombstones: int
-    """Of these, the ones without a value that may delete a key."""
     received: Received | None
-    """When the topic received them; None for a batch without events, such as one of an aborted transaction."""
+    """None for a batch without events, such as an aborted transaction."""
 
     @classmethod
     def of(cls, observed: Mapping[str, Any]) -> EventsSeen:
-        """From what Spark observed by :func:`seen_events`."""
         events, tombstones = (int(observed.get(each) or 0) for each in (_EVENTS, _TOMBSTONES))
         times = observed.get(_TIMES)
         return cls(events, tombstones, Received(events, tuple(map(int, times))) if times else None)
 
 
 def seen_events(source: Source, today: date) -> list[Column]:
-    """What Spark observes of a batch while it writes it."""
     return [
         F.percentile_approx(F.unix_millis(_received(source, today)), list(SHARES), 10_000).alias(_TIMES),
         F.count(F.lit(1)).alias(_EVENTS),
@@ -61,15 +57,14 @@ def seen_events(source: Source, today: date) -> list[Column]:
 
 
 def is_tombstone() -> Column:
-    """Whether an event has a key and no value: it deletes its key."""
     return F.col("value").isNull() & F.col("key").isNotNull()
 
 
 def _received(source: Source, today: date) -> Column:
-    """The time of a record; null for one that no broker can have received. Of the producer, it may be any number.
+    """Null if no broker can have received the record: producers may set any time.
 
-    Kafka keeps milliseconds; microseconds of a producer are read as such. A day after the year 9999 can be no day of a
-    table, so that such an event would stop the stream for good.
+    Times beyond the year 9999 in milliseconds are read as microseconds. A later day could be no day of a table, and
+    such an event would stop the stream for good.
     """
     number = F.unix_millis("timestamp")
     time = F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
@@ -78,29 +73,25 @@ def _received(source: Source, today: date) -> Column:
 
 
 def event_lines(source: Source, topic: str, events: DataFrame, today: date) -> DataFrame:
-    """One line for each of ``events``, which have the columns of Spark's Kafka source: see ``rows_of_lines``.
+    """``source_file`` is ``kafka:<topic>/<partition>`` with raw's name of the topic, ``source_line`` the offset.
 
-    ``source_file`` is ``kafka:<topic>/<partition>``, with ``topic`` as raw calls it, and ``source_line`` the offset.
-    ``arrival_day`` is that of the record's timestamp, in UTC: reading an event again gives the same row. A record of no
-    possible time arrived on the day that its event names, or else ``today``. A null value is kept as the line ``null``,
-    an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
+    ``arrival_day`` is the record's day in UTC, so that reading again gives the same row; without a possible time, the
+    day that the event names, or else ``today``. Null values become ``null``, empty ones ``""``, invalid UTF-8 Base64:
+    all are quarantined.
     """
     return _lines(source, topic, events, F.col("value"), today)
 
 
 def event_rows(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """One raw row for each of ``events``."""
     return rows_of_lines(source, event_lines(source, topic, events, today), token_key_file, today)
 
 
 def deleted_keys(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """The keys that tombstones among ``events`` delete: :func:`~backfill_assets.landing.deletions.tombstones`."""
     keys = _lines(source, topic, events.where(is_tombstone()), F.col("key"), today)
     return tombstones(source, keys, token_key_file, today)
 
 
 def of_no_key(topic: str, events: DataFrame, tombs: DataFrame) -> DataFrame:
-    """The tombstones among ``events`` that, by ``tombs``, name no key: their lines are kept, to be looked at."""
     unknown = tombs.where(unreadable(tombs))
     return events.where(is_tombstone()).join(unknown, is_event(unknown, _file(topic), F.col("offset")), "left_semi")
 
@@ -119,11 +110,7 @@ def _file(topic: str) -> Column:
 
 
 def within(ranges: Sequence[OffsetRange]) -> Column:
-    """Whether an event is in one of ``ranges``.
-
-    The offsets are data, and no part of the code that Spark generates: each batch would compile code of its own, and
-    Java would begin again to see what is worth its second compiler.
-    """
+    """Offsets are data: as literals, each batch would compile code of its own, and the JIT would start again."""
     of = {each.partition: each for each in ranges}
     all_parts = [of.get(number, OffsetRange(number, 0, 0)) for number in range(max(of, default=0) + 1)]
     first, end = (_of_partition(part) for part in ([e.first for e in all_parts], [e.end for e in all_parts]))
@@ -135,19 +122,18 @@ def _of_partition(offsets: Sequence[int]) -> Column:
 
 
 def _line(value: Column) -> Column:
-    """The bytes of a key or a value as a line, which is never null or empty."""
     absent = F.when(value.isNull(), F.lit("null")).otherwise(F.lit('""'))
     return F.when(F.length(value) > 0, value).otherwise(absent.cast("binary"))
 
 
 _READ_HERE = 500
-"""A part of so many offsets that Spark cannot read is read by the client of this process."""
+"""If Spark cannot read a part of so few offsets, the client does."""
 _NEAR = 100
-"""So many events between two odd ones are read by the client, too: another read of Spark takes longer."""
+"""Events between two odd ones closer than this are read by the client too: another Spark read takes longer."""
 _LAST_MS = 253_402_300_799_999
-"""The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds or nanoseconds."""
+"""End of the year 9999 in milliseconds: later times are in micro- or nanoseconds."""
 _FIRST_BROKER = date(2011, 1, 1)
-"""Before Kafka's first release no broker received anything: such a time is 0, or of a wrong clock."""
+"""Before Kafka's first release: such a time is 0, or of a wrong clock."""
 _COLUMNS = T.StructType(
     [
         T.StructField("key", T.BinaryType()),
@@ -158,13 +144,11 @@ _COLUMNS = T.StructType(
         T.StructField("timestamp", T.TimestampType()),
     ]
 )
-"""The columns of Spark's Kafka source that are used."""
 
 
 def set_apart(
     ranges: Iterable[OffsetRange], is_sound: Callable[[OffsetRange], bool], smallest: int
 ) -> tuple[list[OffsetRange], list[OffsetRange]]:
-    """Those parts of ``ranges`` that are sound, as large as they can be; and the others, of at most ``smallest``."""
     sound: list[OffsetRange] = []
     others: list[OffsetRange] = []
     waiting = sorted(ranges, reverse=True)
@@ -183,10 +167,7 @@ def set_apart(
 def around(
     ranges: Iterable[OffsetRange], odd: Collection[tuple[int, int]], near: int
 ) -> tuple[list[OffsetRange], list[OffsetRange]]:
-    """Those parts of ``ranges`` that have no ``odd`` event (partition and offset), and the others.
-
-    Between two odd events that are ``near`` each other is no part of its own.
-    """
+    """Parts without ``odd`` events (partition, offset), and the others, joined where ``near``."""
     sound: list[OffsetRange] = []
     others: list[OffsetRange] = []
     for each in ranges:
@@ -211,7 +192,7 @@ def _clusters(offsets: Sequence[int], near: int) -> list[tuple[int, int]]:
 
 
 def event_time(sent: int | None, otherwise: datetime) -> datetime:
-    """The time of a record: Kafka's are in milliseconds, others are read as micro- or nanoseconds."""
+    """Kafka has milliseconds; larger numbers are read as micro- or nanoseconds."""
     if sent is None or sent < 0:
         return otherwise
     while sent > _LAST_MS:
@@ -221,18 +202,14 @@ def event_time(sent: int | None, otherwise: datetime) -> datetime:
 
 @dataclass(frozen=True)
 class EachEvent:
-    """Reads ``ranges`` of a topic although one of its events cannot be read. ``rows_of`` makes raw rows of events."""
+    """Reads ``ranges`` of a topic although some events cannot be read."""
 
     broker: Broker
     rows_of: Callable[[DataFrame], DataFrame]
     now: datetime
-    """The time of an event that has none."""
 
     def with_odd_times(self, ranges: Sequence[OffsetRange]) -> DataFrame:
-        """All events of ``ranges``, of which Spark fails on nothing but the times of some.
-
-        To find them by halves would take Spark two looks for each halving of each of them.
-        """
+        """For failures on times alone: halving would cost Spark two reads a step for each event."""
         odd = {(each.partition, each.offset) for part in ranges for each in self.broker.times(part) if _is_odd(each)}
         sound, others = around(ranges, odd, _NEAR)
         parts = [*map(self._by_spark, sound), *(self._here(self._readable(part)) for part in others)]
@@ -243,7 +220,7 @@ class EachEvent:
         return [_with_reason(each, each.reason) if each.reason else each for each in records]
 
     def events(self, ranges: Sequence[OffsetRange]) -> DataFrame:
-        """All events of ``ranges``; one that cannot be read has ``{"unreadable": reason}`` as its value."""
+        """An event that cannot be read has ``{"unreadable": reason}`` as its value."""
         sound, others = set_apart(ranges, lambda part: self._fails(self._by_spark(part)) is None, _READ_HERE)
         parts = [
             *map(self._by_spark, sound),
@@ -255,7 +232,7 @@ class EachEvent:
         return self.broker.read(part).select(*_COLUMNS.names)
 
     def _alone(self, kept: Sequence[KafkaRecord]) -> list[KafkaRecord]:
-        """``kept``, so that a row can be made of each: the value of one of which none can is replaced by the reason."""
+        """If no row can be made of an event, the reason replaces its value."""
         why: dict[int, str] = {}
 
         def is_sound(part: OffsetRange) -> bool:
@@ -291,5 +268,5 @@ def _is_odd(record: KafkaRecord) -> bool:
 
 
 def _with_reason(record: KafkaRecord, reason: str) -> KafkaRecord:
-    """The value itself may hold personal data in any form: it stays in the topic, where the offset finds it."""
+    """The value may be personal in any form: it stays in the topic, where the offset finds it."""
     return replace(record, key=None, value=json.dumps({"unreadable": reason}).encode(), reason="")

@@ -1,4 +1,4 @@
-"""Lets facts follow: after each batch, the days that gained rows grow in all tables that follow."""
+"""After each batch, grows the days that gained rows in all tables that follow raw."""
 
 from __future__ import annotations
 
@@ -29,20 +29,17 @@ from backfill_assets.stream.lease import HeldEvents, still_held
 from backfill_assets.text import format_count, format_ranges
 
 _PAUSE = timedelta(seconds=60)
-"""A day that cannot be computed is tried again after it."""
 
 
 @dataclass(frozen=True)
 class _Broken:
-    """Until when a day is not tried again, and why."""
-
     until: datetime
     why: str
 
 
 @dataclass
 class Follower:
-    """What follows ``raw``. Days that could not be published stay ``pending`` until the next batch, or for a minute."""
+    """Grows the tables that follow ``raw``. ``pending`` days wait for the next batch, or for a minute."""
 
     lake: Lake
     raw: Step
@@ -52,24 +49,18 @@ class Follower:
     pending: set[date] = field(default_factory=set)
     memory: InputMemory = field(default_factory=InputMemory)
     batches: int = 0
-    """How many were published."""
     not_compacted: dict[str, datetime] = field(default_factory=dict)
-    """Tables whose small files cannot be put together, and until when that is not tried again."""
     _broken: dict[date, _Broken] = field(default_factory=dict)
-    """Days that cannot be computed."""
     _reported: dict[date, str] = field(default_factory=dict)
     _asked: dict[date, str] = field(default_factory=dict)
-    """Days that are left to people, and why."""
     _supplied: dict[date, int] = field(default_factory=dict)
     held: dict[date, HeldEvents] = field(default_factory=dict)
-    """What gates hold back. Such a day is tried again when it gains rows."""
 
     @property
     def steps(self) -> list[Step]:
         return following(self.lake.with_current(self.lake.catalog.steps), self.raw.name)
 
     def catch_up(self) -> None:
-        """Bring up to date what a stream that was killed has left behind."""
         steps = self.steps
         days = find_days_behind(self.lake.publisher.log, self.raw.name, steps[0]) if steps else set()
         if days:
@@ -77,10 +68,7 @@ class Follower:
         self.follow(days)
 
     def follow(self, days: Collection[date]) -> None:
-        """Let ``days`` grow, and those that are pending. What keeps a day from it is reported, once for each reason.
-
-        A day that cannot be computed keeps no other day back, and is not tried with every batch.
-        """
+        """Each reason that prevents a day is reported once. A day that fails is not tried with every batch."""
         self.pending |= set(days) - self._left_to_people(days)
         steps, now = self.steps, clock.now()
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
@@ -100,7 +88,6 @@ class Follower:
         self._settle(due, done, broken, now)
 
     def _left_to_people(self, days: Collection[date]) -> set[date]:
-        """Days with rows that came too late, if a person decides about them; each is told once."""
         if self.raw.lateness is None or self.raw.lateness.beyond != "ask":
             return set()
         log = self.lake.publisher.log
@@ -122,22 +109,21 @@ class Follower:
         )
 
     def forget(self) -> None:
-        """Raw has other files now: what its days were extended from is looked up in the log again."""
+        """After a compaction of raw, or an error, input files are looked up in the log again."""
         self.memory = InputMemory()
 
     def _bring_reference_data(self, steps: Sequence[Step], due: Sequence[date], today: date) -> None:
-        """Once for each day, and for a day that is still open whenever something may have landed: each hour."""
+        """Once a day; for an open day each hour, as something may have landed."""
         new = {day for day in due if self._supplied.get(day, 0) < self._hour(day, today)}
         if new:
             _ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
             self._supplied |= {day: self._hour(day, today) for day in new}
 
     def _hour(self, day: date, today: date) -> int:
-        """A number that grows each hour for a day that is still open."""
         return int(clock.now().timestamp()) // 3600 if (today - day).days <= 1 else 1
 
     def _settle(self, due: Sequence[date], done: Followed, broken: Mapping[date, str], now: datetime) -> None:
-        # In build order: what is held back because of another day is told by that one.
+        # In build order: what is held back because of another day is reported for that one.
         held = {each.day: _why_held(each) for each in reversed(done.held_back)}
         waiting = {day: each for day, each in self._broken.items() if day not in due}
         waiting |= {day: _Broken(now + _PAUSE, f"it cannot be computed: {why}") for day, why in broken.items()}
@@ -151,7 +137,7 @@ class Follower:
     # ------------------------------------------------------------------ what gates hold back
 
     def take_over(self, held: Iterable[HeldEvents]) -> None:
-        """What the stream before this one held back when it ended, of tables that still follow."""
+        """Keeps only tables that still follow."""
         tables = {name for step in self.steps for name in step.table_names}
         self.held = {each.day: each for each in held if each.table in tables}
 
@@ -165,14 +151,12 @@ class Follower:
         self.see_held()
 
     def _version_tried(self, held: HeldBack) -> str:
-        """That of the published day, or else the current one."""
         (step,) = (step for step in self.steps if held.table in step.table_names)
         log = self.lake.publisher.log
         content = content_in(log.day_states(log.head(), {held.table}), TableDay(held.table, held.day))
         return content.code_version if content else step.current
 
     def see_held(self) -> None:
-        """Count again what is held back: a day may have grown, or another command may have published it."""
         if self.held:
             log = self.lake.publisher.log
             states = log.day_states(log.head(), {self.raw.name, *(held.table for held in self.held.values())})
@@ -211,18 +195,13 @@ def _why_held(held: HeldBack) -> str:
 
 @dataclass(frozen=True)
 class _ReferenceData:
-    """The tables besides their own chain that ``steps`` read, such as rates."""
-
     lake: Lake
     steps: tuple[Step, ...]
     run: RunInfo
     progress: Progress
 
     def build(self, days: Collection[date]) -> None:
-        """Build the reference days that ``days`` look back to, that have landed and were never published.
-
-        Also of today: what lands later today makes its facts stale.
-        """
+        """Also for today: what lands later makes its facts stale."""
         for table, wanted in self._missing(days).items():
             (step,) = self.lake.with_current([self.lake.catalog.step(table)])
             (raw,) = (self.lake.catalog.step(read.table) for read in step.version().reads[:1])
@@ -258,15 +237,13 @@ class _ReferenceData:
 
 
 def find_days_behind(log: PublicationLog, raw: str, refined: Step) -> set[date]:
-    """:func:`days_behind` as of now."""
     return days_behind(raw, refined, log.day_states(log.head(), {raw, *refined.table_names}))
 
 
 def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
-    """The days that a stream brings up to date when it starts: one that was killed may have left them.
+    """Days built from other raw rows than now, and those never built that got their last rows by a stream.
 
-    They are those whose ``refined`` table was published from other raw rows than there are, and those that were never
-    built and have got their last rows by a stream. Others wait for a person: they are history, or were put back.
+    Others that were never built wait for people: they are history, or were put back.
     """
     behind = set()
     for (table, day), state in states.items():

@@ -1,4 +1,4 @@
-"""Reads the landing folder of a source, whose files land all day. Their time is that of their last change."""
+"""Reads the landing folder of a source; a file's time is that of its last change."""
 
 from __future__ import annotations
 
@@ -25,26 +25,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FileStamp = tuple[int, int] | None
-"""When a file was written (ns) and its size; None for one that is not there."""
+"""Modification time (ns) and size; None if absent."""
 _SHOWN_DAYS = 7
-"""Of so many arrival days the positions say how many landed files are read."""
 
 
 @dataclass
 class LandingReading(Reading):
-    """Appends landed files, each verified as a landed day's files are."""
-
     usual_most: ClassVar[int] = 100
     counts_events: ClassVar[bool] = False
 
     left_out: dict[Path, FileStamp] = field(default_factory=dict)
-    """Files that could not be read, as they were then."""
     _read_files: Counter[date] = field(default_factory=Counter)
-    """How many landed files raw has read, by their arrival day."""
     _landed_files: dict[date, int] = field(default_factory=dict)
-    """How many there were of the newest days, when they were last read from."""
     _counted_at: dict[date, tuple[FileStamp, ...]] = field(default_factory=dict)
-    """When the folders of the newest days had changed last as they were counted."""
     _live_since: datetime | None = None
 
     @property
@@ -68,7 +61,7 @@ class LandingReading(Reading):
         )
 
     def open(self, most: int) -> DataFrame:
-        """The rows of a file are read by its name later. By itself Spark leaves out old files beside newer ones."""
+        """Spark only names files. Spark's default leaves out old files beside newer ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         taken_in = files_taken_in(self.lake.storage, self.source.name, self.table.name)
         self._read_files = self._by_day(taken_in)
@@ -80,7 +73,7 @@ class LandingReading(Reading):
         return self.take_in(checkpoint.landed_paths(number))
 
     def look(self) -> None:
-        """A folder that nothing landed in since is not counted again: one of a day may have 86,400 files."""
+        """Only folders that changed are counted: a day may have 86,400 files."""
         newest = list(self.lake.landing.folders(self.source).items())[-_SHOWN_DAYS:]
         root = self.lake.landing.root
         changed = {day: tuple(file_stamp(root / folder) for folder in folders) for day, folders in newest}
@@ -92,10 +85,7 @@ class LandingReading(Reading):
         return self.take_in(again) if again else None
 
     def take_in(self, paths: Sequence[Path]) -> BatchRead:
-        """Publish the rows of those files that raw has not read.
-
-        A damaged or changed file is reported and left out: it is read with the next batch after it has landed again.
-        """
+        """A damaged or changed file is reported, and read with the next batch after it has landed again."""
         stamps = [stamp for path in paths if (stamp := file_stamp(path)) is not None]
         wanted = list(dict.fromkeys((*self._landed_again(), *paths)))
         files: list[LandedFile] = []
@@ -118,7 +108,6 @@ class LandingReading(Reading):
         return replace(brought, received=received)
 
     def new_files(self, paths: Sequence[Path]) -> list[LandedFile]:
-        """Those of ``paths`` that raw has not read; what is wrong with another one is reported."""
         main = MainTable.open(self.lake.storage, self.step.name)
         found = []
         for path in (each for each in paths if not self.lake.landing.ignores(each)):
@@ -136,7 +125,7 @@ class LandingReading(Reading):
         return found
 
     def _landed_again(self) -> list[Path]:
-        """Files that were left out and have changed since: Spark names a file once."""
+        """Files that were left out and changed since: Spark names a file only once."""
         return [path for path, stamp in self.left_out.items() if file_stamp(path) not in (None, stamp)]
 
     def _by_day(self, paths: Iterable[str]) -> Counter[date]:
@@ -148,7 +137,7 @@ class LandingReading(Reading):
 
 
 def _require_bytes(file: LandedFile) -> None:
-    """A copy begins with no bytes, which would count as the whole file. One that stays so is for the nightly run."""
+    """A copy starts empty and would count as the whole file. One that stays empty is for the nightly run."""
     if not file.size:
         raise SourceUnreadable(f"{file.path} has no bytes yet.")
 

@@ -1,4 +1,4 @@
-"""Runs a stream: from where raw ends, micro-batch by micro-batch, until it is stopped or has read what there is."""
+"""Runs a stream, micro-batch by micro-batch, from where raw ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 STREAM_SETTINGS = {
-    # A micro-batch is small, and Spark has no adaptive execution in streams: it would warn of it at each start.
+    # Batches are small. Spark has no adaptive execution in streams, and would warn at each start.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
@@ -34,37 +34,29 @@ STREAM_SETTINGS = {
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.streaming.metricsEnabled": "false",
 }
-"""Settings of Spark for the process of a stream."""
 _ON_A_DISK = {
-    # Hadoop's usual class for local files starts two processes for each file that it makes, to set its mode and that of
-    # a file with its checksum: a batch makes a file for each day of each table. Parquet's pages have checksums, too.
+    # Hadoop's default class for local files starts two processes for each file, to set modes; a batch makes a file for
+    # each day of each table. Parquet pages have checksums as well.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
-"""Settings where the lakehouse is a folder. What writes to a bucket keeps its parts in local files, and asks for the
-usual class."""
+"""For a lakehouse in a folder: writers to a bucket need the default class for their local parts."""
 _MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
 _HEAP = "2g"
-"""A micro-batch is small, and Java would take what it may have: a quarter of the machine for hours, for nothing."""
+"""Java's default is a quarter of the machine."""
 _GIVES_BACK = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-"""The collector that gives memory back after a large batch. The profile's is for runs, which end."""
+"""Returns memory after a large batch; the profile's collector is for short runs."""
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
-"""For so long a stream that is to end by itself waits for a broker that is away."""
 _MOST_LOST = 3
 _STOP_SECONDS = 60.0
 _SEE_SOURCE = timedelta(seconds=5)
-"""So often the source is asked what it has: as often as the status is written."""
 _FOLLOW_AGAIN = timedelta(seconds=60)
-"""So long after a batch, days that it left are tried again, if no other batch comes."""
 OnBatch = Callable[["DataFrame", int], None]
 
 
 def stream_settings(profile: Mapping[str, str], usual_memory: str, *, on_s3: bool) -> dict[str, str]:
-    """Settings of Spark for the process of a stream, over those of ``profile``: what that says of memory stays.
-
-    ``usual_memory`` is what a run would get on this machine, which may be less.
-    """
+    """Memory in ``profile`` wins. ``usual_memory`` is a run's, which may be less than a stream's."""
     java = profile.get(_JAVA, "").replace("-XX:+UseParallelGC", _GIVES_BACK)
     heap = profile.get(_MEMORY) or min(_HEAP, usual_memory, key=lambda size: int(size.removesuffix("g")))
     return {**STREAM_SETTINGS, **({} if on_s3 else _ON_A_DISK), _JAVA: java, _MEMORY: heap}
@@ -72,14 +64,14 @@ def stream_settings(profile: Mapping[str, str], usual_memory: str, *, on_s3: boo
 
 @dataclass(frozen=True)
 class Trigger:
-    """When micro-batches run: one every so many seconds, or all that is there now and then the end."""
+    """A batch every so many seconds; or (``available_now``) all that is there, and then the end."""
 
     every_seconds: float = 1.0
     available_now: bool = False
 
 
 def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBatch) -> StreamingQuery:
-    """Start reading; ``on_batch`` gets each micro-batch with its number, in a thread of its own."""
+    """``on_batch`` gets each micro-batch with its number, in another thread."""
     writer = rows.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(folder))
     if trigger.available_now:
         return writer.trigger(availableNow=True).start()
@@ -88,10 +80,9 @@ def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBat
 
 @dataclass
 class LiveStream:
-    """One run of a stream into raw. ``follow`` is called with the days of each batch after it was published.
+    """One run of a stream into raw; ``follow`` gets each published batch's days.
 
-    Each minute in which no batch comes, what could not be read is tried again, and ``follow_again`` is called for days
-    that could not follow.
+    ``follow_again`` is called in each minute without a batch, for days that were left.
     """
 
     reading: Reading
@@ -105,21 +96,16 @@ class LiveStream:
     _stopping: bool = False
     _query: StreamingQuery | None = None
     _most: int = 0
-    """What a batch of the query that runs reads at most."""
     _lost: int = 0
-    """How many queries in a row have lost their checkpoint before they had a batch."""
     _last: StreamBatch | None = None
-    """The batch before, until it is known how long the source took for it."""
     _seen: datetime | None = None
-    """When the source was asked last what it has."""
     _followed: datetime | None = None
-    """When days followed last, or were tried again."""
 
     def run(self) -> None:
-        """Read until all is read (``available_now``), or for ever.
+        """Read until everything is read (``available_now``), or forever; an absent broker is waited for.
 
-        A broker that goes away is waited for. Raises :class:`SourceUnreadable` for a topic that is missing, was
-        deleted and created again, or has deleted events that were not read; :class:`LakehouseUnusable` for a full disk.
+        Raises :class:`SourceUnreadable` for a topic that is missing, was created again, or has deleted unread events,
+        and :class:`LakehouseUnusable` for a full disk.
         """
         waited = 0.0
         while True:
@@ -141,7 +127,7 @@ class LiveStream:
             seconds -= 1.0
 
     def _read(self) -> bool:
-        """Read until the query ends (True), or until it is to be started again with other batches (False)."""
+        """True if the query ended, False if another batch size is needed."""
         self._most = self._most_wanted()
         rows = self.reading.open(self._most)
         self._failure = self._last = None
@@ -153,7 +139,6 @@ class LiveStream:
                 return self._wait(query, checkpoint)
 
     def _most_wanted(self) -> int:
-        """Of one batch of a topic: while history is read, what its rate lets pass in the time of a batch."""
         usual = self.reading.usual_most
         if self.reading.counts_events and not self.reading.is_live:
             return self.throttle.limit.most_in(max(1.0, self.trigger.every_seconds), clock.now(), usual)
@@ -163,7 +148,7 @@ class LiveStream:
 
     def _on_batch(self, checkpoint: Checkpoint) -> OnBatch:
         def publish(rows: DataFrame, number: int) -> None:
-            """Spark reports an error of this as text, so the error itself is kept for the thread that waits."""
+            """Spark reports errors as text, so the error itself is kept for the waiting thread."""
             with self._busy:
                 if self._stopping:
                     return
@@ -203,7 +188,7 @@ class LiveStream:
         return batch
 
     def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
-        """How long the source took for the batch before: Spark reports it once that batch has ended."""
+        """Observes the batch before: Spark reports a batch once it has ended."""
         last, self._last = self._last, None
         if last is None or progress is None or progress.batchId != last.batch:
             return None
@@ -213,7 +198,6 @@ class LiveStream:
         return seconds
 
     def _wait_for_rate(self, read: BatchRead, took: float) -> None:
-        """Wait before the next batch while history is read, so that the source is asked at the declared rate."""
         amount = read.bytes if self.throttle.limit.unit is RateUnit.BYTES else read.events
         left = self.throttle.wait(amount, took, clock.now(), read.delays.p50 if read.delays else None)
         while left > 0 and not self._stopping:
@@ -228,7 +212,7 @@ class LiveStream:
                 query.awaitTermination(_LOOK_SECONDS)
                 self._see_source(clock.now())
                 self._look()
-                # Spark reads as much in a batch as it was started with: history ends, and rates change.
+                # Spark fixes the batch size at the start of a query, but history ends and rates change.
                 if not self.trigger.available_now and self._most_wanted() != self._most:
                     return False
             query.awaitTermination(_LOOK_SECONDS)
@@ -236,11 +220,11 @@ class LiveStream:
         except Exception as error:
             if self._goes_on_without(checkpoint, error):
                 return False
-            # Whatever failed, it may be for the other stream that took the table meanwhile.
+            # Whatever failed may be due to another stream that took the table.
             raise self.reporter.overtaken() or self._explained(error) from error
 
     def _goes_on_without(self, checkpoint: Checkpoint, error: Exception) -> bool:
-        """Whether the query ended for want of its checkpoint. One that is lost each time is lost for a reason."""
+        """A lost checkpoint is only lost cache; if that repeats, raises :class:`LakehouseUnusable`."""
         is_gone = isinstance(self._failure, CheckpointGone) or (self._failure is None and not checkpoint.is_there)
         if isinstance(error, BackfillError) or not is_gone:
             return False
@@ -252,7 +236,6 @@ class LiveStream:
         return True
 
     def _look(self) -> None:
-        """About every second, between batches and while one runs."""
         now = clock.now()
         self._followed = self._followed or now
         if now - self._followed >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):
@@ -268,7 +251,7 @@ class LiveStream:
                 self._busy.release()
 
     def _see_source(self, now: datetime) -> None:
-        """What waits is shown while a batch runs, too: a slow one is when it grows."""
+        """Also during a batch: a slow one is when the backlog grows."""
         if self._seen is None or now - self._seen >= _SEE_SOURCE:
             self._seen = now
             self.reading.look()
@@ -288,7 +271,7 @@ class LiveStream:
 
     @contextmanager
     def _stopped(self, query: StreamingQuery) -> Iterator[None]:
-        """Stop the query at the end. A batch that is under way is finished first, for a bounded time."""
+        """A running batch is finished first, for a bounded time."""
         try:
             yield
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What a stream says of itself: its status, and reports for people and programs."""
+"""The status of a stream, and its reports for people and programs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.lease import HeldEvents, StreamBatch, StreamLease
 
 _REMEMBERED = 600 * (len(SHARES) - 1)
-"""The delays of the last 600 batches, each at so many shares of its events."""
+"""600 batches."""
 
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """What a stream reports: a batch that was published, a start, or what it waits for."""
-
     kind: str
     text: str
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -33,19 +31,13 @@ Report = Callable[[StreamEvent], None]
 
 @dataclass
 class StreamReporter:
-    """Turns what happens into the status of the stream, and into reports."""
-
     lease: StreamLease
     reading: Reading
     report: Report
     follower: Follower | None
-    """None for a stream that raw alone follows."""
     _recent: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
-    """By table: until events are in raw, and in the last table that follows."""
     _boundary: str = ""
-    """Where history ended, in words; empty while history is read. It stays once it was reached."""
     _not_followed: list[tuple[Received, frozenset[date]]] = field(default_factory=list)
-    """Batches of which a day is still to follow."""
 
     def started(self) -> None:
         if start := self.reading.start:
@@ -60,7 +52,6 @@ class StreamReporter:
         self.lease.beat(state="waiting", note=why)
 
     def stopping(self, why: str) -> None:
-        """A person stops it in the middle of a batch."""
         self.report(StreamEvent("stopping", why))
 
     def published(self, read: BatchRead, batch: StreamBatch) -> None:
@@ -79,15 +70,12 @@ class StreamReporter:
         self.report(StreamEvent("batch", str(batch), batch.model_dump(mode="json")))
 
     def looked(self) -> None:
-        """It is known anew what the source has."""
         self.lease.note(positions=self.reading.positions)
 
     def overtaken(self) -> BackfillError | None:
-        """Why this stream has to end, if another one runs in its place."""
         return self.lease.lost()
 
     def followed(self) -> None:
-        """Days that had been left have followed."""
         if self._count_followed(self._last_table()) or self._held_back() != self.lease.status.held_back:
             self.lease.beat(delays=self._delays(), held_back=self._held_back())
 
@@ -108,9 +96,9 @@ class StreamReporter:
         )
 
     def _count_followed(self, table: str) -> Delays | None:
-        """Count the batches all of whose days have followed; the delays of the last one, None without any.
+        """Counts batches whose days have all followed; returns the delays of the last.
 
-        Of a batch whose other days have followed, those that a gate holds back are told apart.
+        Days that a gate holds back count as followed if other days of their batch have.
         """
         followed = [received for received, days in self._not_followed if not self._waits(days)]
         self._not_followed = [each for each in self._not_followed if self._waits(each[1])][-_REMEMBERED:]

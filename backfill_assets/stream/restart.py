@@ -1,4 +1,4 @@
-"""Whether a stream is to be started again: after a crash, never twice, and later each time it fails early. Pure."""
+"""Whether a stream is restarted: after a crash, never twice at once, and later with each early failure. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from typing import Literal
 from backfill_assets.text import format_count
 
 STEADY = timedelta(minutes=10)
-"""A start that lasted this long was a good one: the count of early ends begins anew."""
 _FIRST_WAIT = timedelta(seconds=15)
 _LONGEST_WAIT = timedelta(minutes=10)
 Ending = Literal["failed", "stopped", "finished"]
-"""``stopped`` by a person, ``finished`` by itself; ``failed`` also for a process that was killed."""
+"""``stopped`` by a person, ``finished`` by itself; ``failed`` includes killed processes."""
 
 
 @dataclass(frozen=True)
 class EarlierStart:
-    """A run that was the stream, and has ended."""
-
     run: str
     started: datetime
     ended: datetime
@@ -33,12 +30,9 @@ class EarlierStart:
 
 @dataclass(frozen=True)
 class RestartDecision:
-    """The start to repeat, or None; and why, for people."""
-
     repeat: EarlierStart | None
     reason: str
     begin: bool = False
-    """Whether it is to be started for the first time."""
 
 
 def decide_restart(
@@ -51,11 +45,11 @@ def decide_restart(
     *,
     begins: bool = False,
 ) -> RestartDecision:
-    """``running`` describes the process that has the lease, ``under_way`` a run that is to start or watch one.
+    """``running`` is the process with the lease, ``under_way`` a run that starts or watches one, ``holder`` the last
+    run with the lease. ``earlier`` runs are newest first.
 
-    ``earlier`` are the runs that have ended, newest first. A stream that a person stopped stays off. A start that
-    ended while an older one ran, as a second stream is refused, does not count. ``holder`` is the run that had the
-    lease last: it was the stream. ``begins`` says that it is to be on although no person has started it.
+    A stream stopped by a person stays off. A start that ended while an older one ran does not count: it was refused as
+    a second stream. ``begins`` starts a stream that no person has started.
     """
     if running or under_way:
         return RestartDecision(None, f"{name} is on: {running or under_way}.")
@@ -76,10 +70,10 @@ def decide_restart(
 
 
 def _without_beside(earlier: Sequence[EarlierStart], holder: str) -> list[EarlierStart]:
-    """Those of ``earlier`` that were the stream: a start that ended before an older one never was.
+    """A start that ended before an older one never was the stream.
 
-    Of a run that was killed with its daemon the end is known late. A person who has stopped the one after it by then
-    has stopped the stream.
+    The end of a run killed with its daemon is noticed late. If a person stopped the one after it by then, the stream
+    was stopped.
     """
     return [
         start
@@ -90,7 +84,6 @@ def _without_beside(earlier: Sequence[EarlierStart], holder: str) -> list[Earlie
 
 
 def early_ends(earlier: Sequence[EarlierStart]) -> int:
-    """How many of the newest starts failed early, one after the other."""
     for count, start in enumerate(earlier):
         if start.ending != "failed" or not start.was_early:
             return count
@@ -98,7 +91,7 @@ def early_ends(earlier: Sequence[EarlierStart]) -> int:
 
 
 def wait_after(early: int) -> timedelta:
-    """None after a start that lasted; then 15 s, doubled with each early end, up to 10 minutes."""
+    """Zero after a start that lasted; else 15 s, doubled with each early end, up to 10 minutes."""
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(early - 1, 10)) if early else timedelta(0)
 
 

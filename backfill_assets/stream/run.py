@@ -1,4 +1,4 @@
-"""One call for a stream: the lease, the reading, what follows each batch, and its status for people and the UI."""
+"""The entry to streaming: lease, reading, what follows each batch, and status."""
 
 from __future__ import annotations
 
@@ -30,13 +30,10 @@ from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 from backfill_assets.stream.topic import StartRequest, TopicReading
 
 _GATHER_EVERY_BATCHES = 32
-"""So often the stream's entries in the publication log are put together, and its old commits deleted."""
 
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What a person asks a stream for."""
-
     table: str
     source: StreamSource
     start: StartRequest = field(default_factory=StartRequest)
@@ -44,14 +41,14 @@ class StreamRequest:
     trigger: Trigger = field(default_factory=Trigger)
     follow: bool = True
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Kafka client properties; may hold secrets."""
+    """May contain secrets."""
 
 
 def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progress, report: Report) -> None:
-    """Stream until it is stopped, or for ``available_now`` until all is read.
+    """Stream until stopped, or for ``available_now`` until everything is read.
 
-    Raises :class:`AnotherStreamRuns` if one runs already, :class:`InvalidRequest` for a table that takes no events, and
-    what :meth:`LiveStream.run` raises.
+    Raises :class:`AnotherStreamRuns`, :class:`InvalidRequest` for a table that takes no events, and what
+    :meth:`LiveStream.run` raises.
     """
     step = _streamed_step(lake.catalog, request.table)
     _require_possible(request)
@@ -77,7 +74,6 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
 
 
 def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> None:
-    """A start may take minutes: its status says what it waits for, and so does a line, in a log too."""
     if lease.status.state != "starting":
         progress(text)
         return
@@ -86,7 +82,7 @@ def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> 
 
 
 def _require_possible(request: StreamRequest) -> None:
-    """A topic knows when each event came, and not how many bytes a batch has; of landed files it is the reverse."""
+    """A topic knows event times but not bytes; landed files are the reverse."""
     start = request.start
     if isinstance(request.source, KafkaTopic):
         if request.limit.unit is RateUnit.BYTES:
@@ -113,7 +109,7 @@ def _streamed_step(catalog: Catalog, table: str) -> Step:
 
 
 def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progress: Progress) -> Reading:
-    """Events of a transaction count when it is committed, unless the properties say otherwise."""
+    """By default, events of a transaction count once it is committed."""
     if isinstance(request.source, KafkaTopic):
         properties = {"isolation.level": "read_committed", **request.properties}
         topic = request.source
@@ -124,11 +120,10 @@ def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progr
 # ------------------------------------------------------------------ what follows a batch
 
 _PAUSE = timedelta(hours=1)
-"""A table of which a file is damaged or missing is not tried with every batch: each attempt leaves files behind."""
+"""Pause after a damaged file in a table: each compaction attempt leaves files behind."""
 
 
 def _after_batch(follower: Follower, follows: bool, days: Collection[date]) -> None:
-    """Extend what follows, then put small files together: days that wait for a batch more keep theirs apart."""
     if follows:
         follower.follow(days)
     tables = [follower.raw.name, *(name for step in follower.steps if follows for name in step.table_names)]
@@ -142,7 +137,6 @@ def _after_batch(follower: Follower, follows: bool, days: Collection[date]) -> N
 
 
 def _follow_again(follower: Follower, followed: Callable[[], object]) -> None:
-    """For days that were left because of a hold or an error, and that a source without news has no batch for."""
     follower.see_held()
     if follower.pending:
         _after_batch(follower, True, sorted(follower.pending))
@@ -150,11 +144,7 @@ def _follow_again(follower: Follower, followed: Callable[[], object]) -> None:
 
 
 def compact_days(follower: Follower, tables: Iterable[str], days: Collection[date]) -> set[str]:
-    """Put together the small files of ``days`` where there are many, and return the tables in which that was done.
-
-    One look at each table if there is nothing to do. What another writer is changing is left for the next batch. A
-    table that fails is reported, and left alone for a while: its rows are published, and stay as they are.
-    """
+    """Returns the tables that changed. A failing table is reported and paused; its rows are published."""
     publisher, paused = follower.lake.publisher, follower.not_compacted
     done, now, transaction = set(), clock.now(), stream_name(follower.raw.name)
     made_by = follower.run.provenance(reason="small files of a stream")

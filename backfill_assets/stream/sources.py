@@ -1,4 +1,4 @@
-"""What a stream reads from, and which offsets of a topic: from where, what of a batch is new, what was lost. Pure."""
+"""Sources of a stream, and offsets of a topic: where to start, what of a batch is new, what was lost. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ _ADDRESS = re.compile(r"(?i:kafka)://(?P<servers>[^/]*)(?:/(?P<topic>.*))?", re.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5}")
 LANDING = "landing"
-"""How a command and the status of a stream name the landing folder."""
 _EXAMPLE = "Write --from landing, or --from kafka://HOST:PORT/TOPIC."
 
 
 @dataclass(frozen=True)
 class KafkaTopic:
-    """A topic and the brokers to ask first. ``servers`` is ``host:port``, several with commas between."""
+    """``servers`` is ``host:port``, comma-separated."""
 
     servers: str
     topic: str
@@ -31,8 +30,6 @@ class KafkaTopic:
 
 @dataclass(frozen=True)
 class LandingFolder:
-    """The landing folder of the source, whose files land all day."""
-
     def __str__(self) -> str:
         return LANDING
 
@@ -41,9 +38,9 @@ StreamSource = KafkaTopic | LandingFolder
 
 
 def parse_source(text: str) -> StreamSource:
-    """``landing`` or ``kafka://host:port[,host:port]/topic``; anything else raises :class:`InvalidRequest`.
+    """``landing`` or ``kafka://host:port[,host:port]/topic``; else raises :class:`InvalidRequest`.
 
-    A user, a password or options are refused: they belong into the file that ``BACKFILL_KAFKA_PROPERTIES`` names.
+    User, password and options belong in the file that ``BACKFILL_KAFKA_PROPERTIES`` names.
     """
     if text == LANDING:
         return LandingFolder()
@@ -62,12 +59,11 @@ def parse_source(text: str) -> StreamSource:
 
 
 Offsets = Mapping[int, int]
-"""An offset by partition: the next one to read, or the one after the last."""
 
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
-    """The events of one partition from ``first`` up to, and without, ``end``; an offset may have none."""
+    """``end`` is exclusive; an offset may have no event."""
 
     partition: int
     first: int
@@ -83,7 +79,7 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class TopicOffsets:
-    """What the broker has of a topic, by partition: the oldest offset that it kept, and the one after the newest."""
+    """The oldest offset kept, and the one after the newest, by partition."""
 
     oldest: Offsets
     end: Offsets
@@ -92,20 +88,18 @@ class TopicOffsets:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a stream starts to read, by partition. ``new`` is true if this is written down first."""
-
     offsets: Offsets
     new: bool
     boundary: Offsets
-    """Where what is live begins: the events before it, from ``offsets`` on, are history."""
+    """Live events begin here; those before, from ``offsets`` on, are history."""
     reason: str
 
 
 def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None) -> Start:
-    """From where to read: the positions that raw has; for a stream that begins, ``history`` if it is wanted, or now.
+    """Start at raw's positions; a new stream at ``history`` if given, else now.
 
-    A partition that was added to the topic after the stream began is read from its beginning. One that was read and
-    is not there any more keeps its position, which :func:`require_not_shorter` refuses.
+    A partition added later is read from its beginning. A missing one keeps its position, which
+    :func:`require_not_shorter` refuses.
     """
     if known.begun:
         offsets = {**dict.fromkeys(kept.end, 0), **known.next_offsets}
@@ -117,9 +111,8 @@ def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None)
 
 
 def known_topic(known: TopicPositions, source: KafkaTopic, ids: TopicIds, *, new_topic: bool) -> TopicPositions:
-    """The positions of the topic with ``ids``: those that are ``known``, or none if it is a ``new_topic`` of that name.
-
-    Raises :class:`SourceUnreadable` if it is another topic than the one that was read, and that is not asked for.
+    """Raises :class:`SourceUnreadable` for another topic than the one read, unless ``new_topic``: then without
+    positions.
     """
     if not known.begun or known.ids == ids:
         return known
@@ -129,7 +122,6 @@ def known_topic(known: TopicPositions, source: KafkaTopic, ids: TopicIds, *, new
 
 
 def another_topic(source: KafkaTopic, read: TopicIds | None, found: TopicIds) -> SourceUnreadable:
-    """The error for a topic that is not the one that was ``read``; its offsets say nothing of the other's."""
     return SourceUnreadable(
         f"{source} is another topic than the one that raw has read: it is {found}, and that was {read}. The topic was"
         " deleted and created again, or this is another cluster.",
@@ -139,7 +131,6 @@ def another_topic(source: KafkaTopic, read: TopicIds | None, found: TopicIds) ->
 
 
 def lost_ranges(start: Offsets, oldest: Offsets) -> list[OffsetRange]:
-    """What the broker has deleted and the stream has not read."""
     return [
         OffsetRange(partition, start[partition], first)
         for partition, first in sorted(oldest.items())
@@ -148,7 +139,7 @@ def lost_ranges(start: Offsets, oldest: Offsets) -> list[OffsetRange]:
 
 
 def require_not_shorter(source: KafkaTopic, start: Offsets, end: Offsets) -> None:
-    """Raise :class:`SourceUnreadable` if the topic has fewer events than were read."""
+    """Raises :class:`SourceUnreadable` if the topic has fewer events than were read."""
     ahead = [partition for partition, offset in sorted(start.items()) if offset > end.get(partition, 0)]
     if ahead:
         partition = ahead[0]
@@ -160,7 +151,6 @@ def require_not_shorter(source: KafkaTopic, start: Offsets, end: Offsets) -> Non
 
 
 def lost_events(source: KafkaTopic, lost: Sequence[OffsetRange]) -> SourceUnreadable:
-    """The error for events that the broker deleted before they were read; some offsets may have had none."""
     offsets = sum(each.offsets for each in lost)
     ranges = "; ".join(map(str, lost))
     return SourceUnreadable(
@@ -170,9 +160,9 @@ def lost_events(source: KafkaTopic, lost: Sequence[OffsetRange]) -> SourceUnread
 
 
 def new_ranges(planned: Sequence[OffsetRange], known: Offsets) -> list[OffsetRange]:
-    """The part of a micro-batch that raw has not read; empty for one that was published before.
+    """The part of a micro-batch that raw has not read.
 
-    Raises :class:`SourceUnreadable` if the micro-batch begins after the position: events in between would be lost.
+    Raises :class:`SourceUnreadable` if it begins after the position: events between would be lost.
     """
     ranges = []
     for each in planned:
@@ -189,6 +179,5 @@ def new_ranges(planned: Sequence[OffsetRange], known: Offsets) -> list[OffsetRan
 
 
 def planned_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """The events between two sets of offsets, by partition."""
     spans = (OffsetRange(partition, start.get(partition, 0), last) for partition, last in sorted(end.items()))
     return [each for each in spans if each.offsets > 0]

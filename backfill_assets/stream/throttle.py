@@ -1,7 +1,6 @@
-"""How fast history is read, so that its source is protected: declared rates by the hour, and backing off. Pure.
+"""Throttles reading of history, to protect its source: declared rates by the hour, and backing off. Pure.
 
-Spark bounds what one micro-batch reads; here is how much that is, and how long the next one waits. Only history is
-throttled: the amount of what is live is what the source itself sends. Every moment is a parameter.
+Spark bounds a micro-batch; this decides its size and the wait before the next one. Live events are not throttled.
 """
 
 from __future__ import annotations
@@ -19,17 +18,14 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count, format_size
 
 LIVE_BELOW_SECONDS = 60.0
-"""A stream that is less than this behind its source is live."""
 REMEMBERED_BATCHES = 50
-"""The usual response time is the median over so many batches."""
 FEWEST_BATCHES = 5
-"""With fewer there is no usual response time yet."""
 SLOW = 3.0
-"""An answer that takes so many times the usual is slow."""
+"""An answer is slow above so many times the usual."""
 NOTICEABLE_SECONDS = 0.5
-"""An answer is slow only if it is also so much later than usual: below it is chance."""
+"""An answer is slow only if also so much later than usual."""
 RECOVERY = 1.1
-"""After each good answer the rate rises by this factor: seven good answers make up for one slow one."""
+"""After each good answer: seven make up for one slow one."""
 LOWEST_FACTOR = 1 / 64
 LONGEST_PAUSE_SECONDS = 60.0
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(k|M|G|)(i?)(B?)(?:/s)?")
@@ -39,16 +35,12 @@ _HOURS_HINT = "Write hours in UTC and the rate in them, such as 06:00-22:00=500.
 
 
 class RateUnit(StrEnum):
-    """What a rate counts."""
-
     RECORDS = "records"
     BYTES = "bytes"
 
 
 @dataclass(frozen=True)
 class Rate:
-    """An amount a second, more than zero."""
-
     per_second: float
     unit: RateUnit = RateUnit.RECORDS
 
@@ -62,7 +54,7 @@ class Rate:
 
 
 def parse_rate(text: str) -> Rate:
-    """``2000`` records, or bytes with their unit: ``5MB``, ``512KiB``; anything else raises :class:`InvalidRequest`."""
+    """``2000`` records, or bytes: ``5MB``, ``512KiB``; else raises :class:`InvalidRequest`."""
     found = _RATE.fullmatch(text.strip().replace("K", "k"))
     if found is None or float(found[1]) <= 0 or (found[3] and not found[4]) or (found[3] and not found[2]):
         raise InvalidRequest(f"{text!r} is not a rate.", hint=_RATE_HINT)
@@ -73,7 +65,7 @@ def parse_rate(text: str) -> Rate:
 
 @dataclass(frozen=True)
 class RateHours:
-    """Hours of the day (UTC) with a rate of their own, the end excluded: 22:00-06:00 goes over midnight."""
+    """Hours of the day (UTC), end exclusive; they may go over midnight."""
 
     first: time
     end: time
@@ -81,7 +73,7 @@ class RateHours:
 
     @classmethod
     def parse(cls, text: str) -> RateHours:
-        """``06:00-22:00=500``; anything else raises :class:`InvalidRequest`."""
+        """``06:00-22:00=500``; else raises :class:`InvalidRequest`."""
         found = _HOURS.fullmatch(text.strip())
         if found is None or found[1] == found[2]:
             raise InvalidRequest(f"{text!r} has no hours with a rate.", hint=_HOURS_HINT)
@@ -110,12 +102,12 @@ def _time(text: str) -> time:
 
 @dataclass(frozen=True)
 class ReadLimit:
-    """The declared rate at which history is read. Without ``rate``, the hours that have none are not limited."""
+    """Without ``rate``, other hours are unlimited."""
 
     rate: Rate | None = None
     hours: tuple[RateHours, ...] = ()
     most: int | None = None
-    """Landed files, or events of a topic, that are read at once; None for what is usual."""
+    """Landed files or events at once; None for the default."""
 
     def __post_init__(self) -> None:
         for one, other in combinations(self.hours, 2):
@@ -126,7 +118,6 @@ class ReadLimit:
 
     @classmethod
     def parse(cls, rates: Sequence[str] = (), most: int | None = None) -> ReadLimit:
-        """From the options of a command: ``--rate 2000 --rate 06:00-22:00=500``."""
         always = next((parse_rate(text) for text in rates if "=" not in text), None)
         return cls(always, tuple(RateHours.parse(text) for text in rates if "=" in text), most)
 
@@ -139,11 +130,9 @@ class ReadLimit:
         return self._rates[0].unit if self._rates else RateUnit.RECORDS
 
     def rate_at(self, now: datetime) -> Rate | None:
-        """The rate at a moment (UTC); None if it is not limited."""
         return next((hours.rate for hours in self.hours if now.time() in hours), self.rate)
 
     def most_in(self, seconds: float, now: datetime, usual: int) -> int:
-        """The most records of a batch every ``seconds``, at least 1; ``usual`` where nothing limits it."""
         most, rate = self.most or usual, self.rate_at(now)
         return most if rate is None else min(most, max(1, int(rate.per_second * seconds)))
 
@@ -153,41 +142,31 @@ class ReadLimit:
 
 
 def answer_seconds(durations_ms: Mapping[str, float]) -> float | None:
-    """How long the source itself took, of what Spark reports of a batch; None if it was not asked.
-
-    It is asked twice: what there is (``latestOffset``), and for the batch (``getBatch``). What is done with the rows
-    afterwards says nothing about it.
-    """
+    """Only ``latestOffset`` and ``getBatch`` ask the source; None if Spark reports neither."""
     asked = [durations_ms[name] for name in ("latestOffset", "getBatch") if name in durations_ms]
     return sum(asked) / 1000 if asked else None
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How to go on reading: the share of the rate, seconds to pause first, and why in one sentence."""
-
     factor: float = 1.0
     pause_seconds: float = 0.0
-    """Only after an error."""
     reason: str = ""
-    """Empty at the full rate."""
 
 
 @dataclass
 class Throttle:
-    """Reads at the declared rate, and more slowly when the source does: half at once, and faster by and by.
+    """Halves the rate when the source is slow, and recovers step by step.
 
-    What is usual is the median of the last answers, slow ones too: a source that stays slow for half of them is usual.
+    The usual time is the median of recent answers, slow ones too: a source slow for half of them is usual.
     """
 
     limit: ReadLimit = ReadLimit()
     pace: Pace = Pace()
     _answers: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
-    """Seconds, for so many records."""
     _errors: int = 0
 
     def answered(self, seconds: float, records: int, now: datetime) -> Pace:
-        """After a batch of ``records`` that the source took ``seconds`` for."""
         usual, self._errors = self._usual_seconds(records), 0
         self._answers.append((seconds, records))
         if usual is not None and seconds > SLOW * usual and seconds > usual + NOTICEABLE_SECONDS:
@@ -196,7 +175,7 @@ class Throttle:
         return self._set(min(1.0, self.pace.factor * RECOVERY), "the source answers as usual again", now)
 
     def failed(self, error: str, now: datetime) -> Pace:
-        """After an error of the source: half the rate, and a pause that doubles with each error in a row."""
+        """Half the rate, and a pause that doubles with each error in a row."""
         pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** min(self._errors, 10))
         self._errors += 1
         first_line = (error.strip().splitlines() or ["no message"])[0]
@@ -204,10 +183,9 @@ class Throttle:
         return self._set(max(LOWEST_FACTOR, self.pace.factor / 2), why, now, pause)
 
     def wait(self, amount: float, took: float, now: datetime, lag_seconds: float | None) -> float:
-        """Seconds until the next batch, after one of ``amount`` records or bytes (the limit's unit) ``took`` so long.
+        """Seconds until the next batch, after one of ``amount`` (in the limit's unit).
 
-        A batch lasts as long as its amount does at the rate. Without a rate, one that is to be read at half the speed
-        is waited for as long again. What is live waits for nothing; an unknown lag is history.
+        Without a rate, half speed means waiting as long again. Live streams do not wait; an unknown lag is history.
         """
         if lag_seconds is not None and lag_seconds < LIVE_BELOW_SECONDS:
             return 0.0
@@ -215,7 +193,7 @@ class Throttle:
         return max(0.0, (amount / rate.per_second if rate else took) / self.pace.factor - took)
 
     def _usual_seconds(self, records: int) -> float | None:
-        """For so many: a larger batch takes longer in proportion, a smaller one up to as long. None while unknown."""
+        """Scaled up for larger batches, not down for smaller ones."""
         if len(self._answers) < FEWEST_BATCHES:
             return None
         return median(seconds * max(1.0, records / max(1, of)) for seconds, of in self._answers)

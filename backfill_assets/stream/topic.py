@@ -1,4 +1,4 @@
-"""Reads a topic. What is started from and where history ends is written down before anything is read."""
+"""Reads a topic. Where it starts, and where history ends, is published before anything is read."""
 
 from __future__ import annotations
 
@@ -60,42 +60,34 @@ from backfill_assets.stream.sources import (
 from backfill_assets.text import format_count
 
 _EVENTS_OF_A_TASK = 50_000
-"""Each task writes files of its own for each day that its events are of; most batches are one task."""
+"""Each task writes a file for each event day; most batches are one task."""
 
 
 @dataclass(frozen=True)
 class StartRequest:
-    """Where a stream that has not begun yet is to start, and what it may leave out."""
-
     from_beginning: bool = False
     since: date | None = None
-    """With ``from_beginning``: history begins with what arrived on this day (UTC)."""
+    """The first arrival day (UTC) of history; with ``from_beginning``."""
     accept_gap: bool = False
-    """Go on after events that the broker deleted before they were read, and record which they are."""
+    """Skip events that the broker deleted unread, and record which."""
     new_topic: bool = False
-    """Read a topic although another one of that name was read before it, from its first event on."""
+    """Read another topic of a known name, from its first event."""
 
 
 @dataclass
 class TopicReading(Reading):
-    """Appends the events of a topic."""
-
     usual_most: ClassVar[int] = 100_000
     counts_events: ClassVar[bool] = True
     of_topic: ClassVar[bool] = True
 
     topic: KafkaTopic = field(kw_only=True)
     properties: Mapping[str, str] = field(kw_only=True, repr=False)
-    """Kafka client properties; may hold secrets."""
+    """May contain secrets."""
     asked: StartRequest = field(kw_only=True)
     known: TopicPositions = field(init=False)
-    """What raw has read of it, when the stream was opened: its name there, and its ids."""
     seen: EventsSeen | None = None
-    """What the last batch was."""
     _end: Offsets = field(default_factory=dict)
-    """The next offset to read of each partition."""
     _kept: Offsets = field(default_factory=dict)
-    """The ends of the topic's partitions, as far as they are known."""
 
     @property
     def _events(self) -> str:
@@ -119,7 +111,7 @@ class TopicReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
-        """A partition that was added since is read from its beginning."""
+        """A partition added since is read from its beginning."""
         reached = {**dict.fromkeys(self._kept, 0), **self._end}
         return tuple(
             StreamPosition(partition=f"{self.topic.topic}/{number}", position=at, end=self._kept.get(number))
@@ -165,7 +157,6 @@ class TopicReading(Reading):
         return {} if self.asked.since is None else broker.offsets_since(self.asked.since)
 
     def _begin(self, start: Start) -> None:
-        """Write down from where the stream reads, and where what is live begins, before anything is read."""
         name, topic = self.source.name, self.known.topic
         first = {begun_id(name, topic): 1, **({ids_id(name, topic, self.known.ids): 1} if self.known.ids else {})}
         first |= {offset_id(name, topic, partition): offset for partition, offset in start.offsets.items()}
@@ -174,7 +165,7 @@ class TopicReading(Reading):
         self._move(positions, f"{self.topic} {start.reason}")
 
     def _move(self, positions: tuple[Position, ...], reason: str) -> None:
-        """Move positions without rows. Today is published as a day without rows, so that the history has the entry."""
+        """Today is published as a day without rows, so that the history has the entry."""
         change = RawChange(positions, empty=[self._today], reason=reason, read=self._events)
         self.carry_out(lambda: change, most=1)
 
@@ -191,10 +182,10 @@ class TopicReading(Reading):
         return self.brought(done, self.seen.received if self.seen else None)
 
     def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:
-        """Publish those of ``planned`` that raw has not read; None if it has read them all.
+        """Returns None if raw has read all of ``planned``.
 
-        Raises :class:`PublicationRefused` when another stream keeps reading the same events, and
-        :class:`SourceUnreadable` when they are of another topic of that name.
+        Raises :class:`PublicationRefused` if another stream keeps reading the same events, and
+        :class:`SourceUnreadable` if they are of another topic of that name.
         """
         self.seen = None
 
@@ -209,13 +200,12 @@ class TopicReading(Reading):
         return self.carry_out(look)
 
     def _next_offsets(self, partitions: Iterable[int]) -> Offsets:
-        """As main has it: 0 for a partition of which nothing was read."""
+        """0 for a partition that was not read."""
         main = MainTable.open(self.lake.storage, self.step.name)
         of = partial(offset_id, self.source.name, self.known.topic)
         return {number: main.transaction(of(number)) or 0 for number in partitions} if main else {}
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
-        """Write the rows of ``ranges``; an event that cannot be read is set apart only when Spark stumbles over it."""
         each = EachEvent(self.broker, self._rows, clock.now())
         attempts = (
             lambda: events.where(within(ranges)),
@@ -232,7 +222,7 @@ class TopicReading(Reading):
     def _stage_first_of(
         self, attempts: Sequence[Callable[[], DataFrame]], stage_rows: Callable[[DataFrame], EventsSeen]
     ) -> tuple[DataFrame, EventsSeen]:
-        """Of ways to read the same events, the first that Spark does not stumble over; the last is for all events."""
+        """The first attempt on which Spark does not fail on an event; errors of the last are raised."""
         for read in attempts[:-1]:
             try:
                 return (wanted := read()), stage_rows(wanted)
@@ -269,10 +259,10 @@ class TopicReading(Reading):
         return clock.today()
 
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
-        """Cancel what the tombstones among ``events`` delete, in raw and in what is staged; keep those of no key.
+        """Cancel what tombstones delete, in raw and in what is staged; keep those of no key. Returns the days with such
+        rows.
 
-        Where the keys are is not known before: of all days of raw the columns of the key are read once. Gives the days
-        that have rows of these keys.
+        The key columns of all days of raw are read once, since nothing says where keys are.
         """
         source, topic = self.source, self.known.topic
         staged = rows_of_files(self.lake.spark(), timeline, timeline.files())
@@ -295,7 +285,7 @@ class TopicReading(Reading):
         return found if found.days else None
 
     def require_same_topic(self) -> None:
-        """What was read is of the topic whose positions raw has: ids never come back, so it was so all along."""
+        """Topic ids never come back, so the topic was the right one all along."""
         ids = self.broker.ids()
         if self.known.ids not in (None, ids):
             raise another_topic(self.topic, self.known.ids, ids)
@@ -307,7 +297,7 @@ class TopicReading(Reading):
         return self._why_gone() if away is None and says_events_are_gone(error) else away
 
     def _why_gone(self) -> Exception | None:
-        """What the next start would say of events that were deleted while the stream ran; None if all are there."""
+        """What the next start would say; None if all events are there."""
         try:
             kept = self.broker.offsets()
             known = known_topic(self._read_so_far(), self.topic, kept.ids, new_topic=False)

@@ -68,6 +68,21 @@ def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, 
     return {table: found[table] & own[table].keys() for table in own}
 
 
+def days_of_same_logic(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
+    """The timeline's own days, by table, that the logic has made which made what is published now."""
+    own = timeline.records
+    main = View.newest(storage).records(own)
+    return {
+        table: {day for day, held in days.items() if _logic(held) and _logic(held) == _logic(main[table].get(day))}
+        for table, days in own.items()
+    }
+
+
+def _logic(record: DayRecord | None) -> tuple[str, str] | None:
+    content = record.content if record else None
+    return (content.code_version, content.parameters) if content else None
+
+
 def rewound_timeline(
     storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: Moment, now: datetime
 ) -> NamedTimeline:

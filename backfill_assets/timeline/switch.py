@@ -44,6 +44,7 @@ from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepLook, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe_each
+from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import left_stale
 from backfill_assets.state.view import View, main_days
 from backfill_assets.text import format_count
@@ -249,7 +250,9 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progr
     """
     switching = _Switching(lake, plan, run)
     try:
-        return promote(lake.publisher, switching, progress)
+        return promote(
+            lake.publisher, switching, progress, readers=naming_readers(lake.catalog.steps, lake.publisher.log)
+        )
     except BackfillError:
         switching.forget_former()
         raise
@@ -275,7 +278,6 @@ class _Switching:
             kind="replace",
             tables=plan.ready.changes,
             inputs=plan.ready.inputs,
-            leaves_stale=plan.leaves_stale,
             provenance=self.run.provenance(reason=f"switch of {plan.step.name} from {plan.former} to {plan.version}"),
             switches={plan.step.name: plan.switch},
         )

@@ -51,7 +51,7 @@ from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
-from backfill_assets.publish.publisher import Conflict, Pin, Published
+from backfill_assets.publish.publisher import Conflict, Pin, Published, Readers
 from backfill_assets.publish.senders import LogSender
 from backfill_assets.quality.measures import compared_metrics
 from backfill_assets.rebuild import decide
@@ -62,6 +62,7 @@ from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.rebuild.walk import HeldBack, StepBuilt, staged_by
+from backfill_assets.state import readers
 from backfill_assets.state.observed import LogView
 from backfill_assets.text import percent
 from backfill_assets_tests.death import Died
@@ -139,7 +140,9 @@ class World:
         self.shown: dict[str, Sides] = {}
         self.quiet = False
         head = SimpleNamespace(state=SimpleNamespace(open={}))
-        self.log = SimpleNamespace(head=lambda: head, day_states=lambda *_: self.states(), find_prepared=self.prepared)
+        self.log = SimpleNamespace(
+            storage=None, head=lambda: head, day_states=lambda *_: self.states(), find_prepared=self.prepared
+        )
         publisher = SimpleNamespace(
             recover=lambda tables=(): {}, now=lambda: MADE, publish=self.publish, log=self.log, storage=self.storage
         )
@@ -172,9 +175,10 @@ class World:
         found = self.published[-1] if self.published else None
         return Newest(found.id, False, MADE, found) if found else None
 
-    def publish(self, publication: Publication) -> Published | Conflict:
+    def publish(self, publication: Publication, reading: Readers) -> Published | Conflict:
         """Compare-and-swap; what it lets through is checked against what its approver saw."""
         self.moment()
+        publication = reading.completed(publication)
         (change,) = publication.tables
         moved = [each.day for each in change.days if each.expected.publication != self.publications[each.day]]
         if moved:
@@ -358,7 +362,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
             patch.setattr(module, "shadow", world.shadow)
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
-        patch.setattr(cutover, "observe_each", lambda *_, **__: LogView())
+        patch.setattr(readers, "observe_each", lambda *_, **__: LogView())
         patch.setattr(difference, "records_seen", world.files)
         patch.setattr(TableComparison, "_with_rows", read)
         patch.setattr(campaign_work, "html", lambda _: "")

@@ -15,6 +15,7 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publish.compact import compact
+from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -107,6 +108,20 @@ def test_a_run_by_another_version_goes_back_and_what_reads_it_is_named(runs: Run
     assert (runs.holds(FACT), runs.holds(REVENUE)) == (3, 30)
     assert runs.undo("undo-fact-four") == {}
     assert runs.holds(FACT) == 30
+
+
+def test_a_reader_that_is_built_since_the_look_is_named(runs: Runs) -> None:
+    """Nothing read the fact by v1 when the rollback looked; before it is on the log, somebody has built revenue."""
+    runs.run(FACT, "fact-three", [10, 20], "v1")
+    publisher, overtaken = runs.small.publisher, list[str]()
+
+    def others(step: CrashPoint, about: str) -> None:
+        if about == "undo-fact-three" and not overtaken:
+            overtaken.append(about)
+            runs.run(REVENUE, "revenue-three", [10, 20])
+
+    publisher.reached = others
+    assert runs.undo("fact-three") == {REVENUE: (DAY,)}
 
 
 @pytest.mark.parametrize("compacted", [False, True], ids=["", "compacted"])

@@ -71,6 +71,15 @@ def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
     assert at.state.started
 
 
+def test_a_plan_of_fresh_days_is_not_begun(tmp_path: Path) -> None:
+    """It could never be approved, and would be under way for ever."""
+    fresh = PLAN.steps[0].model_copy(update={"rebuild": {}})
+    at = run_of(tmp_path, PLAN.model_copy(update={"steps": (fresh,)}))
+    with pytest.raises(InvalidRequest, match="has nothing to rebuild: every day of it is fresh"):
+        at.start(Options())
+    assert not at.state.started
+
+
 def test_each_entry_of_the_journal_is_read_once(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is asked how far the campaign is; what another process writes is seen."""
     at.start(Options())

@@ -66,9 +66,34 @@ def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None
     differing = {RATES: {FIRST}, "bronze_sales": {FIRST}, FACT: {FIRST}}
     with pytest.raises(InvalidRequest, match="neither is computed from the other"):
         timeline_request(CATALOG.steps, timeline(**WENT), differing)
-    assert timeline_request(CATALOG.steps, timeline(**WENT), differing, FACT).target == FACT
+    alike = {FACT: set[date]()}
+    assert timeline_request(CATALOG.steps, timeline(**WENT), differing, FACT, same_logic=alike).target == FACT
     with pytest.raises(InvalidRequest, match="does not differ on x"):
         timeline_request(CATALOG.steps, timeline(**WENT), differing, REVENUE)
+
+
+def test_a_table_that_differs_through_one_that_is_left_out_is_refused() -> None:
+    """Computed from what main has, it is as main has it: a plan would have no day."""
+    differing = {FACT: {FIRST, SECOND}, REVENUE: {FIRST}, RANKING: {FIRST}}
+    alike = {FACT: set[date](), REVENUE: {FIRST, SECOND}, RANKING: {FIRST}}
+    with pytest.raises(InvalidRequest) as refused:
+        timeline_request(CATALOG.steps, timeline(**WENT), differing, REVENUE, same_logic=alike)
+    assert str(refused.value).startswith(
+        f"{REVENUE} differs on x only through {FACT}: without that, nothing of {REVENUE} would change."
+    )
+    assert refused.value.hint == "Publish both: backfill timeline publish x"
+    besides = differing | {"report_sea_temperature": {FIRST}}
+    with pytest.raises(InvalidRequest) as refused:
+        timeline_request(CATALOG.steps, timeline(**WENT), besides, RANKING, same_logic=alike)
+    assert refused.value.hint == f"Publish both: backfill timeline publish x --table {FACT}"
+
+
+def test_a_table_of_other_logic_or_of_inputs_of_main_is_published_alone() -> None:
+    differing = {FACT: {FIRST, SECOND}, REVENUE: {FIRST, SECOND}}
+    own = timeline_request(CATALOG.steps, timeline(**WENT), differing, REVENUE, same_logic={REVENUE: {FIRST}})
+    assert (own.target, own.days) == (REVENUE, "2017-03-06..2017-03-07")
+    alone = {FACT: set[date](), REVENUE: {FIRST}}
+    assert timeline_request(CATALOG.steps, timeline(**WENT), alone, REVENUE, same_logic=alone).target == REVENUE
 
 
 def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> None:

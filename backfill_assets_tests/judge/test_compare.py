@@ -460,7 +460,10 @@ def test_the_columns_that_differ_beside_one_are_named() -> None:
 
     others = tuple(name for name in _NAMES if name not in (DAY, "money"))
     assert beside(rows, leveled) == {}
-    assert beside(rows, [{**row, "rate": Decimal("7.25")} for row in leveled]) == {ONE[DAY]: ("rate",)}
+    both = [*rows[:9], *({**row, DAY: ONE[DAY] + timedelta(1)} for row in rows[9:])]
+    assert beside(both, [{**row, "rate": Decimal("7.25")} for row in both]) == dict.fromkeys(
+        (ONE[DAY], ONE[DAY] + timedelta(1)), ("rate",)
+    )
     swapped = [{**row, "big": rows[at - 1]["big"]} for at, row in enumerate(rows)]
     assert beside(rows, swapped) == {ONE[DAY]: (TOGETHER,)}
     assert set(beside(rows, leveled[1:])[ONE[DAY]]) == set(others)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.campaign_journal import JournalEntry, entries, newest, write
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, entries, newest, set_damaged_aside, write
 from backfill_assets.lakehouse.storage import Storage
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 CAMPAIGN = "campaign-0123456789abcdef"
+KINDS: tuple[Literal["approved", "stopped", "resumed"], ...] = ("approved", "stopped", "resumed")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,18 @@ def test_two_writers_get_two_numbers(tmp_path: Path) -> None:
         f"_campaigns/{CAMPAIGN}/000002.json", JournalEntry(kind="resumed", at=NOW).model_dump_json().encode()
     )
     assert write(storage, CAMPAIGN, JournalEntry(kind="approved", at=NOW)) == 3
+
+
+def test_what_is_written_after_damaged_entries_were_set_aside_comes_last(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    begun = JournalEntry(kind="started", at=NOW)
+    for each in (begun, *(JournalEntry(kind=kind, at=NOW) for kind in KINDS)):
+        write(storage, CAMPAIGN, each)
+    for number in (1, 2):
+        storage.replace_bytes(f"_campaigns/{CAMPAIGN}/{number:06d}.json", b"{")
+    set_damaged_aside(storage, CAMPAIGN, begun)
+    assert write(storage, CAMPAIGN, JournalEntry(kind="withdrawn", at=NOW)) == 4
+    assert [entry.kind for entry in entries(storage, CAMPAIGN)] == ["started", "resumed", "withdrawn"]
 
 
 def test_a_damaged_entry_is_named_and_hides_no_other_campaign(tmp_path: Path) -> None:

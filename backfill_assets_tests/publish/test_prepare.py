@@ -121,10 +121,11 @@ def test_who_lost_several_rounds_asks_for_a_turn_and_others_let_it_pass(lake: La
     ask(lake, "another")
     ask(lake, "a third")
     lake.time.slept.clear()
-    assert lake.publisher().prepare(Publication(id="another", kind="replace", tables=())) is None
+    another = Publication(id="another", kind="replace", tables=())
+    assert lake.publisher().prepare(another) == another
     assert lake.time.slept == [], "the oldest of those who ask goes first, or two large ones would let each other pass"
     small = lake.request("small", {"other": {D1: ["b"]}})
-    assert lake.publisher().prepare(small) is None
+    assert lake.publisher().prepare(small) == small
     assert sum(lake.time.slept) == pytest.approx(TURN.total_seconds(), abs=0.2)
 
 
@@ -137,7 +138,7 @@ def test_nothing_waits_longer_than_one_turn_for_the_dead(lake: Lake) -> None:
     small = lake.request("small", {"other": {D1: ["b"]}})
     standing = lake.clock
     lake.time.at_sleep = lambda: setattr(lake.time, "moment", standing)
-    assert lake.publisher().prepare(small) is None
+    assert lake.publisher().prepare(small) == small
     assert sum(lake.time.slept) <= TURN.total_seconds() + 0.2
 
 

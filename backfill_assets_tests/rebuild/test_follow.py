@@ -13,7 +13,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.holds import put_hold
-from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.publish.publisher import NO_READERS, Conflict, Published, Readers
 from backfill_assets.rebuild import follow as follow_module
 from backfill_assets.rebuild import walk
 from backfill_assets.rebuild.builder import silent
@@ -65,8 +65,8 @@ def beside(lake: Lake, *moved: date) -> Lake:
     """Another day is published by others at each try; then they stop."""
     left, publish = list(moved), lake.publisher.publish
 
-    def moving(publication: Publication) -> Published | Conflict:
-        return Conflict({CLEAN.name: frozenset({left.pop(0)})}) if left else publish(publication)
+    def moving(publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
+        return Conflict({CLEAN.name: frozenset({left.pop(0)})}) if left else publish(publication, readers)
 
     lake.publisher.publish = moving  # type: ignore[method-assign]
     return lake

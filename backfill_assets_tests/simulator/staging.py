@@ -12,6 +12,7 @@ from functools import cache
 import pyarrow as pa
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, DayContent, Expected, Mode, Position, TableChange
@@ -65,8 +66,13 @@ def change(
     mode: Mode = "replace",
     positions: tuple[Position, ...] = (),
 ) -> TableChange:
-    """The staged days of ``rows`` as a change to their table, against what ``pin`` found (or against nothing)."""
+    """The staged days of ``rows`` as a change to their table, against what ``pin`` found (or against nothing).
+
+    Raises :class:`PublicationRefused` where the clean-up of old timelines has taken them since.
+    """
     staged, expected = timeline.days(), pin.expected if pin else {}
+    if gone := sorted(rows.keys() - staged.keys()):
+        raise PublicationRefused(f"{timeline.path} has no {gone[0]} any more.")
     days = tuple(
         DayChange(
             day=day,

@@ -100,6 +100,9 @@ class Surroundings(Protocol):
     ) -> None:
         """It is about to publish ``rows``, made of those of ``inputs`` at the versions ``looked_at``."""
 
+    def completes(self, life: Life, publication: Publication) -> None:
+        """On the state that it is decided on, it names who is left stale."""
+
     def intends(self, life: Life, id: str, wishes: Wishes, days: Mapping[str, Iterable[date]]) -> None:
         """It is about to have something published that the package puts together itself."""
 

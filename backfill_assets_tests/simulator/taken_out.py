@@ -22,7 +22,7 @@ from pathlib import Path
 import backfill_assets
 from backfill_assets_tests.mutants.run import HERE, TREE
 from backfill_assets_tests.simulator.judges.names import anomalies_in, name_of
-from backfill_assets_tests.simulator.play import Played, play_seed, play_turns
+from backfill_assets_tests.simulator.play import STEPS, Played, play_seed, play_turns
 from backfill_assets_tests.simulator.schedule import Turn
 from backfill_assets_tests.simulator.shrink import shortest
 
@@ -60,12 +60,26 @@ def without(patch: str) -> Iterator[Path]:
         yield folder
 
 
-def search(patch: str, seeds: range, kinds: Sequence[str] = (), *, afterwards: bool) -> Found | None:
-    """The first of ``seeds`` that shows something, and the shortest history of it that still shows the same.
+def search(
+    patch: str,
+    seeds: range,
+    kinds: Sequence[str] = (),
+    *,
+    afterwards: bool,
+    steps: int = STEPS,
+    plays: int = MOST_PLAYS,
+) -> Found | None:
+    """The first of ``seeds`` that shows something, and the shortest history that shows the same, of so many ``plays``.
 
     Among those who are of ``kinds``; without, each seed draws its own.
     """
-    asked = {"seeds": [seeds.start, seeds.stop], "kinds": list(kinds), "afterwards": afterwards}
+    asked = {
+        "seeds": [seeds.start, seeds.stop],
+        "kinds": list(kinds),
+        "afterwards": afterwards,
+        "steps": steps,
+        "plays": plays,
+    }
     found = json.loads(_played_in(patch, asked, afterwards=afterwards))
     return Found(**found) if found else None
 
@@ -109,11 +123,11 @@ def _shows(name: str, afterwards: bool, played: Played) -> bool | None:
     return name in _shown(played, afterwards=afterwards) or None
 
 
-def _first(histories: Iterable[Played], *, afterwards: bool) -> Found | None:
+def _first(histories: Iterable[Played], plays: int = MOST_PLAYS, *, afterwards: bool) -> Found | None:
     for played in histories:
         if shown := _shown(played, afterwards=afterwards):
             name = next(iter(shown))
-            best = shortest(played, MOST_PLAYS, how=partial(_shows, name, afterwards))
+            best = shortest(played, plays, how=partial(_shows, name, afterwards))
             said = _shown(best, afterwards=afterwards)[name]
             return Found(name, played.seed, " ".join(map(str, best.turns)), best.steps, afterwards, said)
     return None
@@ -129,8 +143,9 @@ def main() -> None:
     if Path(backfill_assets.__file__).parent.parent != Path.cwd():
         raise RuntimeError(f"{backfill_assets.__file__} is not the copy in {Path.cwd()}")
     match json.load(sys.stdin):
-        case {"seeds": [first, stop], "kinds": kinds, "afterwards": afterwards}:
-            found = _first((play_seed(seed, kinds=kinds) for seed in range(first, stop)), afterwards=afterwards)
+        case {"seeds": [first, stop], "kinds": kinds, "afterwards": afterwards, "steps": steps, "plays": plays}:
+            histories = (play_seed(seed, steps, kinds) for seed in range(first, stop))
+            found = _first(histories, plays, afterwards=afterwards)
             print(json.dumps(asdict(found) if found else None))
         case {"written": [seed, turns], "afterwards": afterwards}:
             found = _first([_written(seed, turns)], afterwards=afterwards)

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.later_decisions import later_decisions
+from backfill_assets.campaign.undo import plan_undo
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import Publication, Switch
 from backfill_assets.plan.expectations import Expectation
@@ -126,10 +128,12 @@ def undone(told: Story) -> str:
 def test_what_came_after_the_campaign_reaches_the_reports_of_equal_days_when_it_is_undone(
     told: Story, what: Arrival, days: Sequence[date]
 ) -> None:
-    """They are not in its publication: both versions make the same rows there."""
+    """They are not in its publication: both versions make the same rows there. None is left stale."""
     published(told, days)
     assert told.do(arrives(what, SATURDAY)) == "done"
-    assert [undone(told), undone(told)] == ["done", "done"], "the undo, and the undo of the undo"
+    for _ in ("the undo", "the undo of the undo"):
+        assert undone(told) == "done"
+        assert told.world.agreement.seen[told.newest].made.leaves_stale == {}
 
 
 def test_a_cut_over_of_the_fact_alone_names_the_days_that_read_it(told: Story) -> None:
@@ -214,12 +218,13 @@ def test_undone_with_nothing_in_between_and_brought_back_it_has_the_files_of_bef
 # ------------------------------------------------------------------ pairs that nobody thinks of together
 
 
-def switches_back(life: Life) -> None:
-    """From now on v1 is current, for new days alone."""
-    switch = Publication(
-        id=life.new_id("switch"), kind="replace", tables=(), switches={SUMS.name: Switch(version="v1")}
+def switches_back(life: Life, version: str = "v1", former: str = "") -> None:
+    """From now on another version is current, for new days alone."""
+    now = life.watched().log.head().state.current.get(SUMS.name)
+    switch = Switch(version=version, former=former, former_by=now.publication if now else "")
+    life.watched().publish(
+        Publication(id=life.new_id("switch"), kind="replace", tables=(), switches={SUMS.name: switch})
     )
-    life.watched().publish(switch)
 
 
 def as_approved(told: Story) -> int:
@@ -238,14 +243,22 @@ def test_a_late_row_a_campaign_and_its_undo_on_one_day(told: Story) -> None:
 
 
 def test_a_switch_of_the_version_between_plan_and_approval_changes_nothing_of_the_plan(told: Story) -> None:
-    """It names its version; what is built afterwards keeps it."""
+    """It names its version; what is built afterwards keeps it. Who approves it is told, and who undoes it."""
     plan = planned(told, (FRIDAY,))
     assert told.do(switches_back) == "done"
+    made, publisher = told.world.approvals.plans[plan], told.lake().publisher
+    (switched,) = later_decisions(publisher, made, PRICED.steps).switched
+    assert (switched.step, switched.current, switched.brings) == ("sums", "v1", ("v2",))
     assert approved(told, plan) == ["done"] and as_approved(told) == 1
     assert told.do(builds_all) == "done"
     versions = told.world.agreement.shown.versions
     assert versions[TableDay("sums", FRIDAY)] == "v2"
-    assert (versions[TableDay("sums", MONDAY)], undone(told)) == ("v1", "done")
+    assert versions[TableDay("sums", MONDAY)] == "v1"
+    assert plan_undo(told.lake(), told.newest).switched == ()
+    assert told.do(partial(switches_back, version="v2", former="v1")) == "done"
+    (since,) = plan_undo(told.lake(), told.newest).switched
+    assert (since.current, since.brings) == ("v2", ("v1",))
+    assert undone(told) == "done"
 
 
 def test_a_plan_whose_fact_was_rolled_back_is_not_published_as_it_was_staged(told: Story) -> None:

@@ -28,7 +28,7 @@ from backfill_assets.publish.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.outbox import due_notices
-from backfill_assets.publish.publisher import Conflict, Published, Publisher
+from backfill_assets.publish.publisher import NO_READERS, Conflict, Published, Publisher, Readers
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
@@ -87,11 +87,16 @@ class Watched(Publisher):
 
     life: Life
 
-    def publish(self, publication: Publication) -> Published | Conflict:
+    def publish(self, publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
         world = self.life.world
+
+        def completed(request: Publication) -> Publication:
+            world.completes(self.life, found := readers.completed(request))
+            return found
+
         world.asks(self.life, publication, world.rows_of(publication), world.read_by(publication))
         try:
-            result = super().publish(publication)
+            result = super().publish(publication, replace(readers, completed=completed))
         except BackfillError as error:
             world.told_of(self.life, error)
             raise
@@ -168,6 +173,8 @@ class World:
         self.record = Recorder()
         self.tally = Counter[str]()
         self.wishes: dict[str, Wishes] = {}
+        self.optimised = set[str]()
+        """Files that an engine has written and its commit does not name yet."""
         self.requests: dict[str, Publication] = {}
         self.asked_after_a_fault: set[str] = set()
         """A table that could not be read when it was asked is not named as one that becomes stale."""
@@ -371,13 +378,16 @@ class World:
         """A process is about to publish: what it would mean, were it done."""
         wishes = wished(publication, rows, inputs, looked_at)
         self.approvals.covers(publication, rows)
-        self.requests[publication.id] = publication
+        self.completes(life, publication)
         if self._is_struck(life):
             self.asked_after_a_fault.add(publication.id)
-        if publication.notice is not None:
-            self.noticed.add(publication.id)
         days = {table: wish.rows for table, wish in wishes.tables.items()}
         self.intends(life, publication.id, wishes, days, self._decided_on(publication))
+
+    def completes(self, life: Life, publication: Publication) -> None:
+        self.requests[publication.id] = publication
+        if publication.notice is not None:
+            self.noticed.add(publication.id)
 
     def _decided_on(self, publication: Publication) -> dict[Key, str]:
         self.follow()

@@ -50,6 +50,7 @@ class Judgement:
         self.requests: dict[str, Publication] = {}
         for line in (line for life in self.lives for line in life.of("wishes")):
             self.wishes[line["id"]] = WISHES.validate_python(line["wishes"])
+        for line in (line for life in self.lives for what in ("wishes", "completed") for line in life.of(what)):
             if line["request"]:
                 self.requests[line["id"]] = Publication.model_validate(line["request"])
         self.tables = {table: TableJudge(held, table, self.wishes) for table in (*TABLES, *CHAIN)}

@@ -79,6 +79,9 @@ class RealWorld:
         request = publication.model_dump(mode="json")
         self._asks(life, publication.id, wishes, {t: wish.rows for t, wish in wishes.tables.items()}, request)
 
+    def completes(self, life: Life, publication: Publication) -> None:
+        self.record.write("completed", id=publication.id, request=publication.model_dump(mode="json"))
+
     def intends(self, life: Life, id: str, wishes: Wishes, days: Mapping[str, Iterable[date]]) -> None:
         self._asks(life, id, wishes, days)
 
@@ -201,7 +204,7 @@ def _last_request(lines: Sequence[Line]) -> Mapping[str, object] | None:
     requests = defaultdict[str, Mapping[str, object] | None](lambda: None)
     asked: str | None = None
     for line in lines:
-        if line["what"] == "wishes":
+        if line["what"] in ("wishes", "completed"):
             requests[line["id"]] = line["request"]
         elif line["what"] in ("asks", "told"):
             asked = line.get("publication")

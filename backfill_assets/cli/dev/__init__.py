@@ -1,1 +1,1 @@
-"""The development server, and the processes and the folder that the demo has as well."""
+"""``backfill dev``, and the process handling that the demo shares with it."""

@@ -1,6 +1,6 @@
-"""The folder of a lakehouse's Dagster instance: beside the lakehouse, so that two lakehouses never share a history.
+"""The folder of a lakehouse's Dagster instance, one for each home.
 
-``python -m backfill_assets.cli.dev.dagster_home`` makes the folder and prints its path, for ``DAGSTER_HOME``.
+``python -m backfill_assets.cli.dev.dagster_home`` makes it and prints its path, for ``DAGSTER_HOME``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _DEFAULT_FOLDER = re.compile(r"(?<=: )\.data/dagster/?(\S*)")
 
 
 def dagster_home(settings: Settings) -> Path:
-    """``<home>/dagster`` with the ``dagster.yaml`` that comes with the package, whose storage is put there as well."""
+    """Write ``<home>/dagster`` with the package's ``dagster.yaml``, its storage pointed at that folder.
+
+    Raises :class:`LakehouseUnusable` if it cannot be written.
+    """
     folder = settings.home / "dagster"
     wanted = _DEFAULT_FOLDER.sub(lambda found: _quoted(folder / found[1]), shipped(_INSTANCE).read_text())
     instance = folder / _INSTANCE
@@ -38,7 +41,7 @@ def dagster_home(settings: Settings) -> Path:
 
 
 def _quoted(path: Path) -> str:
-    """As YAML, which has JSON's texts: a folder may have a colon, a number sign or a quotation mark in its name."""
+    """Quoted as JSON, which is valid YAML: the path may have a colon, a number sign or a quotation mark."""
     return json.dumps(str(path), ensure_ascii=False)
 
 

@@ -1,8 +1,7 @@
-"""Dagster's UI and daemon, and one Spark that all runs share: what ``backfill dev`` starts.
+"""What ``backfill dev`` starts: code server, daemon, UI, letters and Spark, each a process that is restarted alone.
 
-Code server, daemon, UI, letters and Spark are processes of their own: one that ends is started again, and the others go
-on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has started, and leaves it
-running; otherwise it starts one, which ends with it, however it ends.
+The Spark server of ``SPARK_REMOTE`` or ``backfill spark start`` is used and left running; otherwise one is started that
+ends with this command, however it ends.
 """
 
 from __future__ import annotations
@@ -43,16 +42,15 @@ _EARLY_SECONDS = 20.0
 
 
 class DevPartEnded(BackfillError):
-    """A part of ``backfill dev`` ends again and again right after its start."""
+    """A part ended :data:`MOST_EARLY_ENDS` times in a row right after its start."""
 
 
 @dataclass
 class DevPart:
-    """One process: ``start`` starts it in a session of its own, and returns when it can be used.
+    """One process; ``start`` starts it in a session of its own.
 
-    With ``has_worker``, a child of the process does the work: the process counts as ended when it has no child left.
-    With ``has_owner``, it is restarted here and stopped by its owner. A part whose ``start`` does not wait until it can
-    be used says by ``is_ready`` when that is.
+    ``has_worker``: a child does the work, and the process counts as ended when it has none. ``has_owner``: its owner
+    stops it, not :meth:`DevParts.stop`. ``is_ready`` is for a ``start`` that does not wait until the part can be used.
     """
 
     name: str
@@ -64,10 +62,9 @@ class DevPart:
     started: float = 0.0
     early_ends: int = 0
     is_awaited: bool = False
-    """It was started again, and was not ready so far."""
+    """It was restarted, and has not been ready since."""
 
     def ending(self) -> str:
-        """How it ended; empty while it works."""
         if self.process is None:
             return ""
         code = self.process.poll()
@@ -80,27 +77,23 @@ class DevPart:
 
 @dataclass
 class DevParts:
-    """Starts ``parts`` in their order, and each of them again whenever it ends."""
-
     parts: Sequence[DevPart]
     say: Callable[[str], None]
     last_words: Callable[[], str] = lambda: ""
-    """What the parts have said last, where they say it to a file."""
     _sessions: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """Every process started, while something of its session is left: runs outlive the code server that started them."""
+    """Every process started whose session still has members: runs outlive the code server that started them."""
 
     def start(self) -> None:
         for part in self.parts:
             self._start(part)
 
     def watch(self, goes_on: Callable[[], bool] = lambda: True) -> None:
-        """While ``goes_on``; :class:`DevPartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
+        """Raises :class:`DevPartEnded`."""
         while goes_on():
             self.restart_ended()
             clock.sleep(LOOK_EVERY_SECONDS)
 
     def restart_ended(self) -> bool:
-        """Check every part once. True if one had to be started again."""
         self._sessions = living_sessions(self._sessions)
         ended = [(part, how) for part in self.parts if (how := part.ending())]
         for part, how in ended:
@@ -110,7 +103,7 @@ class DevParts:
         return bool(ended)
 
     def stop(self) -> None:
-        """End every process with all that it started: a run that has to stop gets some seconds to say so."""
+        """End every session. A run gets some seconds to report that it stops."""
         stop_sessions(self._sessions)
 
     def _restart(self, part: DevPart, how: str) -> None:
@@ -145,7 +138,6 @@ class DevParts:
 
 
 def _is_alone(process: subprocess.Popen[bytes]) -> bool:
-    """True if it lives and has no living child."""
     try:
         children = psutil.Process(process.pid).children()
     except psutil.NoSuchProcess:
@@ -159,29 +151,26 @@ _COMMAND, _LOG = "backfill dev", "dev.log"
 _LAST_PORT = 65535
 _PYTHON = (sys.executable, "-m")
 _DAGSTER = "backfill_assets.defs.dagster_internals"
-"""Dagster's own commands, with shorter waits, and a UI that begins at ``start_here``."""
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
 
 @dataclass(frozen=True)
 class DagsterCommands:
-    """What is started: the code server takes the address, daemon and UI the workspace file, the UI also a port."""
-
     code: tuple[str, ...] = (*_PYTHON, _DAGSTER, "code-server", "start", "--log-level", "warning")
     daemon: tuple[str, ...] = (*_PYTHON, _DAGSTER, "daemon", "run")
     ui: tuple[str, ...] = (*_PYTHON, _DAGSTER, "webserver", "--live-data-poll-rate", "2000")
 
 
 class Location(NamedTuple):
-    """A code location: the module that defines it, and its name in the UI."""
+    """A code location: its module, and its name in the UI."""
 
     module: str
     name: str
 
     @classmethod
     def of_project(cls, folder: Path) -> Location:
-        """What ``pyproject.toml`` in ``folder`` names, as Dagster reads it."""
+        """Raises :class:`InvalidRequest` if none is named."""
         module = of_project(folder, "dagster", "module_name")
         if not module:
             raise InvalidRequest(
@@ -193,10 +182,7 @@ class Location(NamedTuple):
 
 
 def serve(settings: Settings, port: int, location: Location, commands: DagsterCommands | None = None) -> int:
-    """Runs until Ctrl-C or its terminal is closed; then all that it started is stopped, the runs before their Spark.
-
-    The UI is at ``port``. Returns the exit code.
-    """
+    """Serve the UI at ``port`` until Ctrl-C or a closed terminal; runs stop before their Spark."""
     _handle_signals(_interrupt_once)
     make_lives, ui, letters = _is_make_alive(), f"http://{LOOPBACK}:{port}", letters_port(port)
     variables = {
@@ -232,7 +218,6 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
 
 @contextmanager
 def _one_spark(settings: Settings) -> Iterator[tuple[Mapping[str, str], Sequence[DevPart]]]:
-    """The Spark settings of the runs, and the server to restart if this command starts it."""
     service = running_service(settings)
     if url := settings.spark_remote or (service.url if service else None):
         _say(f"Runs use Spark at {url}, which goes on afterwards.")
@@ -251,7 +236,7 @@ def _one_spark(settings: Settings) -> Iterator[tuple[Mapping[str, str], Sequence
 
 @dataclass
 class _OwnSpark:
-    """The server that this command keeps running, always at the address that the runs have."""
+    """Restarted at the same port: runs keep its address."""
 
     settings: Settings
     server: ConnectServer
@@ -267,14 +252,14 @@ class _OwnSpark:
 def _dagster(
     commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, start: _Start
 ) -> list[DevPart]:
-    """Code server, daemon and UI. The code server keeps its port, so that the two others find it again."""
+    """Code server, daemon and UI. The code server keeps its port across restarts: the others find it by that."""
     port = free_port()
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=location.name))
     place = ("-h", LOOPBACK, "-p", str(port), "-m", location.module, "--location-name", location.name)
     ui = (*commands.ui, "-w", str(workspace), "--host", LOOPBACK, "--port", str(ui_port))
 
     def start_ui() -> subprocess.Popen[bytes]:
-        """It is back after a restart when it answers itself, not a program that has taken its port."""
+        """Another program on the port would answer in its place."""
         require_free_port(ui_port)
         return start.process(ui)
 
@@ -286,14 +271,12 @@ def _dagster(
 
 
 def letters_port(ui_port: int) -> int:
-    """The port after that of the UI: links that the UI keeps are good after a restart. If it is taken, a free one."""
+    """The port after the UI's, for links that survive a restart; a free one if it is taken."""
     return free_port() if ui_port >= _LAST_PORT or answers(ui_port + 1) else ui_port + 1
 
 
 @dataclass(frozen=True)
 class _Start:
-    """Starts processes with the variables of all parts, which say what they say into one log."""
-
     variables: Mapping[str, str]
     log: IO[str]
 
@@ -321,22 +304,22 @@ def _run_until_interrupted(running: DevParts, goes_on: Callable[[], bool]) -> No
 
 
 def _interrupt_once(*_: object) -> None:
-    """A closed terminal sends two signals within a millisecond, and a second one would interrupt the clean-up."""
+    """A closed terminal sends two signals within a millisecond; the second would interrupt the clean-up."""
     _handle_signals(signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _is_make_alive() -> Callable[[], bool]:
-    """Asks whether the ``make`` that has started this command is there; without one, it always is.
+    """Asks whether the ``make`` that started this command lives; true without one.
 
-    One that was killed has given its terminal back: Ctrl-C would come here no more.
+    A killed ``make`` returns the terminal to its shell, and Ctrl-C no longer reaches this process.
     """
     make = os.getppid()
     return lambda: "MAKELEVEL" not in os.environ or os.getppid() == make
 
 
 def _handle_signals(handler: Callable[..., object] | signal.Handlers) -> None:
-    """Let ``handler`` have what ends this command. What its starter had ignored, as nohup has, stays ignored."""
+    """Signals that the starter ignores, as nohup does, stay ignored."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
@@ -358,7 +341,6 @@ _TIMEOUT_SECONDS = 60
 
 
 def _say_next_ticks(settings: Settings, port: int) -> None:
-    """Once the UI answers: what is launched by itself, and when."""
     while not answers(port):
         clock.sleep(LOOK_EVERY_SECONDS)
     ui = f"http://{LOOPBACK}:{port}"
@@ -372,9 +354,9 @@ def _say_next_ticks(settings: Settings, port: int) -> None:
 
 
 def ask_next_ticks(ui: str) -> list[str]:
-    """A line for each schedule that is on at the UI ``ui``, and one for the sensors.
+    """A line for each schedule that is on at ``ui``, and one for the sensors.
 
-    Raises ``OSError`` if it cannot be reached, and ``LookupError`` or ``ValueError`` if it answers something else.
+    Raises ``OSError`` if the UI cannot be reached, ``LookupError`` or ``ValueError`` for an unexpected answer.
     """
     asked = json.dumps({"query": _QUERY}).encode()
     request = Request(f"{ui}/graphql", asked, {"Content-Type": "application/json"})  # noqa: S310 - our own UI
@@ -383,7 +365,7 @@ def ask_next_ticks(ui: str) -> list[str]:
 
 
 def next_ticks(answer: Mapping[str, Any]) -> Iterator[str]:
-    """The lines for what the UI answers, the next tick first. Pure."""
+    """Lines for the UI's answer, the next tick first. Pure."""
     nodes = answer["data"]["repositoriesOrError"]["nodes"]
     found = [
         (tick["timestamp"], schedule["name"], (schedule["description"] or "").partition(". ")[0].rstrip("."))

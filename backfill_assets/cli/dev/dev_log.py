@@ -1,7 +1,7 @@
-"""What the parts of ``backfill dev`` say: all of it is in a file, and the terminal gets what a person needs.
+"""The log of ``backfill dev``: the file has everything, the terminal what a person needs.
 
-Dagster's daemon writes two lines for each look of each sensor, and thirty for each of a backfill. Shown are warnings,
-errors with their stack traces, and how many runs were launched; the same warning once in ten minutes.
+Dagster's daemon logs two lines for each sensor tick and thirty for each backfill's. Shown are warnings, errors with
+stack traces, and launched runs; the same warning once in ten minutes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from typing import IO
 from backfill_assets import clock
 
 MOST_LINES = 40
-"""Of one message on the terminal; the file has the others."""
 AGAIN_AFTER_SECONDS = 600.0
 MOST_BYTES = 32 << 20
-"""A longer log becomes the one before, whose lines are forgotten."""
+"""A longer log is copied over the previous one, and cut."""
 _LAST_LINES = 15
 _LOOK_EVERY_SECONDS = 0.3
 
@@ -35,21 +34,20 @@ _CRASHED = re.compile(r"Traceback \(most recent call last\)|Fatal Python error|E
 _LEVELS = {"WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"}
 _LAUNCHED = re.compile(r"Launched [1-9]\d* runs?\.")
 _HARMLESS = re.compile(r"No cursor for event type")
-"""What Dagster warns of where nothing is wrong: a new home has no events to go on from."""
+"""Dagster's warning for a new home, which has no events yet."""
 _PASSING = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]+)*|\d+")
-"""Ids and numbers: messages that differ in these alone are the same."""
+"""Ids and numbers: messages that differ only in these are the same."""
 
 
 @dataclass
 class Sieve:
-    """Takes the lines of a log in their order, and gives those that a person needs. Pure but for what it remembers."""
+    """Takes the lines of a log in order, and yields those to show. Pure but for its memory."""
 
     shown_at: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     room: int = 0
-    """How many more lines of the message under way are shown."""
     is_repeated: bool = False
-    """The message under way was shown not long ago: its stack trace is not shown again either."""
+    """The current message was shown recently: its stack trace is hidden too."""
 
     def take(self, raw: str, now: float) -> Iterator[str]:
         line = _COLOURS.sub("", raw.rstrip("\n"))
@@ -84,14 +82,12 @@ class Sieve:
 
 @dataclass(frozen=True)
 class DevLog:
-    """The file, to which the parts append; :meth:`followed` says what a person needs of it."""
-
     path: Path
     say: Callable[[str], None]
 
     @contextmanager
     def followed(self) -> Iterator[IO[str]]:
-        """The file for the parts to write to. At the end of the block, all of it was said."""
+        """The parts append to the file. Everything is reported by the end of the block."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists():
             self.path.replace(self._before)
@@ -107,7 +103,6 @@ class DevLog:
                 follower.join()
 
     def last_lines(self) -> str:
-        """The end of the file, for a part that does not start."""
         lines = _COLOURS.sub("", self.path.read_text(errors="replace")).splitlines()
         return "\n".join([f"{self.path} ends so:", *lines[-_LAST_LINES:]])
 
@@ -132,7 +127,7 @@ class DevLog:
                 over.wait(_LOOK_EVERY_SECONDS)
 
     def _keep_short(self, written: IO[str]) -> None:
-        """The parts append, so that they go on at the beginning of a file that was cut."""
+        """The parts open the file for appending, and go on at the start of the cut file."""
         if written.tell() > MOST_BYTES:
             shutil.copyfile(self.path, self._before)
             os.truncate(self.path, 0)

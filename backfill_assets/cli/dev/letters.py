@@ -1,7 +1,6 @@
-"""``python -m backfill_assets.cli.dev.letters 3001``: serves the letters about differences on this machine.
+"""``python -m backfill_assets.cli.dev.letters PORT``: serves kept letters about differences on this machine, read only.
 
-A browser opens no file that a page of Dagster's links to, so `backfill dev` runs this beside the UI, and the page of a
-campaign links here. It reads the lakehouse, writes nothing, and answers for kept letters alone.
+A browser opens no local file that a page of Dagster links to.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from backfill_assets.spark.connect_server import LOOPBACK
 
 _PLAN = re.compile(r"/(plan-[0-9a-f]{16})")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""The page has its looks inside, and asks for nothing else."""
 
 
 def letter_server(storage: Storage, port: int = 0) -> ThreadingHTTPServer:
-    """Serves the letter of each plan under its id; 0 takes a free port."""
+    """Serves each plan's letter at ``/<plan id>``; port 0 takes a free one."""
 
     class LetterRequest(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -43,7 +41,7 @@ def letter_server(storage: Storage, port: int = 0) -> ThreadingHTTPServer:
             self.wfile.write(page)
 
         def log_message(self, *_: object) -> None:
-            """Quiet: the terminal is that of `backfill dev`."""
+            """Quiet: the terminal is that of ``backfill dev``."""
 
     return ThreadingHTTPServer((LOOPBACK, port), LetterRequest)
 

@@ -1,7 +1,7 @@
-"""One Dagster daemon for a home: ``backfill dev`` and the demo's own wait for each other, from their first second on.
+"""One Dagster daemon for a home: two daemons of one instance would each launch the same runs.
 
-Two daemons of one instance would each launch the same runs. What they note when they are ready comes too late for one
-that is started seconds after another: so the first one locks a file, and the system unlocks it however that one ends.
+Dagster's own heartbeat comes too late for daemons started seconds apart. A file lock is taken first, and the system
+releases it however its process ends.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ class HasDaemon(BackfillError):
 
 
 def daemon_file(settings: Settings) -> Path:
-    """The file that is locked as long as a daemon of a home runs; it names the command that runs it."""
     return settings.home / "daemon.lock"
 
 
 @contextmanager
 def only_daemon(settings: Settings, command: str) -> Iterator[None]:
-    """Keep other daemons of this home away; raises :class:`HasDaemon` if one is there. ``command`` runs this one."""
+    """Hold the lock during the block; raises :class:`HasDaemon` if another process has it."""
     file = daemon_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+") as lock:
@@ -50,7 +49,6 @@ def only_daemon(settings: Settings, command: str) -> Iterator[None]:
 
 
 def _has_daemon(settings: Settings, file: Path) -> HasDaemon:
-    """Names the other one, unless it has not written its name yet."""
     command, end = "Another command", ""
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(file.read_text())
@@ -62,7 +60,7 @@ def _has_daemon(settings: Settings, file: Path) -> HasDaemon:
 
 
 def require_place(settings: Settings, port: int) -> None:
-    """Raise :class:`HasDaemon` if ``backfill dev`` runs for this home, or if something has the ``port`` of the UI."""
+    """Raise :class:`HasDaemon` if ``backfill dev`` of this home runs, or something listens at ``port``."""
     if dev := running_dev(settings):
         raise HasDaemon(
             f"`backfill dev` of {settings.home} runs already: {dev.ui}{FIRST_PAGE}",
@@ -73,7 +71,6 @@ def require_place(settings: Settings, port: int) -> None:
 
 
 def require_free_port(port: int) -> None:
-    """Raise :class:`HasDaemon` if something listens at ``port``."""
     if answers(port):
         raise HasDaemon(
             f"Port {port} is taken by another program.",

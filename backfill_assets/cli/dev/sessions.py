@@ -1,6 +1,6 @@
-"""Processes that lead a session of their own, and are ended with everything that they started.
+"""Processes that lead sessions of their own, and are ended with everything that they started.
 
-They end with this process, however it ends: a shell watches it, and ends what this process has not.
+A shell watches this process, and ends them if it dies without doing so.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ done
 
 @dataclass
 class _Watch:
-    """The shell that knows which process groups to end with this process; it runs while there are any."""
-
     groups: set[int] = field(default_factory=set)
     shell: subprocess.Popen[bytes] | None = None
 
@@ -82,9 +80,9 @@ def start_process(
     is_ready: Callable[[], bool] = lambda: True,
     output: IO[str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session of its own, and wait until it is ready or has ended.
+    """Start ``command`` in its own session, and wait until it is ready or has ended.
 
-    Ctrl-C comes to the starter alone, who ends everything once, in order. What it says goes to ``output``, if given.
+    Ctrl-C reaches the starter alone, which ends everything once, in order.
     """
     process = subprocess.Popen(
         command,
@@ -109,7 +107,6 @@ def start_process(
 
 
 def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: float = _GRACE_SECONDS) -> None:
-    """End every process with all that it started: a run that has to stop gets ``grace_seconds`` to say so."""
     left = every = list(leaders)
     for number in (signal.SIGTERM, signal.SIGKILL):
         for each in left:
@@ -122,7 +119,7 @@ def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: flo
 
 
 def living_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
-    """Those of which anything is left. The others are no longer watched: a later process may get their number."""
+    """Sessions with a living process. The others are no longer watched: their numbers may be reused."""
     known = list(leaders)
     living = [each for each in known if session_exists(each)]
     _watch.remove({each.pid for each in known} - {each.pid for each in living})
@@ -130,7 +127,7 @@ def living_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> list[subproce
 
 
 def session_exists(leader: subprocess.Popen[bytes]) -> bool:
-    """Whether anything is left of it: a run outlives the code server that started it."""
+    """Whether a process of the session lives: a run outlives the code server that started it."""
     if leader.poll() is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""``backfill adopt``: takes over a Delta table that is there, with its history, and gives it back."""
+"""The command ``backfill adopt``."""
 
 from __future__ import annotations
 

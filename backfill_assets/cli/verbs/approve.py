@@ -1,4 +1,4 @@
-"""``backfill approve``: publishes all that a plan has staged, after a look and a yes."""
+"""The command ``backfill approve``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.report.answer import Fact
 
 if TYPE_CHECKING:
-    from backfill_assets.answers.campaign import RolledBack
+    from backfill_assets.campaign.later_decisions import LaterDecisions
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.difference.verdict import Difference
+    from backfill_assets.report.answer import Part
 
 
 @click.command()
@@ -43,17 +43,19 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
     Afterwards, downstream tables that are not in the plan are built, and the notice is sent. After `backfill run PLAN
     --daemon`, this command records your approval, and Dagster's daemon does the rest.
     """
+    from backfill_assets.answers.campaign import later_facts
+
     with campaign_run(plan, "backfill approve") as at:
-        back: RolledBack = {}
+        parts: tuple[Part, ...] = ()
         if not _is_under_way(at):
-            back = _take_approval(at, without_held_back=without_held_back, yes=yes)
+            parts = later_facts(_take_approval(at, without_held_back=without_held_back, yes=yes))
         with goes_on_after_ctrl_c(at):
             _publish(at)
-        say_campaign(at, Fact("rolled back since", back))
+        say_campaign(at, *parts)
 
 
 def _is_under_way(at: CampaignRun) -> bool:
-    """Whether it was approved and published before, by a process that left something to do: it goes on."""
+    """Whether another process approved and published it, and left steps to do."""
     from backfill_assets.campaign.standing import PlanStanding, standing_of
 
     ended = any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up())
@@ -65,7 +67,6 @@ def _is_under_way(at: CampaignRun) -> bool:
 
 
 def _publish(at: CampaignRun) -> None:
-    """Publish what is approved, unless Dagster's daemon does; a new difference that stops it is shown."""
     if at.state.approved is None or at.state.daemon:
         return
     seen = _difference(at)
@@ -77,24 +78,24 @@ def _publish(at: CampaignRun) -> None:
         raise
 
 
-def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> RolledBack:
-    """Show what a yes publishes, ask, and record it; the days that a person has rolled back since, which it takes."""
+def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> LaterDecisions:
+    """Show what a yes publishes, ask, and record it; what people have decided since, which it goes over."""
     from backfill_assets.answers.campaign import approval_answer
-    from backfill_assets.campaign.look import rolled_back_since
+    from backfill_assets.campaign.later_decisions import later_decisions
     from backfill_assets.campaign.standing import PlanWord
 
     at.require(PlanWord.APPROVE)
-    seen, back = _difference(at), rolled_back_since(at.builder.lake.publisher, at.campaign, at.plan)
+    seen, later = _difference(at), later_decisions(at.builder.lake.publisher, at.plan, at.catalog.steps)
     if not wants_json():
         _say_difference(at)
     at.require_approvable(without_held_back=without_held_back, seen=seen)
     if not wants_json():
-        say_answer(approval_answer(at, back))
+        say_answer(approval_answer(at, later))
     if not yes:
         ask("Publish this?")
     with goes_on_after_ctrl_c(at):
         at.approve(without_held_back=without_held_back, seen=seen)
-    return back
+    return later
 
 
 def _difference(at: CampaignRun) -> Difference | None:

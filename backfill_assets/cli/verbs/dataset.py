@@ -1,4 +1,4 @@
-"""``backfill dataset``: write the declaration of a dataset, and try it."""
+"""The commands ``backfill dataset``."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def new(name: str, sample: str | None) -> None:
 
 
 def _proposed(name: str, package: str, sample: str) -> tuple[str, Iterator[str]]:
-    """The module for the files, or the table, at ``sample``, and what is said of it."""
     from backfill_assets.proposal.of_files import proposed
     from backfill_assets.proposal.of_tables import proposed_table
     from backfill_assets.proposal.table_sample import is_table
@@ -101,7 +100,6 @@ def _next_of_template(name: str) -> Iterator[str]:
 
 
 def _next_of_files(name: str, found: Proposed) -> Iterator[str]:
-    """As it is typed, up to published days, if nothing is missing in the declaration."""
     landed = current_settings().landing / name / found.landed_as
     yield f"It asks {format_count(found.questions, 'question')}: answer each, and delete its line."
     yield "What comes next:"
@@ -110,7 +108,7 @@ def _next_of_files(name: str, found: Proposed) -> Iterator[str]:
     yield f"  backfill dataset check {name}"
     if found.days and found.days.first == found.days.last == found.arrived:
         yield f"  backfill run +report_{name} --days {found.arrived}"
-    elif found.days:  # What arrived on one day is of others: all days of raw would wait for files of their own.
+    elif found.days:  # Rows that arrived on one day belong to other days, and raw would wait for files of these.
         yield f"  backfill run raw_{name} --days {found.arrived}"
         yield f"  backfill run bronze_{name}+ --days {found.days}"
 
@@ -124,7 +122,7 @@ def _next_of_table(name: str, found: ProposedTable) -> Iterator[str]:
 
 
 def _new_module_in(name: str) -> Path:
-    """The folder of the package of datasets. Raises :class:`InvalidRequest` if NAME is taken, or cannot be a module."""
+    """Raises :class:`InvalidRequest` if the name is taken or cannot be a module."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InvalidRequest(f"{name!r} cannot be the name of a dataset.", hint="Write it like sea_temperatures.")
     taken = _taken_names()
@@ -139,7 +137,7 @@ def _new_module_in(name: str) -> Path:
 
 
 def _taken_names() -> Set[str]:
-    """Of all datasets and tables that are declared, soundly or not."""
+    """Names of datasets that failed to load are taken too."""
     catalog = current_catalog()
     unsound = (each.names for each in catalog.left_out)
     return {*(each.name for each in catalog.datasets), *catalog.table_names}.union(*unsound)
@@ -193,7 +191,7 @@ def _open_questions(name: str) -> Sequence[OpenQuestion]:
 
 
 def _declared(name: str, questions: Sequence[OpenQuestion]) -> tuple[Catalog, Dataset]:
-    """The dataset among all others. What is wrong with it may be what its module asks, which is said then."""
+    """An unsound declaration may come from open questions: they are added to the error."""
     try:
         catalog = current_catalog()
         return catalog, catalog.dataset(name)
@@ -211,10 +209,7 @@ def _look_at_logic(lake: Lake, declared: Dataset) -> LogicSeen:
 
 
 def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple[Sequence[str], Sequence[CheckedFile]]:
-    """Transforms that return other columns than their contract; without such problems, what became of each file.
-
-    Starts Spark. ``find`` gives a table by its name. Writes nothing, and needs no lakehouse.
-    """
+    """Problems of the declaration; if there are none, what became of each file."""
     from backfill_assets.external.declaration_trial import check_tables_of_others
     from backfill_assets.judge.measure import unmeasurable
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows
@@ -242,7 +237,6 @@ def _trial_answer(
     questions: Sequence[OpenQuestion],
     unread: Sequence[str] = (),
 ) -> Answer:
-    """What is wrong with the declaration; or how many rows of each file would be quarantined, and why."""
     files = [(each.file, each.whole, each.rows, each.quarantined, each.good) for each in tried]
     reasons = [
         (each.file, each.reason, each.rows, Worded(each.line, f"{record_word(each.file)} {each.line}"), each.example)
@@ -281,7 +275,6 @@ _OF_RULE = (*_VERSION, "rule", "verdict", "day", "observed", "expected")
 
 
 def _lost(version: VersionTried) -> Iterator[Line]:
-    """What of a version needs a person: rows that it loses, and why it was not tried."""
     wrong = Tone.BAD if version.is_current else Tone.WARN
     if version.loses:
         yield Line(version.loses, wrong, do="If that is meant, let a rule say how many; TotalAgrees compares sums.")
@@ -297,7 +290,6 @@ def _tried_version(of: VersionTried) -> Sequence[object]:
 
 
 def _tried_rule(of: VersionTried, tried: RuleTried) -> Sequence[object]:
-    """As a person would see it on the day: a broken warning is shown, a broken error holds the day back."""
     outcome = tried.outcome
     verdict = "holds" if outcome.passed else "held back" if outcome.holds_back else "warning"
     days = f" on {format_count(tried.broken, 'day')}" if tried.broken > 1 else ""

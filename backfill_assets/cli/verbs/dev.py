@@ -1,4 +1,4 @@
-"""``backfill dev``: Dagster's UI and daemon for the project of this folder, and one Spark that its runs share."""
+"""The command ``backfill dev``."""
 
 from __future__ import annotations
 

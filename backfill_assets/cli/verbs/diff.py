@@ -1,4 +1,4 @@
-"""``backfill diff``: what approving a plan would change, how two states differ, and whether days come out equal."""
+"""The command ``backfill diff``."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class DaysDiffer(CommandFailed):
-    """The same inputs and code gave other rows than those that were published."""
+    """The same inputs and code gave rows other than the published ones."""
 
     exit_code = 3
 
 
 class DaysNotReproduced(CommandFailed):
-    """Some days cannot be computed again, so they are not proven; all others came out equal."""
+    """Some days cannot be computed again; all others came out equal."""
 
     exit_code = 4
 
@@ -135,7 +135,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     plan = plan_as_kept(settings, id)
     with foreground_lake() as lake:
         kept = None
-        with suppress(LakehouseUnusable):  # damaged, or of another version: all is compared again, and it is replaced
+        with suppress(LakehouseUnusable):  # damaged or of another format: compare all again, and replace it
             kept = last_difference(lake.storage, plan.id)
         found = find_difference(lake, plan, report_progress, known=kept.tables if kept else ())
     steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher()
@@ -171,7 +171,6 @@ def _write(answer: _Answer, file: Path) -> None:
 
 
 def _recompute(what: str) -> None:
-    """Stage every day of a publication again. Raises if a day came out different or cannot be reproduced."""
     from backfill_assets.answers.reproduction import reproduction_answer
     from backfill_assets.state.reading import closing_entry
 
@@ -184,7 +183,7 @@ def _recompute(what: str) -> None:
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """Of a plan or a campaign the one that brought its days, also if it was undone since."""
+    """For a plan or campaign: the publication that brought its days, also if undone since."""
     from backfill_assets.campaign.rollback import newest
     from backfill_assets.lakehouse.campaign_journal import plan_of
 

@@ -1,4 +1,4 @@
-"""``backfill docs``: the pages that messages name, wherever the package is installed."""
+"""The command ``backfill docs``."""
 
 from __future__ import annotations
 
@@ -50,19 +50,17 @@ def docs(page: str | None, section: str | None) -> None:
 
 
 def pages() -> Mapping[str, str]:
-    """The text of each page by its name: ``operations``, ``reference/rules``."""
     folder = shipped("docs")
     found = sorted([*folder.glob("*.md"), *folder.glob("reference/*.md")])
     return {str(file.relative_to(folder).with_suffix("")): file.read_text(encoding="utf-8") for file in found}
 
 
 def heading(text: str) -> str:
-    """The title of a page."""
     return found[2] if (found := _HEADING.search(text)) else ""
 
 
 def sections(text: str) -> Mapping[str, str]:
-    """Each section of a page by its heading, with those below it."""
+    """Each section by its heading, with its subsections."""
     code = [found.span() for found in _CODE.finditer(text)]
     marks = [m for m in _HEADING.finditer(text) if not any(first <= m.start() < last for first, last in code)]
     found = {}

@@ -1,4 +1,4 @@
-"""``backfill doctor``: what this machine needs, and what to do about it."""
+"""The command ``backfill doctor``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``backfill history``: what was published, rolled back or aborted, newest first."""
+"""The command ``backfill history``."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def history(table: str | None, days: DayRange | None, limit: int) -> None:
         answer = history_answer(open_storage(), table, days, limit)
     say_answer(answer, brief=True)
     if answer.next and not (wants_json() or screen()):
-        # On a pipe it is no line of the table that a script reads.
+        # A script reads only lines of the table from the pipe.
         click.echo(f"Older publications are not shown: {answer.next[0]}", err=True)

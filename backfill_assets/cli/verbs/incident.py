@@ -1,4 +1,4 @@
-"""``backfill incident``: what went wrong by itself, why, what was tried, and what is for a person."""
+"""The commands ``backfill incident``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``backfill init``: writes a project of one's own, with one dataset to change."""
+"""The command ``backfill init``."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ _BESIDE: Mapping[str, str] = MappingProxyType(
 )
 _DAGSTER, _PYPROJECT, _IGNORE = "dagster.yaml", "pyproject.toml", ".gitignore"
 _OF_NEW_PROJECTS = (_DAGSTER, ".github/workflows/ci.yml")
-"""Not written into a project that is there: they would change how its Dagster and its CI run."""
+"""Not written into an existing project: they would change how its Dagster and its CI run."""
 _OF_PROJECTS = (_PYPROJECT, "setup.py", "setup.cfg", "workspace.yaml", _DAGSTER)
-"""One of these, and the folder has a project."""
 _DAY = "2026-01-05"
 _ORDER = f'{{"entry_id": "1", "happened_at": "{_DAY}T10:00:00Z", "amount": "12.50", "sent_at": "{_DAY}T10:00:00Z"}}'
 _BUILD = (
@@ -49,7 +48,6 @@ _BUILD = (
     f"backfill run +report_orders --days {_DAY}",
     f"backfill show report_orders {_DAY}",
 )
-"""From a new project to a published day, as it is typed."""
 
 
 @click.command()
@@ -95,7 +93,6 @@ def init(folder: Path, package: str | None) -> None:
 
 
 def _is_written(folder: Path, package: str) -> bool:
-    """Whether there is such a package, as this command writes one."""
     definitions = folder / package / "definitions.py"
     return (folder / package / "datasets").is_dir() and (
         definitions.is_file() and "backfill_definitions" in definitions.read_text(encoding="utf-8")
@@ -103,7 +100,6 @@ def _is_written(folder: Path, package: str) -> bool:
 
 
 def _named_datasets(folder: Path, package: str) -> str:
-    """What ``pyproject.toml`` lacks for commands to find the datasets, and Dagster a code location if it has none."""
     tools = tools_of_project(folder.resolve())
     found = [] if "backfill" in tools else [f'[tool.backfill]\ndatasets = "{package}.datasets"\n']
     if not tools.keys() & {"dagster", "dg"} and not (folder / "workspace.yaml").exists():
@@ -112,14 +108,13 @@ def _named_datasets(folder: Path, package: str) -> str:
 
 
 def _ignored(folder: Path) -> str:
-    """What ``.gitignore`` lacks: the lakehouse of commands that are tried here."""
     file = folder / _IGNORE
     known = file.read_text(encoding="utf-8").split() if file.exists() else []
     return "" if {".data", ".data/", "/.data", "/.data/"} & {*known} else "/.data/\n"
 
 
 def _extend(file: Path, added: str) -> None:
-    """Put ``added`` at the end of a file; a ``pyproject.toml`` that would say something else then is left."""
+    """Append ``added``; a ``pyproject.toml`` whose other content would change is left."""
     before = file.read_bytes().decode() if file.exists() else ""
     gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
     after = f"{before}{gap}{added}"
@@ -134,7 +129,6 @@ def _extend(file: Path, added: str) -> None:
 
 
 def _keeps(before: str, after: str) -> bool:
-    """Whether all that a ``pyproject.toml`` said is said still."""
     try:
         old, new = tomllib.loads(before), tomllib.loads(after)
     except ValueError:
@@ -153,7 +147,7 @@ def _require_new(folder: Path, package: str) -> None:
         hint = f"Name another package: backfill init {folder} PACKAGE."
         raise InvalidRequest(f"{folder / package} is there already.", hint=hint)
     found = find_spec(package)
-    if found is not None and found.origin is not None:  # A folder alone has none, and is no package.
+    if found is not None and found.origin is not None:  # A folder without __init__.py has no origin.
         raise InvalidRequest(f"Python has a package {package} already.", hint="Choose another name.")
 
 
@@ -162,12 +156,10 @@ def _text(template: str, package: str) -> str:
 
 
 def template_text(template: str, **words: str) -> str:
-    """A file of a new project, with ``words`` put in."""
     return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(words)
 
 
 def _what_is_next(folder: Path, package: str, *, there: bool) -> Iterator[str]:
-    """Commands as they are typed, one after the other, and what to change then."""
     if there:
         named, own = of_project(folder.resolve(), "backfill", "datasets"), f"{package}.datasets"
         if named != own:

@@ -1,4 +1,4 @@
-"""``backfill maintain``: compacts files, deletes what nothing needs, gives up what is stuck, sends notices."""
+"""The command ``backfill maintain``."""
 
 from __future__ import annotations
 

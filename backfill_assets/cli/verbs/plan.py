@@ -1,4 +1,4 @@
-"""``backfill plan``: what a rebuild would do, what it costs and what blocks it."""
+"""The command ``backfill plan``."""
 
 from __future__ import annotations
 
@@ -131,7 +131,6 @@ def _table_and_days(target: str | None, days: DayRange | None) -> tuple[str, Day
 
 
 def _read(place: Path | None, *, check: bool) -> Sequence[CheckedPlanFile]:
-    """Plan the file; or check it, or each file of the folder, and store nothing."""
     from backfill_assets.campaign.plan_file import plan_file, plan_files
     from backfill_assets.rebuild.outcome import os_person
 

@@ -1,4 +1,4 @@
-"""``backfill raw``: what came in, up to where, what was rejected, what its source has corrected, and what was lost."""
+"""The commands ``backfill raw``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``backfill rollback``: puts back what the days held before a publication, or before a campaign."""
+"""The command ``backfill rollback``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
 
 
 def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
-    """The publication that undid it is there to bring it back; its cut-over may be named as well as its plan."""
+    """A publication that undid a campaign can be rolled back, which brings the campaign back."""
     from backfill_assets.campaign.rollback import require_in_force
     from backfill_assets.campaign.standing import PlanWord, require_allowed
 
@@ -67,9 +67,9 @@ def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> N
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """The id of the publication to roll back: for a plan or a campaign, the one that brought what main has of it.
+    """The publication to roll back: for a plan or a campaign, the one that brought what main has of it.
 
-    What a dead process has begun is ended first: it may be what is asked for.
+    What a dead process began is finished first: it may be the publication meant.
     """
     from backfill_assets.campaign.standing import PlanWord, require_allowed
     from backfill_assets.publish.log import anything_published
@@ -86,7 +86,7 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
-    """What stands of it, beside its plan; also of one whose plan cannot be read any more."""
+    """Works without the plan too, if it cannot be read any more."""
     from backfill_assets.campaign.look import catch_up, look
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.plan.keep import plan_as_kept
@@ -107,6 +107,7 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import rollback_plan_answer, rolled_back_answer
+    from backfill_assets.campaign.later_decisions import switched_since, versions_before
     from backfill_assets.campaign.rollback import require_in_force, require_in_place, rollback_request, undoable
     from backfill_assets.landing.raw_rollback import require_sound_rollback
 
@@ -115,11 +116,13 @@ def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bo
     looked_at = require_sound_rollback(publisher, current_catalog(), found)
     request = rollback_request(publisher, found, current_catalog().steps)
     require_in_place(publisher, request)
-    plan = rollback_plan_answer(found, request.leaves_stale)
+    steps, closed = current_catalog().steps, publisher.log.closed_at(found.publication.id)
+    switched = switched_since(publisher.log, closed, versions_before(found, steps), steps)
+    plan = rollback_plan_answer(found, request.leaves_stale, switched)
     if not go_on(plan, _QUESTION, dry_run=dry_run, yes=yes):
         return
     done = _roll_back(publisher, found.publication.id, looked_at)
-    say_done(plan, rolled_back_answer(done, request.leaves_stale))
+    say_done(plan, rolled_back_answer(done))
 
 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
@@ -156,7 +159,7 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
         try:
             done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
         except InvalidRequest:
-            # Who lost to another undo is told what all are told afterwards.
+            # After losing to another undo, raise the same error as for an undone campaign.
             _require_undoable(lake.publisher, plan.campaign, found)
             raise
         deliver_notices(current_settings(), lake.publisher)
@@ -164,5 +167,5 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
 
 
 def new_rollback_id() -> str:
-    """``rollback-20170301t112000-1a2b3c``: sorts by time (UTC), and two in the same second differ."""
+    """``rollback-20170301t112000-1a2b3c``: sorts by time (UTC); the random end keeps two of one second apart."""
     return f"rollback-{clock.now():%Y%m%dt%H%M%S}-{clock.token(3)}"

@@ -1,4 +1,4 @@
-"""``backfill run``: builds days of tables, or carries out a plan, in the foreground, without Dagster's daemon."""
+"""The command ``backfill run``, in the foreground without Dagster's daemon."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _on_main(asked: RunRequest, *, verify: bool, same_rows: bool, dry_run: bool)
 
 
 def _plan_on_main(asked: RunRequest) -> RunPlan:
-    """From the logs and from the names of landed files."""
+    """Reads logs and names of landed files only."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import RunContext, plan_run
     from backfill_assets.state.edited_logic import contents_of, edited_logic
@@ -189,7 +189,7 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
 
 
 def _look_at_tables_of_others(asked: RunRequest) -> None:
-    """Those that the tables are computed from: what moved there is known, and planned for, from now on."""
+    """Record what moved in external tables: the plan counts it from now on."""
     from backfill_assets.external.observe import observe_tables, tables_of_others
     from backfill_assets.model.graph import expand_tables, steps_of
 
@@ -202,9 +202,8 @@ def _look_at_tables_of_others(asked: RunRequest) -> None:
 
 
 def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool, same_rows: bool) -> list[StepRan]:
-    """What does not read a table that failed is built all the same; the first error is raised at the end.
-
-    What was built before an error is shown.
+    """Steps that do not read a failed table are built all the same. What was built is shown, then the first error
+    raised.
     """
     ran: list[StepRan] = []
     failures: list[BackfillError] = []
@@ -286,7 +285,6 @@ def _say_ran(ran: Sequence[StepRan]) -> None:
 
 
 def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
-    """The published days that read what was published now, and were not built with it."""
     from backfill_assets.state.observed import observe_each
     from backfill_assets.state.status import stale_readers
 
@@ -303,10 +301,7 @@ def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
 
 
 def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
-    """Decided as a run on main is, by the statuses of days as they are on the timeline.
-
-    Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
-    """
+    """Plan by the timeline's statuses. Raises :class:`InvalidRequest` for raw tables, and for a campaign's timeline."""
     from backfill_assets.answers.run import run_plan_answer
     from backfill_assets.answers.timelines import built_answer
     from backfill_assets.plan.table_run import RunContext, plan_run
@@ -329,7 +324,6 @@ def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
 
 
 def _run_on_timeline(place: NamedTimeline, plan: RunPlan) -> TimelineBuilt:
-    """Build what is planned on the timeline; Spark starts when a day has to be computed."""
     from backfill_assets.plan.records import days_of
     from backfill_assets.rebuild.step_look import StepRequest
     from backfill_assets.timeline.build import run_on

@@ -1,4 +1,4 @@
-"""``backfill show``: one day of one table, what is known about it and its rows."""
+"""The command ``backfill show``."""
 
 from __future__ import annotations
 

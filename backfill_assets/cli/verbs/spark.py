@@ -1,4 +1,4 @@
-"""``backfill spark``: starts, shows and stops the Spark server that all runs of this home can share."""
+"""The commands ``backfill spark``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``backfill status``: which days of which tables are fresh, stale, missing or a foreign write."""
+"""The command ``backfill status``."""
 
 from __future__ import annotations
 

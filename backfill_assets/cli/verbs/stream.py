@@ -1,4 +1,4 @@
-"""``backfill stream``: reads events into raw as they come, and lets the facts follow."""
+"""The command ``backfill stream``."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def stream(
 
 
 def _run_info(table: str) -> RunInfo:
-    """By how it begins, maintenance knows what a stream has launched."""
+    """Maintenance recognizes a stream's publications by the beginning of ``launched_by``."""
     from backfill_assets.publish.fold import STREAM
 
     run = run_info("stream")
@@ -135,7 +135,6 @@ def _require_own_spark(settings: Settings) -> None:
 
 
 def _kafka_properties() -> dict[str, str]:
-    """Client properties from the file that ``BACKFILL_KAFKA_PROPERTIES`` names: user, password, certificates."""
     from backfill_assets.stream.broker import read_properties
 
     name = os.environ.get("BACKFILL_KAFKA_PROPERTIES", "").strip()

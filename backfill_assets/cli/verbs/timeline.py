@@ -1,4 +1,4 @@
-"""``backfill timeline``: places with a name, on which days of tables differ from what is published."""
+"""The commands ``backfill timeline``."""
 
 from __future__ import annotations
 
@@ -284,7 +284,6 @@ def publish(
 
 
 def _publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool, dry_run: bool, yes: bool) -> None:
-    """Show what becomes current, ask, and publish days and version together."""
     from backfill_assets.answers.timelines import as_current_answer
     from backfill_assets.timeline.switch import carry_out_switch, plan_switch
 
@@ -298,20 +297,21 @@ def _publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: b
 
 
 def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool) -> bool:
-    """Plan it and stage the plan; one that was begun for the same goes on. Whether a finding blocks it."""
+    """Plan and stage, or go on with a plan begun for the same request. Returns whether a finding blocks it."""
     from backfill_assets.answers.plan import plan_answer
     from backfill_assets.campaign.run import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
     from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep
     from backfill_assets.rebuild.outcome import os_person
-    from backfill_assets.timeline.rewind import differing_from_main
+    from backfill_assets.timeline.rewind import days_of_same_logic, differing_from_main
 
     publisher = open_publisher()
     storage = publisher.storage
     found = _to_change(publisher, name)
     expectations = tuple(map(Expectation.parse, expected))
-    asked = timeline_request(current_catalog().steps, found, differing_from_main(storage, found), table, expectations)
+    differing, same_logic = differing_from_main(storage, found), days_of_same_logic(storage, found) if table else {}
+    asked = timeline_request(current_catalog().steps, found, differing, table, expectations, same_logic)
     begun = plan_begun(asked, _open_plans(storage))
     if begun is not None and not dry_run:
         report_step(f"{begun.id} was begun for this before: it goes on")
@@ -339,7 +339,7 @@ def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
 
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
-    """Those that can go on: of the days of the others, a new plan is made."""
+    """Plans that can go on; overtaken ones are planned anew."""
     from backfill_assets.campaign.look import look
     from backfill_assets.campaign.standing import PlanStanding, standing_of
     from backfill_assets.lakehouse.campaign_journal import campaign_of
@@ -400,7 +400,6 @@ def delete(name: str, yes: bool) -> None:
 
 
 def _abandon(plan: str, *, yes: bool) -> str:
-    """Give up the campaign of ``plan``; the plan's id."""
     from backfill_assets.campaign.steps import abandon
 
     with campaign_run(plan, "backfill timeline delete") as at:

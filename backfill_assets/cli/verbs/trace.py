@@ -1,4 +1,4 @@
-"""``backfill trace``: where a number comes from, from the landed line to each report that counts it."""
+"""The command ``backfill trace``."""
 
 from __future__ import annotations
 

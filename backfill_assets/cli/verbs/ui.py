@@ -1,4 +1,4 @@
-"""``backfill ui``: opens the page of Dagster's UI about a table, a plan or a timeline."""
+"""The command ``backfill ui``."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def ui(about: str | None, day: date | None) -> None:
 
 
 def page_about(word: str, day: str = "") -> str:
-    """The path of the page; empty for another word.
+    """The path of the page; empty for an unknown word.
 
-    Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
+    A campaign carried out by commands has the first page, which names the commands that it waits for.
     """
     if word in current_catalog().table_names:
         return asset_page(word, day)

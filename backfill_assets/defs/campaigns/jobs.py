@@ -1,8 +1,6 @@
-"""Campaigns in Dagster: a job that carries one on until a person decides, one that approves, and one that undoes.
+"""Jobs that carry a campaign on, approve it, and undo it; and the asset with its page.
 
-The run calls the same ``carry_on`` as the command. The journal in the lakehouse says where a campaign is: a run that
-dies is retried by Dagster, and goes on there. The asset ``campaign`` has a partition for each, with the page of its
-newest step.
+The journal in the lakehouse is the state: Dagster retries a run that dies, and it goes on there.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
@@ -19,6 +17,7 @@ from pydantic import Field
 from backfill_assets import clock
 from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
+from backfill_assets.campaign.later_decisions import later_decisions
 from backfill_assets.campaign.look import carry_out_undo
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.standing import PlanWord, is_page_of, page_of, standing_of
@@ -68,10 +67,10 @@ ASSET, SENSOR = "campaign", "campaigns"
 NEWEST = "newest"
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
 CAMPAIGN_TAG, KIND_TAG = "backfill/campaign", "backfill/kind"
-"""On runs: the campaign that it is about, from its first moment; and that it is one of a campaign, for the queue."""
+"""On runs: the campaign, from the run's first moment; and the kind, for the queue."""
 _OF_STEPS_TAG = "dagster/retry_on_asset_or_op_failure"
 _TAGS = {KIND_TAG: "campaign", MAX_RETRIES_TAG: "2", _OF_STEPS_TAG: "false"}
-"""Dagster starts a run again that has died; what fails in words waits for a person."""
+"""Dagster retries a run that died; one that failed with an error waits for a person."""
 _EVERY_SECONDS, _DAYS, _NEWEST_RUNS = 10, 7, 10
 _NEWEST_DAYS = re.compile(rf"{NEWEST} (\d{{1,4}})")
 Published = Callable[[Backfill, dg.DagsterInstance], ShownDays | None]
@@ -121,8 +120,6 @@ def campaign_spec() -> dg.AssetSpec:
 
 
 def campaign_jobs(tables: PartitionedTables, pool: str | None = None) -> list[dg.JobDefinition]:
-    """The three jobs. Their runs may start Spark, and share the limit of ``pool``."""
-
     def published(backfill: Backfill, instance: dg.DagsterInstance) -> ShownDays | None:
         log = backfill.publications()
         return ShownDays(instance, log, tables) if log else None
@@ -158,17 +155,16 @@ _UNDOES = (
 
 
 def example_target(catalog: Catalog) -> str:
-    """The daily table with the most versions of its logic."""
     built = (step for step in catalog.steps if not step.is_origin)
     best = max(built, key=lambda step: (step.cadence is Cadence.DAILY, len(step.versions)), default=None)
     return best.name if best else ""
 
 
 def days_asked(text: str, storage: Storage, table: str) -> str:
-    """``text``, which is a range; ``newest 7`` is from the seventh newest published day of ``table`` to the newest.
+    """Resolves ``newest 7`` to the range from the seventh newest published day to the newest.
 
-    The launchpad has it filled in: it is right at each look, where a range would be that of when the code was loaded.
-    Raises :class:`InvalidRequest` if no day of the table is published.
+    The launchpad is filled when code is loaded: a range would be out of date. Raises :class:`InvalidRequest` if no day
+    is published.
     """
     if (found := _NEWEST_DAYS.fullmatch(text.strip())) is None:
         return text
@@ -183,8 +179,6 @@ def days_asked(text: str, storage: Storage, table: str) -> str:
 
 
 class _Carried:
-    """A run that is about a campaign, and the page that it keeps."""
-
     def __init__(self, context: dg.OpExecutionContext, backfill: Backfill, published: Published) -> None:
         self.context, self.backfill, self.published = context, backfill, published
         self.pads = Launchpads.of(context.run)
@@ -192,7 +186,7 @@ class _Carried:
         self.sender = sender_of(backfill.settings.notices, log_writer(context.log))
 
     def campaign(self, plan: str) -> CampaignRun:
-        """The campaign of a plan, which no other run is about. Its name is a tag of this run from now on."""
+        """Raises :class:`InvalidRequest` if another run carries it."""
         name, instance = campaign_of(plan), self.context.instance
         instance.add_run_tags(self.context.run_id, {CAMPAIGN_TAG: name})
         if other := run_under_way(instance, name, but=self.context.run_id):
@@ -203,9 +197,9 @@ class _Carried:
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
     def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue], *, failed: bool = False) -> None:
-        """The campaign's page is its newest materialization: Dagster shows no observation without one before it.
+        """The page is a materialization: Dagster shows no observation without one before it.
 
-        With ``failed``, the partition is shown as this run will be: the caller fails it.
+        With ``failed`` the partition is shown as this run will be; the caller fails it.
         """
         run, instance = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}, self.context.instance
         with named_page(instance, at) as name:
@@ -214,7 +208,7 @@ class _Carried:
                 show_as_run(instance, self.context.run, ASSET, name)
 
     def carry_on(self, at: CampaignRun) -> Move:
-        """Until a person decides, with a page for each step; raises what stops it, after its page was written."""
+        """Goes on until a person decides. What stops it is raised after its page is written."""
         shown = set(at.state.done)
         observed = partial(observe_context_of, self.backfill.settings, self.backfill.catalog)
 
@@ -247,7 +241,7 @@ class _Carried:
         self.show(at, {**step_page(at, step, self.pads), **letter})
 
     def report(self, publication: str) -> None:
-        """Show the days of a publication in Dagster; the sensor would, half a minute later."""
+        """The sensor would do it half a minute later."""
         if (shown := self.published(self.backfill, self.context.instance)) is not None:
             report_publication(shown, publication, self.context.run_id)
 
@@ -282,13 +276,12 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
 
 
 def _planned_before(run: _Carried, config: CampaignConfig) -> str:
-    """The plan that is given, or that this run had made before it died."""
+    """A retried run finds the plan that it made before it died."""
     name = run.context.run.tags.get(CAMPAIGN_TAG, "")
     return config.plan or (plan_of(name) if name else "")
 
 
 def _is_at_rest(at: CampaignRun) -> bool:
-    """Whether starting it begins something: it was never started, was stopped, or was rolled back."""
     return not at.state.started or bool(at.state.stopped or at.state.rolled_back)
 
 
@@ -296,6 +289,8 @@ def _approve(run: _Carried, config: PlanConfig) -> None:
     at = run.campaign(config.plan)
     # A retry goes on with what was approved before its run died, and approves nothing.
     if not run.is_retry:
+        for sentence in later_decisions(at.builder.lake.publisher, at.plan, at.catalog.steps).sentences:
+            run.context.log.warning(sentence)
         at.approve(without_held_back=config.without_held_back)
         if at.state.approved is None:
             run.show(at, in_markdown(standing_page(at, "The approval is recorded.", run.pads)))
@@ -311,6 +306,8 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
     lake = at.builder.lake
     at.require(PlanWord.ROLLBACK)
     undo = plan_undo(lake, at.facts.publication)
+    for switched in undo.switched:
+        run.context.log.warning(switched.sentence)
     done = run.backfill.resume(
         lambda: carry_out_undo(lake, undo, at.run, run.context.log.info), run.context.log.warning
     )
@@ -324,7 +321,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
 
 @contextmanager
 def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
-    """The partition for the page of the campaign as it stands now; that of an earlier state goes once this one is."""
+    """The partition for the campaign's current state; partitions of earlier states are deleted after the block."""
     name = page_of(at.plan, standing_of(at.facts))
     before = [each for each in instance.get_dynamic_partitions(SENSOR) if is_page_of(each, at.campaign)]
     instance.add_dynamic_partitions(SENSOR, [name])
@@ -335,7 +332,6 @@ def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
 
 
 def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
-    """An event on the report's own page, where its readers look."""
     is_over = step is CampaignStep.NOTIFY
     words = "was rebuilt and published" if is_over else "is going to be rebuilt; until it is approved nothing changes"
     return dg.AssetObservation(
@@ -349,9 +345,8 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 
 def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") -> str:
-    """The id of a run that is about the campaign and alive, or that Dagster will start again; or empty.
-
-    Of dead runs the newest alone says that: one before it was started again already.
+    """The id of a run that is alive or will be retried. Only the newest dead run says so: an earlier one was retried
+    already.
     """
     now, about = clock.now(), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
     newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
@@ -364,8 +359,6 @@ def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") ->
 
 
 def campaign_sensor() -> dg.SensorDefinition:
-    """On from the start: it carries on only campaigns that were started in the UI or with ``--daemon``, by a person."""
-
     return lakehouse_sensor(
         SENSOR,
         "Carries on campaigns that were started or approved by a command with --daemon, and closes those that cannot "
@@ -399,7 +392,6 @@ def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorR
 
 
 def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str) -> None:
-    """Of a campaign that has a page, and that a command has moved since: the page says where it stands."""
     instance = context.instance
     if not any(is_page_of(each, campaign) for each in instance.get_dynamic_partitions(SENSOR)):
         return
@@ -421,7 +413,7 @@ def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campai
 def _carry_on_or_say_why_not(
     context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str
 ) -> dg.RunRequest | str:
-    """A campaign whose plan was removed or damaged, or was kept by other code, does not hold up the others."""
+    """A plan that was removed, damaged, or kept by other code holds up no other campaign."""
     try:
         at = backfill.campaign(campaign, None, context.log.info)
         state, move = at.state, at.next()
@@ -434,7 +426,7 @@ def _carry_on_or_say_why_not(
         return move.reason
     if run_id := run_under_way(context.instance, campaign):
         return f"{move.reason} is under way: the run {run_id[:8]}"
-    # One run from each place in its journal: what fails there again and again waits for a person.
+    # One run for each position of the journal: repeated failures there wait for a person.
     return dg.RunRequest(
         run_key=f"{campaign}-{len(at.entries())}",
         run_config={"ops": {OPS[JOB]: {"config": {"plan": at.plan.id}}}},

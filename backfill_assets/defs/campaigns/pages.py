@@ -1,7 +1,4 @@
-"""What the page of a campaign says: what was found, what comes next, and the one thing to do, with its link. Pure.
-
-Each is an entry of its metadata, in Markdown: the UI shows entries of up to a thousand characters where they are.
-"""
+"""Pages of campaigns as Markdown entries of metadata; the UI shows up to 1,000 characters of each in place. Pure."""
 
 from __future__ import annotations
 
@@ -30,15 +27,12 @@ from backfill_assets.ui_addresses import launchpad_page
 LOCATION = "backfill_assets"
 JOB, APPROVE_JOB, UNDO_JOB = "campaign", "approve_campaign", "undo_campaign"
 OPS = {JOB: "carry_on", APPROVE_JOB: "approve", UNDO_JOB: "undo"}
-"""The one step of each of the jobs."""
 EFFECT_TAG = "backfill/effect"
-"""What a run that a person launches will do, in a sentence: the launchpad shows it beside the button."""
+"""What the launched run will do, in a sentence: the launchpad shows it beside the button."""
 _LAUNCH = "it opens filled in: press *Launch Run*"
 _MOST_NAMED = 6
-"""Of more approvers than these, the others write the tag themselves."""
 _MOST_WRONG = 3
 Entries = dict[str, str]
-"""Markdown by label."""
 
 
 def in_markdown(entries: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
@@ -47,8 +41,6 @@ def in_markdown(entries: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
 
 @dataclass(frozen=True)
 class Launchpads:
-    """Launchpads of the code location ``location``, which open with everything filled in."""
-
     location: str = LOCATION
 
     @classmethod
@@ -57,14 +49,12 @@ class Launchpads:
         return cls(origin.location_name if origin else LOCATION)
 
     def new_plan(self, target: str, days: str) -> str:
-        """Its button plans days of a table: nothing is computed, and its page has the plan."""
         return self._filled(JOB, {"target": target, "days": days})
 
     def start(self, plan: str) -> str:
         return self._filled(JOB, {"plan": plan, "start": True})
 
     def approve(self, plan: str, effect: str, *, user: str = "", without_held_back: bool = False) -> str:
-        """Its button approves the campaign and publishes it, for ``user`` if one is named."""
         config = {"plan": plan} | ({"without_held_back": True} if without_held_back else {})
         return self._filled(APPROVE_JOB, config, {EFFECT_TAG: effect} | ({USER_TAG: user} if user else {}))
 
@@ -79,7 +69,6 @@ class Launchpads:
 
 
 def plan_page(plan: Plan, pads: Launchpads) -> Entries:
-    """For a plan that is not started."""
     if not rebuilt_steps(plan):
         return _page(headline(plan), "Nothing: every day is as this plan would make it.")
     if stops := stopping(plan):
@@ -97,15 +86,11 @@ def plan_page(plan: Plan, pads: Launchpads) -> Entries:
 
 
 def stopping(plan: Plan) -> PlanFinding | None:
-    """The first finding for which the plan cannot be started."""
     return next((finding for finding in plan.findings if finding.severity == "stops"), None)
 
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
-    """For a step that is done: where the campaign stands, what it has cost, and the step's report in full.
-
-    The last one has said all of its report by then: the notice is sent.
-    """
+    """Shows state, cost and the step's report; the last notice has said all of its report."""
     facts = at.state.done[step].report
     cost = spent_words(at.plan, at.entries())
     entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
@@ -117,19 +102,18 @@ def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str
 
 
 def found_by(at: CampaignRun, step: CampaignStep) -> str:
-    """What ``step`` found; after the publication, what was published comes first: that is what people look for."""
+    """After the cut-over, what was published comes first."""
     done = at.state.done
     steps = [step] if CampaignStep.CUT_OVER not in done else dict.fromkeys((CampaignStep.CUT_OVER, step))
     return escape_markdown(" ".join(step_sentence(at.plan, each, done[each].report) for each in steps))
 
 
 def last_found(at: CampaignRun) -> str:
-    """What the last step that is done has found; empty before the first."""
     return found_by(at, list(at.state.done)[-1]) if at.state.done else ""
 
 
 def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, dg.MetadataValue]:
-    """The page that people read before they approve, if ``facts`` name one; ``served`` is where letters are served."""
+    """``served`` is the address of the letter server, or empty."""
     page = str(facts.get("report", ""))
     if not page:
         return {}
@@ -138,7 +122,7 @@ def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, d
 
 
 def standing_page(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """What was ``found``, what a person can do where the campaign stands now, and what is wrong on main meanwhile."""
+    """``found``, what a person can do now, and what is wrong on main meanwhile."""
     wrong = left_to(at)
     more = [f"And {len(wrong) - _MOST_WRONG} more: `backfill incident list`."] * (len(wrong) > _MOST_WRONG)
     meanwhile = " ".join([*map(escape_markdown, wrong[:_MOST_WRONG]), *more])
@@ -173,16 +157,13 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """What approving does, in a sentence: it is also a tag of the run.
-
-    Of the planned days, those that are staged: others would not change, or are held back.
-    """
+    """Also a tag of the run. Only staged days count: others would not change or are held back."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.validation.get('staged', planned))} at once, for every reader"
 
 
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """With a launchpad for each person who may approve, if the plan lists them: open-source Dagster has no login."""
+    """Each listed approver has a launchpad: open-source Dagster has no login."""
     plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
     approvers = at.approvers
     able = approvers.able
@@ -209,7 +190,6 @@ def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def undo_page(plan: str, publication: str, sentence: str, pads: Launchpads) -> Entries:
-    """For a campaign that was rolled back by ``publication``; the ``sentence`` says what of."""
     do = f"Nothing. To publish it after all, [start the plan again]({pads.start(plan)}); {_LAUNCH}."
     return _page(sentence, "Nothing.", do, f"backfill rollback {publication}", "to undo this undo")
 

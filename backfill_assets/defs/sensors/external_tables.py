@@ -1,4 +1,4 @@
-"""The sensor ``external_tables``: looks at tables that others write, and observes the days of them that moved."""
+"""The sensor ``external_tables``: observes days of external tables that moved."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
@@ -26,19 +26,18 @@ from backfill_assets.text import format_count
 
 SENSOR = "external_tables"
 _MOST_DAYS = 300
-"""In one tick: an event takes ten milliseconds."""
+"""Limits a tick: an event takes 10 ms."""
 Place = tuple[int, str]
-"""The entry of the log and the day that was observed last."""
 
 
 @dataclass
 class ObservedUpTo:
-    """How far tables were observed. A log that was made again at the same place is another one."""
+    """The cursor. A new log at the same place starts anew."""
 
     log: str
     places: dict[str, Place] = field(default_factory=dict)
     ahead: dict[str, set[str]] = field(default_factory=dict)
-    """Days that have moved and have no partition, as one that has not ended: they are observed once they have."""
+    """Moved days without a partition yet: they are observed once they have one."""
 
     @classmethod
     def of(cls, cursor: str | None, log: str) -> "ObservedUpTo":
@@ -65,7 +64,6 @@ class ObservedUpTo:
 
 
 def external_specs(tables: PartitionedTables) -> list[dg.AssetSpec]:
-    """The assets of all tables of others."""
     keys = keys_of_others(tables.catalog.steps)
     return [
         external_spec(step, dataset, tables.chain_of[dataset.name], keys[step.name])
@@ -76,7 +74,6 @@ def external_specs(tables: PartitionedTables) -> list[dg.AssetSpec]:
 
 
 def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
-    """On from the start: a look reads names in a log, and writes only what moved."""
     keys = keys_of_others(tables.catalog.steps)
 
     def observe(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
@@ -103,7 +100,6 @@ def external_tables_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 
 
 def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tuple[ExternalTable, date]) -> None:
-    """One that cannot be read hides no other."""
     try:
         observe_tables(publisher, [table])
     except BackfillError as error:
@@ -111,7 +107,7 @@ def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tupl
 
 
 def _not_observed(log: PublicationLog, tables: PartitionedTables, seen: ObservedUpTo) -> Iterator[DayState]:
-    """The days that moved since they were observed, in the order of the log; each of them is observed from then on."""
+    """Yields in log order, and advances ``seen``."""
     chains, catalog = tables.chain_of, tables.catalog
     partitions = {
         step.name: chains[catalog.dataset_of(step.name).name].of(step) for step in catalog.steps if step.external

@@ -1,4 +1,4 @@
-"""The sensor ``landed_files``: launches backfills of landed days that no run has asked for. It lists names only."""
+"""The sensor ``landed_files``: launches backfills of landed days. It lists names only."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import hashlib
@@ -33,12 +33,9 @@ from backfill_assets.upkeep.incidents import IncidentBook
 SENSOR = "landed_files"
 _MOST_RANGES = 4
 Listings = Mapping[str, str]
-"""A fingerprint of the names that had landed, by dataset."""
 
 
 def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
-    """On from the start: a dataset that is registered begins by itself, then its schedule takes over."""
-
     def launch_landed(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         seen = json.loads(context.cursor or "{}")
         landed_chains = [
@@ -72,7 +69,7 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 def nothing_builds(
     instance: dg.DagsterInstance, backfill: Backfill, chain: Sequence[Dataset], tables: PartitionedTables
 ) -> dict[str, list[date]]:
-    """New days that have landed, by raw table, that are the daily job's while no run and no stream takes them in."""
+    """Days left to the daily job that no run or stream takes in now."""
     busy = _taken_in_now(instance, backfill, tables)
     states = _landed_states(instance, backfill, chain, tables, {})
     waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
@@ -87,7 +84,6 @@ def landed_and_waiting(
     *,
     daily_job: bool,
 ) -> list[str]:
-    """What has landed for a chain and waits for something, in words; without what a run or a stream takes in now."""
     busy = _taken_in_now(instance, backfill, tables)
     states = _landed_states(instance, backfill, chain, tables, {})
     lines = (line for landed in states for line in waiting_files(landed, daily_job=daily_job) if landed.raw not in busy)
@@ -95,7 +91,6 @@ def landed_and_waiting(
 
 
 def _taken_in_now(instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables) -> dict[str, str]:
-    """By table, the run or the stream that writes it."""
     writes = busy_days(instance, tables.by_table)
     return {table: of_table[-1].name for table, of_table in writes.items()} | _followed_by_streams(backfill.storage)
 
@@ -119,7 +114,7 @@ def _launch(context: dg.SensorEvaluationContext, due: Due, tables: PartitionedTa
 
 
 def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[str, str]) -> Iterator[str]:
-    """Datasets that were asked for and never came: their first days begin by themselves only once."""
+    """These datasets were launched once and published nothing: they are not launched again."""
     for landed in (each for chain in landed_chains for each in chain):
         if not landed.files or landed.published or not landed.targeted:
             continue
@@ -172,25 +167,23 @@ def _landed_state(
 
 
 def _being_restored(storage: Storage) -> dict[str, str]:
-    """Raw tables that have lost files: what is taken in may have to be compared with their rows."""
+    """Raw tables that have lost files: new files may have to be compared with the lost rows."""
     lost = (each for each in IncidentBook(storage).open() if each.cause is Cause.LOST_RAW)
     return {each.table: f"the incident {each.id}" for each in lost}
 
 
 def _restored(storage: Storage, table: str) -> str:
-    """The last incident of files that ``table`` had lost, of those that are over."""
     closed = IncidentBook(storage).closed_since(clock.now() - KEPT_CLOSED)
     return next((each.id for each in reversed(closed) if (each.table, each.cause) == (table, Cause.LOST_RAW)), "")
 
 
 def _holds_days(storage: Storage, table: str) -> bool:
-    """Was anything ever published to ``table``? A first run that was killed may have made it, and no more."""
+    """A killed first run may have made the table, and no more."""
     log = PublicationLog(storage)
     return bool(log.day_states(log.head(), {table}))
 
 
 def _followed_by_streams(storage: Storage) -> dict[str, str]:
-    """Raw tables into which a running stream brings what lands."""
     now = clock.now()
     running = [status for status in read_streams(storage) if status.is_running(now)]
     return {status.table: f"the stream of {status.table}" for status in running if status.source == LANDING}

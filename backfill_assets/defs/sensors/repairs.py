@@ -1,5 +1,5 @@
-"""The sensor ``repairs``: finds what is wrong, launches one native backfill of exactly the days that need it, has the
-failed check asked again, and keeps an incident of each. It may die at any moment: what is written is done again.
+"""The sensor ``repairs``: launches backfills of exactly the days that need one, and keeps incidents. It may die at any
+moment: every step is idempotent.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -84,8 +84,6 @@ _A_DAY = timedelta(days=1)
 
 
 def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
-    """On from the start: most wrong days are repaired before a person sees them."""
-
     def repair(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         hands = _Hands(context.instance, backfill, tables, asset_graph(context))
         stopped = trip_backfills(context.instance, backfill)
@@ -95,7 +93,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
         lines = [*stopped, *healed.lines(), *where_launched(launched, backfill.settings.ui or "")]
         for line in lines:
             context.log.info(line)
-        # One that was asked for before would hide what is launched now, as "0 runs requested".
+        # A repeated request would show the tick as "0 runs requested", without the launches.
         requests = [_proof(attempt, days) for attempt, days in healed.proofs.items()]
         if requests := [each for each in requests if not _is_asked_for(context.instance, each)]:
             return dg.SensorResult(run_requests=requests)
@@ -115,7 +113,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 
 
 def restore_sensor() -> dg.SensorDefinition:
-    """Asks for what `repairs` has written down: a sensor has one job, and that one has the watchdogs."""
+    """A sensor has one job, and that of ``repairs`` is the watchdogs."""
 
     def restore(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         asked = [each for each in launches(IncidentBook(backfill.storage).open()) if each.restores]
@@ -155,15 +153,13 @@ def _addresses(context: dg.SensorEvaluationContext, backfill: Backfill, tables: 
 
 @dataclass(frozen=True)
 class _Hands:
-    """Looks at Dagster and the lakehouse, and launches."""
-
     instance: dg.DagsterInstance
     backfill: Backfill
     tables: PartitionedTables
     graph: "BaseAssetGraph[Any]"
 
     def launch(self, attempt: RepairAttempt) -> None:
-        if not attempt.restores:  # the sensor of these asks for a run
+        if not attempt.restores:  # restore_sensor requests these
             launch(self.instance, self.graph, attempt, self.tables)
 
     def ended(self, attempts: Iterable[RepairAttempt]) -> dict[str, str]:
@@ -210,7 +206,7 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
 
 
 def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
-    """Was a run of its key started? Dagster starts one, however often it is asked."""
+    """Dagster starts one run for a key, however often it is requested."""
     started = dg.RunsFilter(tags={RUN_KEY_TAG: str(request.run_key), SENSOR_NAME_TAG: SENSOR})
     return bool(instance.get_runs(started, limit=1))
 
@@ -218,7 +214,7 @@ def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
 def look(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
 ) -> RepairContext:
-    """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
+    """Reads runs under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     storage, now, names = backfill.storage, clock.now(), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
     observed = observe_each(storage, tables.catalog.table_names)
@@ -262,7 +258,6 @@ def look(
 
 
 def running_streams(storage: Storage) -> RunningStreams:
-    """Streams with a fresh lease. The log is asked only about days that are stale."""
     now = clock.now()
 
     def published_at(publication: str) -> datetime | None:
@@ -276,10 +271,7 @@ def running_streams(storage: Storage) -> RunningStreams:
 def launch(
     instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt, tables: PartitionedTables
 ) -> None:
-    """One native backfill; one that is there already stays as it is. Tables that are not declared now are left out.
-
-    Each run of it builds every day with the version that the day was published with, after all else that waits.
-    """
+    """Each day is built with its published version, at lowest priority. Undeclared tables are left out."""
     days = {table: of_table for table, of_table in attempt.days.items() if table in tables.by_table}
     if not days:
         return
@@ -302,7 +294,6 @@ def launch(
 
 
 def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
-    """The assets of the code location that the sensor belongs to."""
     if context.repository_def is None:
         raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
     return context.repository_def.asset_graph
@@ -311,10 +302,7 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
 def _said_of_failed(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
 ) -> Iterator[tuple[TableDay, Said]]:
-    """What was said last where a check fails; none where the asset's history was wiped since.
-
-    A check of a ``forced`` day that a repair has planned again, and that has not run since, still has its verdict.
-    """
+    """A check of a ``forced`` day that a repair planned and that has not run keeps its verdict."""
     for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
@@ -332,7 +320,6 @@ def _failed_watch(of: TableDay, said: Said) -> FailedWatch:
 
 
 def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
-    """What the rules that failed expected and observed, as the watchdog's verdict has them."""
     rules = said.metadata.get(RULES)
     for record in rules.records if isinstance(rules, dg.TableMetadataValue) else ():
         if not record.data["passed"]:
@@ -342,7 +329,7 @@ def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
 def _suspicions(
     instance: dg.DagsterInstance, tables: Iterable[str], states: Mapping[TableDay, DayState]
 ) -> tuple[dict[TableDay, dict[str, str]], set[TableDay]]:
-    """What checks say that need no rows, where they fail; and the days that were published again since."""
+    """Failing checks that need no rows, and days published again since they were judged."""
     found: dict[TableDay, dict[str, str]] = {}
     before: set[TableDay] = set()
     for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):
@@ -356,7 +343,7 @@ def _suspicions(
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
 ) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str], set[str]]:
-    """Days that a gate holds back; those whose run ended before their gates; the runs that gates of others ended."""
+    """Days that a gate holds back; days whose run ended before their gates; runs ended by gates of others."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: dict[TableDay, str] = {}
     held_back: set[str] = set()

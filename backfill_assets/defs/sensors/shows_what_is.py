@@ -1,9 +1,7 @@
-"""The sensor ``dagster_shows_what_is``: what Dagster shows is what is published, built and kept. It launches nothing.
+"""The sensor ``dagster_shows_what_is`` makes Dagster show what is published. It launches nothing.
 
-A run reports each day that it publishes. If it is killed before, or a command has published, a day is there and shown
-as missing or failed. A rollback has the same effect, and a late row in a day outside its run. Checks that a failed run
-did not come to are shown as failed although nothing was found wrong; a day that became stale, as fresh; and partitions
-begin and end where data did when the code location was loaded.
+It reports what runs do not: days of killed runs, of commands, rollbacks and late rows; checks that a failed run planned
+and did not evaluate; days that became stale; and new ends of partitions.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -77,18 +75,16 @@ SENSOR = "dagster_shows_what_is"
 REPORTED_BY, REPORTED_TAG = "told_by", "backfill/checks_reported"
 _EVERY_SECONDS = 30
 _PATIENCE = timedelta(seconds=30)
-"""A run reports what it has published within seconds; one that is slower says the same once more."""
+"""A run reports its publication within seconds; a slower one repeats it."""
 _MOST_DAYS, _NEWEST_RUNS = 200, 40
 _AFTER_THIS_TICK_SECONDS, _RELOAD_TIMEOUT_SECONDS = 1.0, 180
 _BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
 Cursor = dict[str, Any]
 Page = Callable[[dg.SensorEvaluationContext, Backfill, Any], tuple[str, Any]]
-"""Keeps a page as the lakehouse is: it takes and gives what it has come to, and says what it did."""
+"""Brings a page up to date: takes and returns a cursor, and says what it did."""
 
 
 def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -> dg.SensorDefinition:
-    """On from the start, because what Dagster shows must be true."""
-
     def put_right(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         parts = {**pages}
         if log := backfill.publications():
@@ -115,7 +111,7 @@ def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -
 def _each_part(
     parts: Mapping[str, Page], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Cursor
 ) -> Iterator[tuple[str, str]]:
-    """What each part says; one that cannot be put right now leaves the others as they are."""
+    """A part that fails leaves the others as they are."""
     for name, part in parts.items():
         try:
             words, seen[name] = part(context, backfill, seen.get(name))
@@ -130,28 +126,23 @@ def _each_part(
 
 @dataclass(frozen=True)
 class ShownDays:
-    """The days of tables, on the log and in Dagster."""
-
     instance: dg.DagsterInstance
     log: PublicationLog
     tables: PartitionedTables
     landing: LandingZone | None = None
-    """Says which days nothing has landed for; None where nobody asks."""
 
     @cached_property
     def checks(self) -> Mapping[str, Sequence[TableCheck]]:
-        """Those that show the gates of each table."""
         return checks_by_table(self.tables.catalog.steps)
 
     def states(self) -> dict[TableDay, DayState]:
-        """The days that the log knows and that have a partition."""
+        """Days without a partition are left out."""
         found = self.log.day_states(self.log.head(), self.tables.by_table)
         return {key: state for key, state in found.items() if self.tables.has(*key)}
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
-        """The publication that Dagster shows of each materialized day; empty if it names none.
-
-        The newest materialization names it; of a withdrawn day, its check says which publication withdrew it.
+        """The publication that Dagster shows for each materialized day, or empty. A withdrawn day's check names the one
+        that withdrew it.
         """
         found: dict[TableDay, str] = {}
         for table, of_table in _by_table(states).items():
@@ -164,10 +155,7 @@ class ShownDays:
         return found
 
     def report(self, states: Sequence[DayState], run_of: Callable[[str], str], by: str) -> None:
-        """Report days as they are on the log, inputs first: a day that is older than its inputs is outdated to Dagster.
-
-        ``run_of`` gives the run behind a publication.
-        """
+        """Reports inputs first: Dagster calls a day outdated that is older than its inputs."""
         found_of = _by_table(states)
         for table in (table for table in self.tables.by_table if table in found_of):
             of_table = sorted(found_of[table], key=lambda state: state.day)
@@ -184,7 +172,6 @@ class ShownDays:
                 report_checks(self.instance, run, verdicts)
 
     def built(self, states: Iterable[DayState]) -> list[BuiltDay]:
-        """What the log knows of the days, with what their gates said when they were published."""
         days = [BuiltDay.from_log(state, {}, {}, reused=True) for state in states]
         return with_kept_rules(self.log.storage, self.log, days)
 
@@ -199,10 +186,7 @@ def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
 
 
 def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
-    """Report every day whose newest publication is ``publication``, for a run that published other assets' days.
-
-    Of days that it withdrew, those that Dagster shows.
-    """
+    """Reports withdrawn days only if Dagster shows them."""
     states = [state for state in shown.states().values() if state.publication == publication]
     known = shown.publications(states)
     wanted = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
@@ -224,16 +208,14 @@ def _days(shown: ShownDays, context: dg.SensorEvaluationContext, backfill: Backf
 
 @dataclass(frozen=True)
 class ReportedUpTo:
-    """The entry of the log that the sensor has come to."""
-
     world: str = ""
-    """A digest of the log and the partitions: days that had no partition then were passed over."""
+    """A digest of log and partitions: days without a partition were passed over."""
     settled: int = -1
 
     @classmethod
     def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
-        """That of the cursor; the beginning if partitions have grown since, or the log was made again."""
-        # One table may grow to where another one ends already, so each table's ends are in it.
+        """Starts anew if partitions have grown, or the log was made again."""
+        # By table: one may grow to where another ends already, and a plain set would not change.
         ends = {
             name: [str(each.start.date()), str(each.end.date()) if each.end else "open"]
             for name, each in partitions.items()
@@ -242,12 +224,10 @@ class ReportedUpTo:
         return cls(*seen) if seen and seen[0] == world else cls(world)
 
     def cursor(self) -> list[str | int]:
-        """As it is kept."""
         return [self.world, self.settled]
 
 
 def put_statuses_right(shown: ShownDays, place: ReportedUpTo) -> Corrections:
-    """Report a materialization and its checks for each day published after ``place`` that Dagster does not show."""
     known = [state for state in shown.states().values() if state.sequence > place.settled]
     reported = shown.publications(known)
     differing = {each.publication for each in known if reported.get(TableDay(each.table, each.day)) != each.publication}
@@ -268,7 +248,7 @@ def _by_table(states: Iterable[DayState]) -> dict[str, list[DayState]]:
 
 @dataclass(frozen=True)
 class _RunBehind:
-    """The run that published; what was published without Dagster, as by a rollback, gets a made-up id."""
+    """A publication without a Dagster run, such as a rollback, gets a made-up id."""
 
     run_id: str
     under_way: bool
@@ -284,10 +264,7 @@ def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind
 
 
 def put_freshness_right(shown: ShownDays) -> int:
-    """Report the days of which Dagster shows that they are fresh and that are stale, and the other way round.
-
-    A day is compared with the version that it was published with. Returns how many were reported.
-    """
+    """Days are compared with the version that they were published with."""
     tables = shown.tables.by_table
     observed = observe_each(shown.log.storage, shown.tables.catalog.table_names)
     steps = observed.with_current(shown.tables.catalog.steps)
@@ -318,10 +295,8 @@ _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
 
 
 def put_checks_right(shown: ShownDays) -> int:
-    """Report the checks that the runs that failed last left planned, once for each run; returns how many.
-
-    A published day shows what was said of it before, another one that its check was not run; one that there is nothing
-    to build from is not wrong.
+    """Reports each run once. A published day repeats its earlier verdict; others say that the check was not run, or
+    that there is no data.
     """
     reported = 0
     for run in _unreported(shown.instance):
@@ -334,10 +309,7 @@ def put_checks_right(shown: ShownDays) -> int:
 
 
 def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
-    """The runs that failed last, however many failed at once.
-
-    By when they changed: one that began long ago may have failed just now. To have been reported is a change, too.
-    """
+    """Runs are ordered by when they changed: an old run may have failed just now. Tagging a run is a change too."""
     ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
     many = _NEWEST_RUNS
     while True:
@@ -348,10 +320,7 @@ def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 
 def _planned(shown: ShownDays, run: dg.DagsterRun) -> Iterator[ShownCheck]:
-    """The checks whose newest attempt was planned by ``run`` and never came.
-
-    A run of a whole job, as a schedule launches it, selects nothing: it may have planned checks of any table.
-    """
+    """A run of a whole job, as of a schedule, has no selection and means all tables."""
     selected = None if run.asset_selection is None else {key.to_user_string() for key in run.asset_selection}
     chosen = [table for table in shown.checks if selected is None or table in selected]
     keys = [check_key(table, name) for table in chosen for name in check_names(shown.checks[table])]
@@ -386,7 +355,7 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
 
 
 def _held_back_in(instance: dg.DagsterInstance, run: str) -> bool:
-    """Did a gate fail in this run? Then it did what it ought to: nothing ended it."""
+    """Whether a gate failed in the run: then it ended as it should."""
     events = instance.get_records_for_run(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
     logged = (each.event_log_entry.dagster_event for each in events)
     said = [each.asset_check_evaluation_data for each in logged if each is not None]
@@ -394,7 +363,6 @@ def _held_back_in(instance: dg.DagsterInstance, run: str) -> bool:
 
 
 def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[TableDay]:
-    """Of the days of ``planned`` checks, those that nothing has landed for, and those that are made of such days."""
     asked = by_table({TableDay(each.table, parse_day(each.day)) for each in planned})
     days = set().union(*asked.values())
     steps = shown.tables.catalog.steps
@@ -411,7 +379,7 @@ def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[T
 
 
 def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collection[date]:
-    """Those of ``days`` that files have landed on; all of them where that cannot be told."""
+    """Returns all ``days`` if the source cannot be read."""
     if shown.landing is None or step.source is None:
         return days
     try:
@@ -424,7 +392,7 @@ def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collec
 
 
 def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | None:
-    """Where data begins and has ended, by dataset; None if landing zone or publication log cannot be read."""
+    """Returns None if landing zone or log cannot be read."""
     zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
     try:
         return data_days(catalog.datasets, zone, storage, clock.today())
@@ -435,10 +403,7 @@ def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | 
 def _ends_of_partitions(
     tables: PartitionedTables, context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
 ) -> tuple[str, Any]:
-    """Web server and daemon know partitions as they were when the code location was loaded: it is loaded again, once.
-
-    Data that goes on has a partition for each day until yesterday.
-    """
+    """Web server and daemon keep the partitions of load time: the code location is reloaded, once for each change."""
     now = days_of_data(tables.catalog, backfill.settings)
     if now is None or now == tables.data:
         return "" if now is not None else "Landing zone or log cannot be read.", None

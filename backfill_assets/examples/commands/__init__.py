@@ -1,1 +1,1 @@
-"""Commands of the examples: `backfill` finds them by the entry points of this distribution."""
+"""Commands of the examples; ``backfill`` finds them by entry points."""

@@ -1,4 +1,4 @@
-"""``backfill demo``: 90 real days, from landed files to revenue, in a native Dagster backfill."""
+"""The command ``backfill demo``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ BUG = "v1"
 """The version of the fact that takes the rate of the day before."""
 FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
-"""The fact and all that is made of it: the first range that a person launches."""
 _LEFT_OUT_FIRST = ("superseded", "deduplicated", "quarantined", "seconds", "unchanged", "received", "deleted")
 
 
@@ -80,10 +79,9 @@ def demo(days_text: str, *, with_the_bug: bool) -> None:
 
 @contextmanager
 def background_spark(settings: Settings, phases: Phases) -> Iterator[Callable[[], Settings]]:
-    """One Connect server that all runs share: a JVM for each run would cost more than its work.
+    """One Connect server for all runs, started beside other work: a JVM a run would cost more than its work.
 
-    It starts at once, beside other work, and is stopped at the end; yields what waits for it and returns the settings
-    with it. A server that the settings name is used, and left running.
+    Yields a function that waits for it and returns settings with it. A server that the settings name is left running.
     """
     from backfill_assets.spark.connect_server import start_connect_server
 
@@ -105,7 +103,6 @@ def background_spark(settings: Settings, phases: Phases) -> Iterator[Callable[[]
 
 
 def _build(settings: Settings, days: DayRange, version: str, phases: Phases) -> tuple[str, Mapping[str, float]]:
-    """Launch the backfill and follow it, then let the watchdogs look; its id, and the seconds of each step."""
     with phases("Launching the backfill"):
         from backfill_assets.examples.demo.backfill import launch_demo, watch_and_report
 
@@ -120,7 +117,6 @@ def _build(settings: Settings, days: DayRange, version: str, phases: Phases) -> 
 
 
 def _land(days: DayRange, settings: Settings) -> int:
-    """The number of files that are new."""
     from backfill_assets.examples.sample.real import land_real
 
     with awaited("Landing"):
@@ -131,7 +127,6 @@ def _land(days: DayRange, settings: Settings) -> int:
 
 
 def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
-    """Is a day stale, of another version of the fact than is asked for, or not shown by Dagster?"""
     from backfill_assets.state.observed import observe
     from backfill_assets.state.status import DayStatus, day_statuses
 
@@ -146,7 +141,7 @@ def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
 
 
 def _shown_by_dagster(settings: Settings, days: DayRange) -> bool:
-    """A lakehouse that was built by commands alone is unknown to Dagster, until a backfill has found it unchanged."""
+    """Dagster does not know days built by commands alone, until a backfill has found them unchanged."""
     import dagster as dg
 
     from backfill_assets.cli.dev.dagster_home import dagster_home
@@ -160,14 +155,12 @@ def _shown_by_dagster(settings: Settings, days: DayRange) -> bool:
 
 
 def _steps() -> list[Step]:
-    """The tables of sales and their inputs; other datasets begin on other days."""
     from backfill_assets.examples.catalog import CATALOG
 
     return list(CATALOG.steps_with("sales"))
 
 
 def _newest_entry(settings: Settings) -> int:
-    """The newest entry of the publication log: what is published later is this demo's work."""
     from backfill_assets.publish.log import anything_published
 
     return open_publisher().log.head().version if anything_published(open_storage()) else -1
@@ -198,7 +191,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
 
 
 def what_next(days: DayRange, backfill_id: str, ui: str = "", *, with_the_bug: bool = False) -> list[str]:
-    """Each line stands by itself, so that a link or a command can be copied. ``ui`` is the address of one that runs."""
+    """One line each for links and commands, to be copied. ``ui`` is the address of a running UI."""
     pages = {
         "where to begin": asset_page("start_here"),
         **({"this backfill": backfill_page(backfill_id)} if backfill_id else {}),

@@ -1,4 +1,4 @@
-"""``backfill lab``: plays the five hazards without this project and with it, and counts what goes wrong."""
+"""The command ``backfill lab``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ALL = "all"
 NAMES = tuple(hazard_texts())
 _SMALL = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
-"""Settings that are enough for some days of real lines."""
 
 
 @click.command(short_help="Play the hazards of a backfill, without this and with it.")
@@ -80,13 +79,13 @@ def _played(names: Sequence[str], spark: SparkSession, folder: Path, *, show: bo
 
 
 def _embedded(settings: Settings) -> Settings:
-    """The lab streams: that needs a Spark of its own, inside this process. No lakehouse is used, in a store either."""
+    """Streaming needs a Spark inside this process, and no lakehouse in an object store."""
     profile = "local" if settings.spark_remote else settings.spark_profile
     return replace(settings, spark_remote=None, spark_profile=profile, lakehouse=settings.home / "lakehouse")
 
 
 def _quiet(spark: SparkSession) -> SparkSession:
-    """Jobs are made to fail here: Spark's traces of them are no news."""
+    """Jobs fail here on purpose."""
     import logging
 
     spark.sparkContext.setLogLevel("OFF")

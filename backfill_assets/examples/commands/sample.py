@@ -1,4 +1,4 @@
-"""``backfill sample``: puts real, synthetic or live data into the landing zone, as source systems would."""
+"""The commands ``backfill sample``."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def live(events_per_second: float, seconds: float | None, seed: int, landing: Pa
 
 
 def parse_defects(text: str | None) -> dict[str, int] | None:
-    """``late_row=5,broken_line=1`` as counts; ``none`` is no defects, nothing at all leaves the choice to the rates."""
+    """Returns None for each defect's own rate; ``none`` is no defects."""
     if text is None:
         return None
     counts: dict[str, int] = {}

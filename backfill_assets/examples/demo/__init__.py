@@ -1,1 +1,1 @@
-"""``backfill demo``: the one command that works with Dagster in its own process."""
+"""``backfill demo``, the one command with Dagster in its own process."""

@@ -1,4 +1,4 @@
-"""Accounts for all received rows, by table: adds up what the gates proved for each day. Pure."""
+"""Accounts for all received rows, by table, from metrics recorded with each day. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAYS = ("quarantined", "deduplicated", "superseded", "deleted")
 
 @dataclass(frozen=True)
 class AccountedTable:
-    """One table over a range of days; a count is None where the table cannot know it (a report has no raw rows)."""
+    """A count is None where the table cannot know it, as a report."""
 
     table: str
     days: int
@@ -27,15 +27,13 @@ class AccountedTable:
     deduplicated: int | None
     superseded: int | None
     reconciled: int
-    """Days on which everything received is accounted for; a report's days once they agree with what they sum."""
+    """Days on which every received row is accounted for; all days of a report."""
     deleted: int | None = None
-    """None also where the source took nothing back."""
 
 
 def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
-    """One entry for each table that people read; quarantine tables are a column of the table beside them.
-
-    Of weekly and monthly tables the periods count that ``days`` touch.
+    """Quarantine tables are a column of the table beside them. Weekly and monthly tables count the periods of
+    ``days``.
     """
     accounts = []
     for step in steps:
@@ -47,8 +45,6 @@ def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDa
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows that went one way, and the sum of their content hashes; None where it was not measured."""
-
     rows: int
     content: int | None
 
@@ -58,7 +54,6 @@ class _Day:
     published: _Part
     received: _Part | None
     others: Mapping[str, _Part | None]
-    """The rows that were received and are not published, by what became of them."""
 
     @property
     def reconciled(self) -> bool:
@@ -91,7 +86,7 @@ def _account(
 
 
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:
-    """A day as it was built: against what raw held then, not against what has arrived for it since."""
+    """Against what raw held when the day was built, not what has arrived since."""
     received = _from(content, "raw_", "received", "content_hash_sum")
     superseded = _own_part(content, "superseded")
     others = (
@@ -108,7 +103,7 @@ def _day(content: DayContent, rejected: DayContent | None) -> _Day:
 
 
 def _published_part(content: DayContent, superseded: _Part | None) -> _Part:
-    """Raw also holds markers, bronze also rows that a newer version on another day supersedes: neither is a fact."""
+    """Without raw's markers and bronze's rows that a newer version on another day supersedes."""
     own = content.metrics
     rows = int(own["received"] or 0) if "received" in own else content.rows - (superseded.rows if superseded else 0)
     hashes = _number(own.get("recomputed_hash_sum"))
@@ -129,7 +124,6 @@ def _from_bronze(content: DayContent, name: str) -> _Part | None:
 
 
 def _from(content: DayContent, layer: str, rows: str, hashes: str) -> _Part | None:
-    """What was recorded with the day of the table of ``layer`` that it was built from."""
     for name in content.metrics:
         if name.startswith(f"{_FROM}{layer}") and name.endswith(f".{rows}"):
             table = name.removesuffix(rows)

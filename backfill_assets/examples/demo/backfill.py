@@ -1,6 +1,5 @@
-"""The demo's backfill: launched and followed in this process, carried out by a daemon that ends with it.
-
-Where ``make dev`` runs, its daemon carries it out: an instance of Dagster has only one.
+"""The demo's backfill, launched and followed in this process. The daemon of a running ``make dev`` carries it out,
+since an instance has one; else one that ends with the demo.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ _LAST_LINES = 15
 _POLL_SECONDS = 1.0
 _NEWEST_RECORDS = 20
 _GRACE_SECONDS = 30.0
-"""A run that has to stop records it in Dagster first, and the daemon waits for it."""
+"""A stopping run records it in Dagster first, and the daemon waits for it."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 _DAEMON = (sys.executable, "-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml")
 
 
 class DemoFailed(BackfillError):
-    """The backfill ended without publishing everything it was launched for."""
+    """The backfill did not publish everything."""
 
 
 def launch_demo(
@@ -62,15 +61,12 @@ def launch_demo(
     location: str = "backfill_assets.definitions",
     version: str = "",
 ) -> DemoBackfill:
-    """Ask the Dagster of ``settings`` to build ``days`` of ``tables``, which are assets of the module ``location``.
-
-    ``version`` is that of the steps that have it; empty for the current ones.
-    """
+    """``location`` is the module with the assets; ``version`` is for the steps that have it."""
     dev = running_dev(settings)
     if dev is not None:
         _require_same_places(settings, dev)
     else:
-        # Before the launch: a daemon that is there would carry it out, and this one would be refused.
+        # Before the launch: an existing daemon would carry it out, and the demo's would be refused.
         with only_daemon(settings, _COMMAND):
             pass
     instance = dg.DagsterInstance.from_config(str(dagster_home(settings)))
@@ -85,7 +81,7 @@ def launch_demo(
 
 
 def _require_same_places(settings: Settings, dev: RunningDev) -> None:
-    """The runs of ``make dev`` read and write where it was started to: elsewhere they would not find these files."""
+    """The runs of ``make dev`` use the places that it was started with."""
     places = {
         "the lakehouse": (dev.lakehouse, str(settings.lakehouse)),
         "the landing zone": (dev.landing, str(settings.landing)),
@@ -102,10 +98,7 @@ def _require_same_places(settings: Settings, dev: RunningDev) -> None:
 
 @dataclass(frozen=True)
 class DemoBackfill:
-    """A backfill that was launched, and the command of the daemon that carries it out, or the ``make dev`` that does.
-
-    The daemon is started after the launch, because its first check for backfills comes soonest.
-    """
+    """The daemon is started after the launch: its first check for backfills comes soonest."""
 
     settings: Settings
     instance: dg.DagsterInstance
@@ -118,7 +111,7 @@ class DemoBackfill:
         return self.settings.home / "dagster" / "demo-daemon.log"
 
     def carry_out(self, steps: Sequence[str], phases: Phases) -> BackfillProgress:
-        """Follow it to its end; raises :class:`DemoFailed` if that is not success."""
+        """Raises :class:`DemoFailed`."""
         try:
             last = self._follow(steps, phases)
         except KeyboardInterrupt:
@@ -130,7 +123,6 @@ class DemoBackfill:
         return last
 
     def _follow(self, steps: Sequence[str], phases: Phases) -> BackfillProgress:
-        """The last that is known of it: its end, or where it stood when the daemon had ended."""
         with self._running_daemon() as lives, phases("Backfilling"), shown(steps) as show:
             while True:
                 now = progress(self.instance, self.backfill_id)
@@ -151,7 +143,7 @@ class DemoBackfill:
 
     @contextmanager
     def _running_daemon(self) -> Iterator[Callable[[], bool]]:
-        """Whether it lives. One of the demo's own has a session of its own, so that nothing it starts outlives it."""
+        """The demo's own leads a session: nothing it starts outlives it."""
         if self.dev is not None:
             say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
             yield self._dev_lives
@@ -166,7 +158,6 @@ class DemoBackfill:
 
 
 def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | None = None) -> None:
-    """Raise :class:`DemoFailed`, with the reason and what to do, if the backfill did not end in success."""
     if has_succeeded(last):
         return
     what = f"the backfill {last.backfill_id}"
@@ -200,7 +191,7 @@ def has_succeeded(now: BackfillProgress) -> bool:
 
 
 def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:
-    """Where the backfill stands now; an unknown id raises :class:`InvalidRequest`."""
+    """Raises :class:`InvalidRequest` for an unknown id."""
     backfill = _existing_backfill(instance, backfill_id)
     runs = _runs(instance, backfill_id)
     steps: dict[str, str] = {}
@@ -223,9 +214,8 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_lives: bool = False) -> None:
-    """End a backfill. A daemon that lives stops its runs itself, as after a click on the UI's button.
-
-    Otherwise they are dead: none is shown as running after this, and no other daemon resumes it.
+    """A living daemon stops its runs itself. Otherwise they are dead, and are recorded as canceled: no other daemon
+    resumes them.
     """
     backfill = _existing_backfill(instance, backfill_id)
     ended = backfill._replace(status=BulkActionStatus.CANCELING)
@@ -246,12 +236,12 @@ def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> Partit
 
 
 def _runs(instance: dg.DagsterInstance, backfill_id: str) -> Sequence[dg.DagsterRun]:
-    """The newest first."""
+    """Newest first."""
     return instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
 
 
 def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
-    """The first failure of a run: what failed later failed because of it."""
+    """The first failure: later ones followed from it."""
     failed = dg.DagsterEventType.STEP_FAILURE
     for record in instance.get_records_for_run(run_id, of_type=failed, limit=1).records:
         event = record.event_log_entry.dagster_event
@@ -263,7 +253,6 @@ def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
 
 
 def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
-    """What is not an event is something that a step logged."""
     for record in instance.get_records_for_run(run_id, limit=_NEWEST_RECORDS, ascending=False).records:
         entry = record.event_log_entry
         if not entry.is_dagster_event and " days " in entry.user_message:
@@ -272,7 +261,7 @@ def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
 
 
 def _variables(settings: Settings) -> dict[str, str]:
-    """Absolute, because the daemon works in the repository, wherever the demo was started."""
+    """Absolute paths: the daemon works in the repository."""
     paths = {
         "BACKFILL_HOME": settings.home,
         "BACKFILL_LAKEHOUSE": settings.lakehouse,
@@ -285,7 +274,6 @@ def _variables(settings: Settings) -> dict[str, str]:
 
 
 def watch_and_report(instance: dg.DagsterInstance, settings: Settings) -> str:
-    """In this process, with what the job ``watchdogs`` chooses at night: what is new. Returns what was found."""
     tables = PartitionedTables(CATALOG, days_of_data(CATALOG, settings))
     spark = SharedSpark(settings=settings)
     backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)

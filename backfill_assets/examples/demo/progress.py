@@ -1,4 +1,4 @@
-"""How ``backfill demo`` shows its phases and a backfill: a line for each change."""
+"""Progress of ``backfill demo``, a line for each change."""
 
 from __future__ import annotations
 
@@ -15,26 +15,22 @@ _STATES = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": "not run", "": _WAIT
 
 @dataclass(frozen=True)
 class BackfillProgress:
-    """Where a backfill stands. ``steps`` maps a step's name to its status in the newest run that reached it."""
+    """``steps`` maps step names to their status in the newest run that reached them."""
 
     backfill_id: str
     status: str
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
-    """Of each step that has begun, up to now while it runs."""
     message: str = ""
-    """The newest message of a run about its days, with the time left."""
+    """The newest message about days, with the time left."""
     error: str = ""
     failure: str = ""
-    """The message of the step that failed, with what to do next."""
 
 
 Show = Callable[[BackfillProgress], None]
 
 
 class Phases:
-    """Names each phase while it runs and keeps its seconds."""
-
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
@@ -48,10 +44,7 @@ class Phases:
 
 @contextmanager
 def shown(steps: Sequence[str]) -> Iterator[Show]:
-    """Show a backfill that will have ``steps``; yields the function that takes where it stands, again and again.
-
-    Each thing is said once, as a line; a terminal also has what the demo waits for.
-    """
+    """Each line is shown once; a terminal also has what the demo waits for."""
     began, said = clock.seconds(), set[str]()
     with console().status("") as status:
 
@@ -67,10 +60,7 @@ def shown(steps: Sequence[str]) -> Iterator[Show]:
 
 
 def step_rows(now: BackfillProgress, steps: Sequence[str]) -> list[tuple[str, str, str, str]]:
-    """Each step with its state and seconds, in the order in which they began; then those that wait.
-
-    The one that runs has the days it has staged and the time left.
-    """
+    """Step, state, seconds and note, in the order in which they began; waiting steps last."""
     about, _, note = now.message.partition(": ")
     rows = []
     for step in dict.fromkeys((*now.steps, *steps)):
@@ -81,7 +71,6 @@ def step_rows(now: BackfillProgress, steps: Sequence[str]) -> list[tuple[str, st
 
 
 def happening(now: BackfillProgress, steps: Sequence[str]) -> str:
-    """What the demo waits for."""
     states = [state for _, state, *_ in step_rows(now, steps)]
     if _FAILED in states:
         return "a step failed, Dagster is closing the backfill"

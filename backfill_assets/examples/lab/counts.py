@@ -1,4 +1,4 @@
-"""What a hazard's run counted: the naive ways beside the safe ones, and the sentences that say it. Pure."""
+"""Counts of a hazard's run, and sentences about them. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from backfill_assets.report.answer import seconds, shown, size
 from backfill_assets.text import format_count
 
 Key = tuple[date, str]
-"""An event: its day, and its basket and product."""
+"""An event: its day, and basket with product."""
 
 
 @dataclass(frozen=True)
 class TableCount:
-    """How a table holds the events: ``missing`` are not in it, ``doubled`` are rows beyond the first of an event."""
+    """``missing`` events are not in the table; ``doubled`` rows are beyond the first of an event."""
 
     table: str
     rows: int
@@ -30,7 +30,7 @@ class TableCount:
 
 @dataclass(frozen=True)
 class SourceReads:
-    """The load on the source: how many files were opened, how many bytes of them, and the most that one job read."""
+    """``most_at_once`` are the bytes that one job read."""
 
     files: int = 0
     bytes: int = 0
@@ -39,8 +39,6 @@ class SourceReads:
 
 @dataclass(frozen=True)
 class WayCounts:
-    """One way of playing a hazard's events, and what came of it."""
-
     way: str
     safe: bool
     events: int
@@ -49,36 +47,30 @@ class WayCounts:
     source: SourceReads = SourceReads()
     days_computed: int = 0
     days_thrown_away: int = 0
-    """Days that were computed and of which nothing was kept."""
     note: str = ""
-    """What else the run saw, in one sentence."""
     careful: bool = False
     """A plain way that gets this hazard right; the page says what it does not solve."""
 
     @property
     def missing(self) -> int:
-        """Rows, in all tables of the way."""
         return sum(table.missing for table in self.tables)
 
     @property
     def doubled(self) -> int:
-        """Rows, in all tables of the way."""
         return sum(table.doubled for table in self.tables)
 
     @property
     def is_about_work(self) -> bool:
-        """Were days and reads of the source counted?"""
         return self.days_computed > 0
 
     @property
     def goes_wrong(self) -> int:
-        """Rows that are missing or doubled, and days of work that were lost."""
         return self.missing + self.doubled + self.days_thrown_away
 
 
 @dataclass(frozen=True)
 class HazardText:
-    """What a person reads about a hazard besides the counts; ``texts.toml`` says what each is for."""
+    """What a page says besides counts; ``texts.toml`` explains the fields."""
 
     name: str
     title: str
@@ -94,35 +86,29 @@ class HazardText:
 
 @cache
 def hazard_texts() -> Mapping[str, HazardText]:
-    """By name, in the order in which they are played."""
     read = tomllib.loads(Path(__file__).with_name("texts.toml").read_text())
     return {name: HazardText(name, **text) for name, text in read.items()}
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """A hazard after its run."""
-
     text: HazardText
     ways: tuple[WayCounts, ...]
     folder: str = ""
-    """Where its scratch lakehouses were."""
 
     @property
     def shown(self) -> bool:
-        """Did every naive way go wrong and no other one, with the same events?"""
+        """Whether the naive ways went wrong, and only those, on the same events."""
         same = len({way.events for way in self.ways}) == 1
         return same and all(bool(way.goes_wrong) is not (way.safe or way.careful) for way in self.ways)
 
 
 def count_table(table: str, sent: Counter[Key], found: Counter[Key]) -> TableCount:
-    """Compare the events that were ``sent`` with the rows ``found``, key by key."""
     doubled = sum((found - sent).values())
     return TableCount(table, found.total(), missing=(sent - found).total(), doubled=doubled)
 
 
 def sentences(hazard: Hazard) -> tuple[str, ...]:
-    """What went wrong in the naive ways, what did not in the careful and the safe ones, and why each."""
     naive = "; ".join(f"{way.way}: {outcome(way)}" for way in hazard.ways if not (way.safe or way.careful))
     careful = [f"{way.way}: {outcome(way)}. {hazard.text.careful}" for way in hazard.ways if way.careful]
     safe = ", ".join(dict.fromkeys(outcome(way) for way in hazard.ways if way.safe))
@@ -130,7 +116,6 @@ def sentences(hazard: Hazard) -> tuple[str, ...]:
 
 
 def outcome(way: WayCounts) -> str:
-    """``120 rows missing, 34 rows doubled``; a way without either has every event once."""
     parts = [(way.missing, "row", "missing"), (way.doubled, "row", "doubled")]
     parts.append((way.days_thrown_away, "day", "of work lost"))
     said = [f"{format_count(count, noun)} {what}" for count, noun, what in parts if count]
@@ -142,7 +127,7 @@ def columns(ways: Sequence[WayCounts]) -> tuple[str, ...]:
 
 
 def count_rows(ways: Sequence[WayCounts]) -> list[tuple[str, ...]]:
-    """A row for each count, a column for each way; counts of work are left out where no way has them."""
+    """Counts of work only if a way has them."""
     work = any(way.is_about_work for way in ways)
     cells = [dict(_cells(way, work=work)) for way in ways]
     return [(name, *(shown(each[name]) for each in cells)) for name in cells[0]]

@@ -1,6 +1,6 @@
-"""The five hazards of a backfill beside a live stream: what lands when, and each way to deal with it.
+"""The five hazards: what lands when, and each way to deal with it.
 
-``texts.toml`` tells what happens and why; all ways of a hazard play the same events in the same order.
+``texts.toml`` says what happens and why. All ways of a hazard play the same events in the same order.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ SUNDAY = date(2017, 3, 5)
 
 
 class PowerGone(Exception):
-    """Ends an attempt where it is, as the end of its process would: what is on disk stays as it is."""
+    """Ends an attempt as the end of its process would: what is on disk stays."""
 
 
 def apart(lines: Sequence[str], every: int) -> tuple[list[str], list[str]]:
-    """One line in ``every``, and the others."""
     return list(lines[::every]), [line for number, line in enumerate(lines) if number % every]
 
 
@@ -53,7 +52,6 @@ def apart(lines: Sequence[str], every: int) -> tuple[list[str], list[str]]:
 
 
 def two_files(lines: Lines) -> Files:
-    """One line in five lands later than the others."""
     files = {}
     for day, of_day in lines.items():
         later, first = apart(of_day, 5)
@@ -62,17 +60,14 @@ def two_files(lines: Lines) -> Files:
 
 
 def collide_replacing(lake: PlainLake) -> None:
-    """The backfill replaces each day by what it reads of the source."""
     _collide(lake, lake.stream, lambda rows, day: lake.replace_days(rows, [day]))
 
 
 def collide_appending(lake: PlainLake) -> None:
-    """The backfill appends what it reads of the source."""
     _collide(lake, lake.stream, lambda rows, day: lake.append(rows))
 
 
 def collide_merging(lake: PlainLake) -> None:
-    """Backfill and stream merge what they read by key."""
     _collide(lake, lake.stream_merging, lambda rows, day: lake.merge(rows))
 
 
@@ -90,7 +85,6 @@ def _collide(lake: PlainLake, stream: Callable[[], None], write: Callable[[DataF
 
 
 def collide_publishing(lake: SafeLake) -> str:
-    """The same drops between the same reads and writes."""
     saturday, sunday = lake.days
     lake.land("first")
     lake.stream(lake.days)
@@ -131,7 +125,6 @@ def three_files(lines: Lines) -> Files:
 
 
 def repeat_appending(lake: PlainLake) -> None:
-    """A batch job appends each file and then writes its name into ``done``."""
     done: set[str] = set()
     for name in _PARTS:
         lake.land(name)
@@ -141,7 +134,7 @@ def repeat_appending(lake: PlainLake) -> None:
 
 
 def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
-    """One attempt of the job. One that dies has appended its file, and not recorded it."""
+    """An attempt that dies has appended its file, and not recorded it."""
     for file in lake.landed():
         if file.name not in done:
             lake.append(lake.lines_of([file]))
@@ -151,12 +144,12 @@ def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
 
 
 def repeat_streaming(lake: PlainLake) -> None:
-    """The stream appends in ``foreachBatch`` and dies before Spark has recorded the batch in its checkpoint."""
+    """The stream appends in ``foreachBatch``, and dies before Spark records the batch in its checkpoint."""
     _killed(lake, lambda rows, batch: lake.append(rows))
 
 
 def repeat_merging(lake: PlainLake) -> None:
-    """The stream merges, dies at the same moment, and loses its checkpoint as well."""
+    """The stream merges, dies at the same moment, and loses its checkpoint too."""
     _killed(lake, lake.merge_batch)
     lake.lose_checkpoint()
     lake.stream_merging()
@@ -180,7 +173,7 @@ def _killed(lake: PlainLake, write: Write) -> None:
 
 
 def repeat_without_checkpoint(lake: PlainLake) -> None:
-    """Delta's own sink, which writes each batch once; by the checkpoint, which is lost."""
+    """Delta's own sink writes each batch once by the checkpoint, which is lost."""
     for name in _PARTS:
         lake.land(name)
         lake.stream()
@@ -190,9 +183,8 @@ def repeat_without_checkpoint(lake: PlainLake) -> None:
 
 
 def repeat_publishing(lake: SafeLake) -> str:
-    """The same attempts: the last file's publication dies with its rows in the table and the log not closed.
-
-    The file before it dies earlier, when the log says what will be done and the table is untouched.
+    """The last file's publication dies with rows in the table and the log not closed; the one before with the table
+    untouched.
     """
     deaths = {_PARTS[1]: CrashPoint.PREPARED, _PARTS[2]: CrashPoint.TABLE_COMMITTED}
     for name in _PARTS:
@@ -206,8 +198,6 @@ def repeat_publishing(lake: SafeLake) -> str:
 
 
 def _stream_until(lake: SafeLake, chosen: CrashPoint) -> None:
-    """A trigger of the stream that dies at a step of its publication."""
-
     def reached(step: CrashPoint, about: str) -> None:
         if step is chosen:
             raise PowerGone
@@ -240,7 +230,7 @@ _MOST_IN_A_TASK = "spark.sql.files.maxPartitionBytes"
 
 
 def with_a_bad_line(lines: Lines) -> Files:
-    """A line of one of the smallest days gets a quantity that is no number: Spark reads large files first."""
+    """In one of the smallest days: Spark reads large files first."""
     day = sorted(lines, key=lambda each: sum(map(len, lines[each])))[len(lines) // 10]
     *others, last = lines[day]
     bad = json.dumps(json.loads(last) | {"quantity": "many"}, separators=(",", ":"))
@@ -248,7 +238,6 @@ def with_a_bad_line(lines: Lines) -> Files:
 
 
 def one_big_job(lake: PlainLake) -> str:
-    """Read all days of the source, keep the newest version of each line, replace all days; fail, fix it, and again."""
     lake.land("sales")
     with _a_task_for_each_file(lake.spark):
         done = _until_it_fails(lake)
@@ -259,7 +248,7 @@ def one_big_job(lake: PlainLake) -> str:
 
 @contextmanager
 def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
-    """As files of a day's size have it; these are so small that Spark would put half of them into one task."""
+    """Files of usual size have a task each; Spark would put half of these small ones into one."""
     before = spark.conf.get(_MOST_IN_A_TASK) or ""
     spark.conf.set(_MOST_IN_A_TASK, "1")
     try:
@@ -269,7 +258,7 @@ def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
 
 
 def _until_it_fails(lake: PlainLake) -> int:
-    """The attempt that meets the bad line; returns how many days it had read."""
+    """Returns the days read before the bad line."""
     from pyspark.errors import PySparkException
 
     lake.spark.sparkContext.setJobGroup(_JOB, "one big job")
@@ -283,7 +272,7 @@ def _until_it_fails(lake: PlainLake) -> int:
 
 
 def _done_tasks(lake: PlainLake) -> int:
-    """How many tasks of the job's failed stage were done, by Spark's own record; there is one for each day."""
+    """One task is one day."""
     tracker = lake.spark.sparkContext.statusTracker()
     jobs = [job for id in tracker.getJobIdsForGroup(_JOB) if (job := tracker.getJobInfo(id))]
     stages = [stage for job in jobs for id in job.stageIds if (stage := tracker.getStageInfo(id))]
@@ -291,7 +280,7 @@ def _done_tasks(lake: PlainLake) -> int:
 
 
 def _newest(rows: DataFrame, *, strict: bool) -> DataFrame:
-    """The newest version of each line, with its numbers typed; a ``strict`` cast fails on what is no number."""
+    """A ``strict`` cast fails on what is no number."""
     from pyspark.sql import functions as F
 
     quantity = F.col("quantity").cast("bigint") if strict else F.col("quantity").try_cast("bigint")
@@ -300,7 +289,6 @@ def _newest(rows: DataFrame, *, strict: bool) -> DataFrame:
 
 
 def take_in_slices(lake: SafeLake) -> str:
-    """Each slice of days goes into raw in a publication of its own. A rebuild never reads the source again."""
     lake.land("sales")
     slices = [lake.days[first : first + SLICE_DAYS] for first in range(0, len(lake.days), SLICE_DAYS)]
     for days in slices:
@@ -310,8 +298,6 @@ def take_in_slices(lake: SafeLake) -> str:
 
 
 def rebuild_twice(lake: SafeLake) -> str:
-    """The rebuild dies when its first chunk is judged, and the next is staged. Another one goes on from there."""
-
     def power_gone() -> None:
         raise PowerGone
 
@@ -339,15 +325,12 @@ SCALE = Arrangement(
 # ----------------------------------------------------------------------- boundary
 
 LOADED = datetime(2017, 3, 5, 15, tzinfo=UTC)
-"""Up to when history is loaded: by the clock of who starts the load."""
+"""By the clock of who starts the load."""
 STREAMED = LOADED + timedelta(hours=2)
-"""When the stream starts: the load took two hours."""
 OVERLAP = timedelta(hours=4)
-"""How much earlier the stream begins in the second naive way, to be sure."""
 
 
 def arrivals(lines: Lines) -> Files:
-    """Which lines land before the load, during it, late, and live; one in 25 lands after the others of its hour."""
     (day,) = lines
     late, prompt = apart(lines[day], 25)
     files = {
@@ -360,12 +343,10 @@ def arrivals(lines: Lines) -> Files:
 
 
 def from_now(lake: PlainLake) -> None:
-    """The stream appends what was sold from its start on."""
     _by_time(lake, STREAMED)
 
 
 def with_an_overlap(lake: PlainLake) -> None:
-    """The stream appends what was sold from some time before the end of the load on."""
     _by_time(lake, LOADED - OVERLAP)
 
 
@@ -378,7 +359,6 @@ def _by_time(lake: PlainLake, begin: datetime) -> None:
 
 
 def boundary_merging(lake: PlainLake) -> None:
-    """The load merges what is there; the stream begins with the first file, and merges all of them."""
     _load_then_stream(lake, lake.merge, lake.stream_merging)
 
 
@@ -399,7 +379,6 @@ def _sold(rows: DataFrame, comparison: str, moment: datetime) -> DataFrame:
 
 
 def boundary_publishing(lake: SafeLake) -> str:
-    """The batch takes in the files that are there; the stream takes in those that no publication has read."""
     lake.land("history")
     lake.build(RAW, lake.days, when_staged=lambda: lake.land("meanwhile"))
     boundary = format_count(lake.positions(), "file")
@@ -430,19 +409,16 @@ _DONE = {UndoAction.PUT_BACK: "put back", UndoAction.STAGE_AGAIN: "staged again 
 
 
 def friday_in_thirds(lines: Lines) -> Files:
-    """All lines of the Thursday land first; of the Friday two of three land later."""
     friday = max(lines)
     thirds = {name: lines[friday][n::3] for n, name in enumerate(("first", "meanwhile", "after"))}
     return {day: thirds if day == friday else {"first": of_day} for day, of_day in lines.items()}
 
 
 def undo_restoring(lake: PlainLake) -> None:
-    """The table goes back to the version that it had before the backfill."""
     _undo(lake, lake.restore)
 
 
 def undo_merging(lake: PlainLake) -> None:
-    """All of both days is read again, and merged."""
     _undo(lake, lambda _: lake.merge(lake.source()))
 
 
@@ -463,7 +439,6 @@ def _undo(lake: PlainLake, undo: Callable[[int], None]) -> None:
 
 
 def undo_campaign(lake: SafeLake) -> str:
-    """A campaign brings facts by the wrong version, and is undone as ``backfill rollback`` does it."""
     thursday, friday = lake.days
     lake.take_in_rates(DayRange(thursday, friday))
     lake.land("first")
@@ -484,7 +459,7 @@ def _follow(lake: SafeLake, days: Sequence[date]) -> None:
 
 
 UNDO = Arrangement(
-    # Not at a weekend: the rates of its days are those of the day before, and both versions give the same.
+    # Not a weekend, whose rates are those of the day before: both versions would agree.
     DayRange(date(2017, 3, 2), date(2017, 3, 3)),
     friday_in_thirds,
     (

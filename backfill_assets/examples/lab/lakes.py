@@ -1,4 +1,4 @@
-"""What hazards are played on: a landing folder, and beside it a plain Delta table or a lakehouse of this project."""
+"""What hazards are played on: a landing folder with a plain Delta table, or with a lakehouse of this project."""
 
 from __future__ import annotations
 
@@ -47,13 +47,12 @@ if TYPE_CHECKING:
 
 SOURCE = "sales"
 PLAIN = "sales"
-"""The one table of a plain lake."""
 RAW, BRONZE, QUARANTINE, FACT = "raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"
 KEY = ("day", "basket_id", "product_id")
 STAGED, OVERTAKEN = "days staged", "another run took in the same files"
-"""How progress reports that days are staged, and that files were read before."""
+"""Words of progress messages: days are staged; files were read before."""
 Files = Mapping[date, Mapping[str, Sequence[str]]]
-"""The lines of a hazard, by the day and the name of the file that they land in."""
+"""Lines by day and file."""
 
 _LINE = ", ".join(f"{name} string" for name in FIELDS)
 _WRITTEN_AGAIN = ("numTargetRowsCopied", "numTargetRowsUpdated")
@@ -63,14 +62,12 @@ _RUN = RunInfo("lab", launched_by="backfill lab")
 
 @dataclass
 class ScratchLake:
-    """The folder ``home`` of one way: files that land in it, and the count of what has landed."""
-
     spark: SparkSession
     home: Path
     files: Files
     progress: Progress = silent
     sent: Counter[Key] = field(default_factory=Counter)
-    """Kept by the sender: it comes from the lines, not from a table."""
+    """Counted from the sent lines, not from a table."""
     days_computed: int = 0
     days_thrown_away: int = 0
 
@@ -83,7 +80,6 @@ class ScratchLake:
         return self.home / "landing"
 
     def land(self, name: str, day: date | None = None) -> None:
-        """Land the file ``name`` of one day, whole, or of each day that has it."""
         with landing(self.landing) as writer:
             for each in [day] if day else self.days:
                 if name in self.files[each]:
@@ -91,12 +87,11 @@ class ScratchLake:
                     self.sent.update(map(key_of, self.files[each][name]))
 
     def landed(self, days: Sequence[date] = ()) -> list[Path]:
-        """The files that are there now."""
         folders = (self.landing / SOURCE / str(day) for day in days or self.days)
         return [path for folder in folders for path in sorted(folder.glob("*.jsonl.gz"))]
 
     def compare(self, table: str, rows: pa.Table) -> TableCount:
-        """``rows`` (day, basket_id, product_id) of a table beside what has landed."""
+        """``rows`` have day, basket_id and product_id."""
         names = zip(*(rows[name].to_pylist() for name in KEY), strict=True)
         found = Counter((day, f"{basket}-{product}") for day, basket, product in names)
         return count_table(table, self.sent, found)
@@ -125,8 +120,6 @@ def unchanged(rows: DataFrame) -> DataFrame:
 
 @dataclass
 class PlainLake(ScratchLake):
-    """A plain Delta table, a plain stream from the landing folder into it, and plain jobs beside it."""
-
     read: SourceReads = field(default_factory=SourceReads)
 
     @property
@@ -138,32 +131,28 @@ class PlainLake(ScratchLake):
         return self.home / "checkpoint"
 
     def stream(self, only: Change = unchanged) -> None:
-        """One trigger of the stream: it appends what has landed since the trigger before, and waits for the next."""
+        """One trigger."""
         writer = only(self._new_files()).writeStream.format("delta").partitionBy("day").outputMode("append")
         query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start(self.table)
         query.awaitTermination()
 
     def stream_by_batch(self, write: Callable[[DataFrame, int], None]) -> None:
-        """One trigger of a stream that writes by itself; an error of ``write`` ends it, as the end of a process would.
-
-        Spark records a batch as done only after ``write`` has returned.
-        """
+        """One trigger. Spark records a batch as done only after ``write`` has returned; its error ends the stream."""
         writer = self._new_files().writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
 
     def stream_merging(self) -> None:
-        """One trigger of a stream that merges each batch by key."""
         self.stream_by_batch(self.merge_batch)
 
     def merge_batch(self, rows: DataFrame, batch: int) -> None:
-        """A batch is merged once, by the number that its checkpoint gives it; a new checkpoint counts from 0 again."""
+        """Once by the checkpoint's batch number; a new checkpoint counts from 0 again."""
         stream = json.loads((self.checkpoint / "metadata").read_text())["id"]
         rows.sparkSession.conf.set("spark.databricks.delta.write.txnAppId", stream)
         rows.sparkSession.conf.set("spark.databricks.delta.write.txnVersion", str(batch))
         self.merge(rows)
 
     def merge(self, rows: DataFrame) -> None:
-        """``MERGE`` by key: of each sale its newest version, as a person would write it who knows of retries."""
+        """Keeps the newest version of each sale, as somebody writes it who knows of retries."""
         rows.sparkSession.sql(
             f"CREATE TABLE IF NOT EXISTS delta.`{self.table}` ({_LINE}, day date) USING delta PARTITIONED BY (day)"
         )
@@ -175,7 +164,7 @@ class PlainLake(ScratchLake):
         )
 
     def rows_again(self) -> int:
-        """How many rows all merges have written that were in the table already: they rewrite whole files."""
+        """Existing rows that merges have written again: they rewrite whole files."""
         metrics = [entry.get("operationMetrics", {}) for entry in DeltaTable(self.table).history()]
         return sum(int(each.get(name, 0)) for each in metrics for name in _WRITTEN_AGAIN)
 
@@ -183,11 +172,10 @@ class PlainLake(ScratchLake):
         self.spark.sql(f"RESTORE TABLE delta.`{self.table}` TO VERSION AS OF {version}")
 
     def lose_checkpoint(self) -> None:
-        """As a bucket's lifecycle rule, a move to another cluster, or a person who tidies up."""
         shutil.rmtree(self.checkpoint)
 
     def source(self, days: Sequence[date] = ()) -> DataFrame:
-        """A batch job's read of the source: the files that are there when it is planned."""
+        """Files that are there when the read is planned."""
         return self.lines_of(self.landed(days))
 
     def lines_of(self, files: Sequence[Path]) -> DataFrame:
@@ -200,14 +188,12 @@ class PlainLake(ScratchLake):
         rows.write.format("delta").mode("append").partitionBy("day").save(self.table)
 
     def replace_days(self, rows: DataFrame, days: Sequence[date] = ()) -> None:
-        """``replaceWhere`` over the range of ``days``."""
         first, last = min(days or self.days), max(days or self.days)
         within = f"day >= '{first}' AND day <= '{last}'"
         writer = rows.where(within).write.format("delta").mode("overwrite").option("replaceWhere", within)
         writer.partitionBy("day").save(self.table)
 
     def count(self, table: str = PLAIN) -> TableCount:
-        """The table beside what was sent, read without Spark."""
         return self.compare(table, arrow_dataset(Storage(str(self.home)), table).to_table(list(KEY)))
 
     def _new_files(self) -> DataFrame:
@@ -215,7 +201,6 @@ class PlainLake(ScratchLake):
 
 
 def newest_versions(rows: DataFrame) -> DataFrame:
-    """Of each sale the version that was updated last."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -234,10 +219,9 @@ def with_day(rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class CountedZone(LandingZone):
-    """The landing zone, which counts each time that a file is opened, for its hash too."""
+    """Counts each opening of a file, for its hash too."""
 
     opened: list[int] = field(default_factory=list)
-    """The size of each file that was opened, in bytes."""
 
     def _landed_file(self, source: Source, day: date, path: Path) -> LandedFile:
         found = super()._landed_file(source, day, path)
@@ -252,8 +236,6 @@ class CountedZone(LandingZone):
 
 @dataclass
 class SafeLake(ScratchLake):
-    """A scratch lakehouse of this project, by its public entry points."""
-
     zone: CountedZone = field(init=False)
     messages: list[str] = field(default_factory=list)
     most_at_once: int = 0
@@ -270,14 +252,11 @@ class SafeLake(ScratchLake):
         return SourceReads(len(self.zone.opened), sum(self.zone.opened), self.most_at_once)
 
     def forget_work(self) -> None:
-        """Count reads of the source and days from now on."""
         self.zone.opened.clear()
         self.most_at_once = self.days_computed = self.days_thrown_away = 0
 
     def stream(self, days: Sequence[date], reached: Reached = nowhere) -> None:
-        """One batch of the stream: files of ``days`` that were not read yet go into raw, and bronze follows.
-
-        What ``backfill stream`` does at its start and with a batch; ``reached`` is called at each step of raw's
+        """Unread files of ``days`` go into raw, and bronze follows. ``reached`` is called at each step of raw's
         publication.
         """
         before, lake = sum(self.zone.opened), self._lake(reached)
@@ -294,10 +273,7 @@ class SafeLake(ScratchLake):
         when_staged: Callable[[], object] | None = None,
         force: bool = False,
     ) -> None:
-        """Build ``days`` by the version that each was published with; raw takes in what landed on them.
-
-        ``when_staged`` is called once, when the first days are staged and not yet published.
-        """
+        """Builds each day by its published version. ``when_staged`` is called once, between staging and publication."""
         waiting = [when_staged] if when_staged else []
 
         def hear(message: str) -> None:
@@ -312,46 +288,40 @@ class SafeLake(ScratchLake):
             raise InvalidRequest(f"{table}: nothing was staged, so nothing could happen meanwhile.")
 
     def take_in_rates(self, days: DayRange) -> None:
-        """The exchange rates that facts of ``days`` are converted at."""
         with landing(self.landing) as writer:
             land_rates(writer, days)
         for table in ("raw_fx_rates", "bronze_fx_rates"):
             self.build(table, list(days.widened(before=RATES_LEAD_DAYS)))
 
     def cut_over(self, days: Sequence[date], version: str) -> str:
-        """A campaign that brings ``days`` of facts by ``version``; returns its publication."""
         step, lake = CATALOG.step(FACT), self._lake()
         steps = [StepRequest(step, tuple(days), version)]
         shadow(lake, _CAMPAIGN, steps, _RUN, self._report)
         return cut_over(lake, _CAMPAIGN, steps, _RUN, self._report).published.publication
 
     def undo(self, publication: str) -> Mapping[UndoAction, int]:
-        """Undo a campaign; returns what was done with how many of its days."""
         undone = undo(self._lake(), publication, _RUN, self._report)
         return Counter(day.way for day in undone.plan.days)
 
     def count(self, table: str) -> TableCount:
-        """A table, or several with a plus between, beside what was sent; as any Delta reader reads it."""
+        """Reads as any Delta reader does; ``+`` joins several tables."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
-        # Raw has markers too, which are rows about others.
+        # Without raw's markers about other rows.
         events = ds.field("record_kind") == "received" if table == RAW else None
         datasets = [read_published(self.storage, name).dataset() for name in table.split(" + ")]
         return self.compare(table, pa.concat_tables([each.to_table(list(KEY), filter=events) for each in datasets]))
 
     def positions(self) -> int:
-        """How many landed files raw has recorded as read."""
         main = MainTable.open(self.storage, RAW)
         prefix = position_id(SOURCE, "")
         return sum(id.startswith(prefix) for id in main.transactions()) if main else 0
 
     def reported(self, words: str) -> int:
-        """How many messages of the builds had ``words`` in them."""
         return sum(words in message for message in self.messages)
 
     def staged_before(self) -> int:
-        """How many days of earlier runs the last build that found some has used."""
         counts = [int(message.split(": ")[1].split()[0]) for message in self.messages if ADOPTED in message]
         return counts[-1] if counts else 0
 

@@ -1,4 +1,4 @@
-"""A hazard as a page of the docs and its chart, from the templates beside this file. Pure."""
+"""A hazard as a page of the docs with its chart. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _WIDTH, _LEFT, _TOP, _ROW = 760, 20, 64, 58
 
 
 def write_pages(hazards: Iterable[Hazard], folder: Path) -> list[Path]:
-    """A page and a chart for each of ``hazards``; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {f"{each.text.name}.{suffix}": made for each in hazards for suffix, made in _both(each)}
     for name, text in drawn.items():
@@ -28,14 +27,13 @@ def _both(hazard: Hazard) -> list[tuple[str, str]]:
 
 
 def page(hazard: Hazard) -> str:
-    """Markdown, prose wrapped; the chart is the file of the same name beside it."""
     names = columns(hazard.ways)
     counts = markdown_table(names, count_rows(hazard.ways), numbers=names[1:])
     return _rendered("page.md", {"hazard": hazard, "text": hazard.text, "counts": counts, "outcome": outcome})
 
 
 def chart(hazard: Hazard) -> str:
-    """An SVG picture without scripts, with a bar for each way, all at one scale; names are escaped."""
+    """All bars have one scale; names are escaped."""
     drawn = [parts(way) for way in hazard.ways]
     about = {
         "title": hazard.text.title,
@@ -49,7 +47,7 @@ def chart(hazard: Hazard) -> str:
 
 
 def parts(way: WayCounts) -> dict[str, int]:
-    """What a bar is made of: days for a way whose work is counted, else rows of the table that is worst off."""
+    """Days if work is counted, else rows of the worst table."""
     worst = max(way.tables, key=lambda table: table.missing + table.doubled)
     if way.is_about_work:
         found = {RIGHT: way.days_computed - way.days_thrown_away, LOST: way.days_thrown_away}
@@ -74,7 +72,6 @@ def _rendered(template: str, about: Mapping[str, object]) -> str:
 
 
 def _prose(text: str, mark: str = "") -> str:
-    """Wrapped; ``mark`` is what an item of a list begins with."""
     return textwrap.fill(
         text,
         120,

@@ -1,4 +1,4 @@
-"""The ways in which a hazard is played, and the workbench that plays them one after the other and counts each."""
+"""Ways of playing a hazard, and the workbench that plays and counts them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlainWay:
-    """A way without this project, on a plain table of its own; ``careful`` if it is to be right."""
-
     name: str
     play: Callable[[PlainLake], str | None]
-    """Returns what else it saw, in a sentence."""
     careful: bool = False
 
 
 @dataclass(frozen=True)
 class SafeWay:
-    """A way with this project; all of a hazard share a lakehouse, and ``tables`` are compared with the events."""
+    """All safe ways of a hazard share a lakehouse."""
 
     name: str
     play: Callable[[SafeLake], str]
@@ -41,26 +38,22 @@ class SafeWay:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A hazard to play: the real days it is about, the files that their lines land in, and its ways."""
-
     days: DayRange
     files: Callable[[Mapping[date, list[str]]], Files]
     ways: tuple[PlainWay | SafeWay, ...]
     one_line_of: int = 1
-    """Of the real lines one in so many is played."""
+    """One real line in so many is played."""
 
 
 @dataclass(frozen=True)
 class Workbench:
-    """Plays in scratch folders; ``step`` reports which way is played, ``progress`` what happens within it."""
-
     spark: SparkSession
     folder: Path
     step: Progress
     progress: Progress
 
     def warm_up(self, day: date) -> None:
-        """Run each way once with a single line, uncounted: the first way would pay for loading classes otherwise."""
+        """Plays once uncounted: the first way would pay for loading classes."""
         self.step("Spark warms up ...")
         files, home = {day: {"first": sales_lines(DayRange.of(day))[day][:1]}}, self.folder / "warm-up"
         plain, safe = PlainLake(self.spark, home / "plain", files), SafeLake(self.spark, home / "safe", files)
@@ -71,7 +64,6 @@ class Workbench:
         safe.stream([day])
 
     def play(self, name: str, hazard: Arrangement, one_line_of: int = 0) -> Hazard:
-        """All ways of a hazard, on the same files."""
         thin = one_line_of or hazard.one_line_of
         files = hazard.files({day: lines[::thin] for day, lines in sales_lines(hazard.days).items()})
         safe = SafeLake(self.spark, self._home(name, "this project"), files, self.progress)
@@ -106,7 +98,6 @@ class Workbench:
         )
 
     def _home(self, hazard: str, way: str) -> Path:
-        """Made of the way's words, so that ``--keep`` leaves folders that a person can find."""
         name = "-".join("".join(letter if letter.isalnum() else " " for letter in way.lower()).split())
         home = self.folder / hazard / name
         home.mkdir(parents=True)

@@ -1,1 +1,1 @@
-"""Sample data for the landing zone, as source systems would leave it: real groceries and ECB rates, or synthetic."""
+"""Sample data for the landing zone: real groceries and ECB rates, or synthetic."""

@@ -1,4 +1,4 @@
-"""The named defects of synthetic sales: what each does to one sound row, and what must become of its lines."""
+"""Named defects of synthetic sales: what each does to a sound row, and what must become of its lines."""
 
 from __future__ import annotations
 
@@ -24,26 +24,23 @@ Values = dict[str, str]
 
 @dataclass(frozen=True)
 class SampleDelivery:
-    """One line, the day it arrives, the raw day it is accounted under, and what must become of it."""
+    """``event_day`` is the raw day that accounts for it."""
 
     arrival_day: date
     event_day: date
     text: str
     fate: SampleFate
     sale: tuple[str, Decimal, str] | None = None
-    """Currency, amount and product of a published line."""
+    """Currency, amount and product."""
 
 
 @dataclass(frozen=True)
 class SalePlace:
-    """Where a defect strikes: a day, the range of days that are made, and the randomness to use."""
-
     day: date
     days: DayRange
     rng: np.random.Generator
 
     def one_of(self, first: date, last: date) -> date:
-        """A day of ``first..last``, cut to the range."""
         first, last = max(first, self.days.first), min(last, self.days.last)
         return first + timedelta(days=int(self.rng.integers(0, (last - first).days + 1)))
 
@@ -53,17 +50,14 @@ class SalePlace:
 
 @dataclass(frozen=True)
 class Defect:
-    """A way in which a sound row goes wrong; ``rate`` is its share of the rows when no counts are asked for."""
-
     description: str
     rate: float
     deliver: Callable[[Values, SalePlace], list[SampleDelivery]]
     days_ahead: int = 0
-    """How many days of the range must follow the row's own day."""
+    """Days of the range that must follow the row's day."""
     shortest_range: int = 1
 
     def days(self, of: DayRange) -> DayRange | None:
-        """The days of a range on which this defect is possible, if any."""
         if len(of) < max(self.shortest_range, self.days_ahead + 1):
             return None
         return DayRange(of.first, of.last - timedelta(days=self.days_ahead))
@@ -79,7 +73,7 @@ def newer_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
 
 
 def tied_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
-    """Equal ``updated_at``: the content decides. The amount is the same, so totals do not depend on the winner."""
+    """Equal ``updated_at``: the content decides. Amounts are equal: totals do not depend on the winner."""
     other = row | {"retail_disc": _double(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
     return [_publish(row, place.day), _drop(other, place.day, place.day, "deduplicated")]
 

@@ -1,6 +1,6 @@
-"""Writes landed files: gzipped JSON lines under their arrival day, byte for byte the same every time.
+"""Writes landed files: gzipped JSON lines under their arrival day, reproducible to the byte.
 
-A file appears whole, by renaming; a run that fails, or that would change a file that is there, leaves nothing.
+Files appear whole, by renaming. A run that fails, or that would change an existing file, leaves nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 
 @dataclass(frozen=True)
 class LandedCounts:
-    """What one run put in the landing zone: ``written`` and ``already_there`` are files, ``lines`` is by source."""
+    """``lines`` is by source."""
 
     written: int
     already_there: int
@@ -29,8 +29,6 @@ class LandedCounts:
 
 @dataclass
 class LandingWriter:
-    """Collects files in a hidden folder; :func:`landing` moves them into place together at its end."""
-
     root: Path
     staging: Path
     lines: dict[str, int] = field(default_factory=dict)
@@ -38,10 +36,7 @@ class LandingWriter:
     counts: LandedCounts = LandedCounts(0, 0, {})
 
     def write(self, source: str, day: date, lines: Sequence[str], name: str | None = None) -> str:
-        """Stage one file of a source and arrival day; no lines give a file of zero rows. Returns its path.
-
-        ``name`` is for a second file on that day.
-        """
+        """Stages one file; without lines it has zero rows. ``name`` is for a second file of a day."""
         path = landed_path(source, day, name)
         target = self.staging / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +47,7 @@ class LandingWriter:
         return path
 
     def move_into_place(self) -> None:
-        """Rename what is new, leave what is there already, and refuse before the first rename what differs."""
+        """Raises :class:`InvalidRequest`, before the first rename, for an existing file with other content."""
         new = [path for path in self.staged if not (self.root / path).exists()]
         for path in sorted(set(self.staged) - set(new)):
             self._demand_equal(path)
@@ -71,7 +66,7 @@ class LandingWriter:
 
 @contextmanager
 def landing(root: Path) -> Iterator[LandingWriter]:
-    """A writer whose files appear in ``root`` when the block ends well, and not at all when it does not."""
+    """Files appear in ``root`` only if the block ends well."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".sample-", dir=root) as folder:
@@ -86,10 +81,8 @@ def landing(root: Path) -> Iterator[LandingWriter]:
 
 
 def landed_path(source: str, day: date, name: str | None = None) -> str:
-    """Where a file of one source and arrival day goes, relative to the landing zone."""
     return f"{source}/{day}/{name or source}-{day}.jsonl.gz"
 
 
 def line(values: Mapping[str, str | None]) -> str:
-    """One line of a landed file: compact JSON of any fields and values."""
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""Live sales without end: lines as tills send them, each with its kind, and their landing second by second.
+"""Endless live sales: lines as tills send them, and their landing second by second.
 
-Equal specs give equal lines. Most are new sales. Others are late, corrected, moved to another day, sent twice or
-unreadable, as real ones are. Of one transaction, no two different lines have the same ``updated_at``.
+Equal specs give equal lines. Some are late, corrected, moved to another day, sent twice or unreadable. No two different
+lines of a transaction have the same ``updated_at``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _KINDS: Mapping[EventKind, tuple[str, float]] = {
 }
 KINDS: Mapping[EventKind, str] = MappingProxyType({kind: words for kind, (words, _) in _KINDS.items()})
 SHARES: Mapping[EventKind, float] = MappingProxyType({kind: share for kind, (_, share) in _KINDS.items() if share})
-"""The rest are sales."""
 TICK_SECONDS = 1.0
 
 _BLOCK = 1_000 * LINES_PER_BASKET
@@ -54,9 +53,8 @@ _BASKET, _AMOUNT, _CURRENCY = (FIELDS.index(name) for name in ("basket_id", "sal
 
 @dataclass(frozen=True)
 class LiveSpec:
-    """Which events: event ``n`` is of the moment ``start`` + ``n / events_per_second`` seconds; ``start`` is in UTC.
-
-    Late sales and moved ones are of the ``late_days`` before.
+    """Event ``n`` happens ``n / events_per_second`` seconds after ``start`` (UTC). Late and moved sales are of the
+    ``late_days`` before.
     """
 
     seed: int
@@ -66,19 +64,15 @@ class LiveSpec:
     shares: Mapping[EventKind, float] = field(default_factory=lambda: SHARES)
 
     def moment(self, number: int) -> datetime:
-        """When event ``number`` happens."""
         return self.start + timedelta(microseconds=round(number * _MICROSECONDS / self.events_per_second))
 
     @property
     def first_day(self) -> date:
-        """The earliest day that an event can be of."""
         return self.start.date() - timedelta(days=self.late_days)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """One line, in the order of sending."""
-
     number: int
     kind: EventKind
     moment: datetime
@@ -86,14 +80,11 @@ class LiveEvent:
 
 
 def live_events(spec: LiveSpec) -> Iterator[LiveEvent]:
-    """The events of ``spec``, one after another, without end."""
     maker = _Maker(spec)
     return map(maker.event, count())
 
 
 class _Maker:
-    """The state of one sequence of events: random numbers, unused rows, and the newest versions of some sales."""
-
     def __init__(self, spec: LiveSpec) -> None:
         self._spec = spec
         self._rng = np.random.default_rng([spec.seed, 7])
@@ -103,7 +94,7 @@ class _Maker:
         self._sent: list[Row] = []
 
     def event(self, number: int) -> LiveEvent:
-        """The next event: ``number`` counts up by one from call to call."""
+        """``number`` counts up by one from call to call."""
         moment, kind = self._spec.moment(number), next(self._kinds)
         if kind in ("correction", "moved", "older_version", "duplicate") and not self._sent:
             kind = "sale"
@@ -125,7 +116,6 @@ class _Maker:
         return lines([row])[0]
 
     def _again(self, kind: EventKind, moment: datetime, number: int) -> Row:
-        """Another line of a sale that was sent."""
         place = int(self._rng.integers(len(self._sent)))
         row = self._sent[place]
         if kind == "older_version":
@@ -139,7 +129,6 @@ class _Maker:
         return row
 
     def _remember(self, row: Row) -> Row:
-        """Keep it for later versions, in the place of another one once there are many."""
         if len(self._sent) < _REMEMBERED:
             self._sent.append(row)
         else:
@@ -151,7 +140,6 @@ class _Maker:
         return timedelta(days=int(self._rng.integers(1, most + 1)) if most else 0)
 
     def _other_day(self, row: Row, moment: datetime) -> datetime:
-        """A day up to ``moment``, other than that of ``row`` if there is another."""
         days = [moment - timedelta(days=back) for back in range(self._spec.late_days + 1)]
         others = [day for day in days if f"{day:%Y-%m-%d}" != row[_DAY][:10]]
         return others[int(self._rng.integers(len(others)))] if others else moment
@@ -161,7 +149,7 @@ class _Maker:
         return str(cents) if row[_CURRENCY] == "JPY" else f"{cents // 100}.{cents % 100:02d}"
 
     def _unreadable(self, row: Row) -> str:
-        """Of a transaction that has no other line: an amount or a time that is none, or no JSON object."""
+        """The transaction has no other line."""
         whole = lines([row])[0]
         wrong = (
             whole[: len(whole) // 2],
@@ -186,7 +174,7 @@ def _places(rng: np.random.Generator) -> Iterator[int]:
 
 
 def _new_rows(spec: LiveSpec) -> Iterator[tuple[Row, str]]:
-    """Sound rows, and the basket of each: one that no other start or seed has, nor the synthetic sales."""
+    """Baskets that no other start or seed has, nor the synthetic sales."""
     run = f"{spec.start:%y%m%d%H%M%S%f}{spec.seed % 1000:03d}"
     for block in count():
         rows = sound_rows(spec.start.date(), _BLOCK, spec.seed * 1_000_003 + block)
@@ -219,8 +207,6 @@ def _micros(moment: datetime) -> str:
 
 @dataclass
 class LiveLanding:
-    """Files of live sales in the landing zone ``root``, and what has landed so far: only files that are there count."""
-
     spec: LiveSpec
     root: Path
     files: int = 0
@@ -236,7 +222,6 @@ class LiveLanding:
         seconds: float | None,
         report: Callable[[LiveLanding], None] = lambda landing: None,
     ) -> None:
-        """Land what is due each second, for ``seconds`` or without end; ``report`` is called after each file."""
         events, began, taken = live_events(self.spec), clock.seconds(), 0
         while True:
             passed = clock.seconds() - began
@@ -251,7 +236,6 @@ class LiveLanding:
             clock.sleep(max(0.0, left - (clock.seconds() - began - passed)))
 
     def land(self, events: Sequence[LiveEvent]) -> None:
-        """One file for each arrival day of ``events``, which is the day of their moments."""
         for day, of_day in groupby(events, key=lambda event: event.moment.date()):
             if day not in self._ready:
                 land_references(self.root, DayRange(min(self.spec.first_day, day), day))
@@ -267,10 +251,7 @@ class LiveLanding:
 
 
 def land_references(root: Path, days: DayRange) -> None:
-    """Land what facts of ``days`` need beside their sales, for each day on which nothing of a source has landed.
-
-    Rates and products, the rates from some days before; and sales files of zero rows for the days before the last.
-    """
+    """Lands rates, products, and sales files of zero rows before the last day, where a source has nothing for a day."""
     with landing(root) as writer:
         for day in _missing(root, "fx_rates", days.widened(before=RATES_LEAD_DAYS)):
             name = None if day <= last_published() else "live-rates"
@@ -282,7 +263,6 @@ def land_references(root: Path, days: DayRange) -> None:
 
 
 def _land_products(root: Path, days: DayRange, writer: LandingWriter) -> None:
-    """The whole catalogue once, if there is none at all; a day without changes is a file of zero rows."""
     if not any(root.glob("products/*/*.jsonl.gz")):
         writer.write("products", days.first, synthetic_catalogue(days.first), name="live-catalogue")
     for day in _missing(root, "products", days):

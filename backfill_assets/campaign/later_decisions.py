@@ -1,0 +1,113 @@
+"""What people have decided since a plan was made, or since what an undo takes back: named before anyone says yes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.campaign.course import state_of
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+from backfill_assets.lakehouse.records import Prepared
+from backfill_assets.lakehouse.timelines import newest_verdicts
+from backfill_assets.model.declaration import ADOPTED, Step
+from backfill_assets.plan.keep import rebuilt_steps
+from backfill_assets.plan.records import Plan, Ranges, as_ranges
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.publish.rows import SWITCHING
+from backfill_assets.state.rolled_back import rollbacks
+
+Versions = Mapping[str, Collection[str]]
+"""Names of versions by step."""
+
+
+@dataclass(frozen=True)
+class SwitchedSince:
+    """Another version of a step was made current since than its days come to main by."""
+
+    step: str
+    current: str
+    by: str
+    """The publication that made it current."""
+    brings: tuple[str, ...]
+    """The other versions, that the days have."""
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.current} of {self.step} was made current since, by {self.by}: these days are by "
+            f"{' and '.join(self.brings)} and stay so, new days are by {self.current}."
+        )
+
+
+@dataclass(frozen=True)
+class LaterDecisions:
+    """What a yes to a plan goes over."""
+
+    rolled_back: Mapping[str, Mapping[str, Ranges]]
+    """Ranges of days by table, by the rollback that put them back."""
+    switched: tuple[SwitchedSince, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        back = (
+            f"Rolled back since, by {by}, and published by a yes: {table} {', '.join(days)}."
+            for by, tables in self.rolled_back.items()
+            for table, days in tables.items()
+        )
+        return (*back, *(each.sentence for each in self.switched))
+
+
+def later_decisions(publisher: Publisher, plan: Plan, steps: Iterable[Step]) -> LaterDecisions:
+    """What ``plan`` did not know when it was made, or when it last looked at its days; ``steps`` are as declared."""
+    brings = {each.name: {each.version} for each in rebuilt_steps(plan)}
+    return LaterDecisions(
+        _rolled_back_since(publisher, plan), switched_since(publisher.log, plan.basis.sequence, brings, steps)
+    )
+
+
+def switched_since(
+    log: PublicationLog, entry: int, brings: Versions, steps: Iterable[Step]
+) -> tuple[SwitchedSince, ...]:
+    """The steps that ``brings`` days of another version than has been made current after ``entry`` of the log.
+
+    Of several switches of a step the last one counts, which may be the undo of another one.
+    """
+    head, declared = log.head(), {each.name: each.current for each in steps}
+    rows = log.files().rows(["publication", "code_version"], after=entry, event=SWITCHING, table=brings).to_pylist()
+    last = {row["table"]: row for row in rows if log.outcome(head, row["publication"]) == "done"}
+    found = []
+    for step, row in last.items():
+        current = row["code_version"] or declared.get(step, "")
+        if others := sorted({*brings[step]} - {"", ADOPTED, current}):
+            found.append(SwitchedSince(step, current, row["publication"], tuple(others)))
+    return tuple(found)
+
+
+def versions_before(prepared: Prepared, steps: Iterable[Step]) -> Versions:
+    """The versions of the days that were there before a publication."""
+    before = {table: [each.content for each in days.values()] for table, days in prepared.before.items()}
+    return {
+        step.name: {content.code_version for table in step.table_names for content in before.get(table, ()) if content}
+        for step in steps
+    }
+
+
+def _rolled_back_since(publisher: Publisher, plan: Plan) -> dict[str, dict[str, Ranges]]:
+    """The days that a person has rolled back since the plan looked at them."""
+    log, known, campaign = publisher.log, rollbacks(publisher.storage), campaign_of(plan.id)
+    planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
+    verdicts = newest_verdicts(publisher.storage, list(planned), campaign)
+    validated = state_of(campaign, journal.entries(publisher.storage, campaign)).done.get(CampaignStep.VALIDATE)
+    found: dict[str, dict[str, list[date]]] = {}
+    for key, state in log.day_states(log.head(), planned).items():
+        by = state.origin.rolled_back_by if key.day in planned[key.table] else ""
+        if not by:
+            continue
+        staged = verdicts.get(key)
+        since = validated is not None and known.at(by) > validated.at
+        if staged.replaces != state.publication if staged else since:
+            found.setdefault(by, {}).setdefault(key.table, []).append(key.day)
+    return {by: {table: as_ranges(days) for table, days in tables.items()} for by, tables in found.items()}

@@ -1,0 +1,30 @@
+"""Who reads what a publication brings: days that it leaves stale are named on the state that PREPARE compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from backfill_assets.lakehouse.records import Publication
+from backfill_assets.model.declaration import Step
+from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.publisher import Readers
+from backfill_assets.state.observed import observe_each
+from backfill_assets.state.status import left_stale
+
+
+def naming_readers(
+    steps: Sequence[Step],
+    log: PublicationLog,
+    then: Callable[[Publication], Publication] = lambda publication: publication,
+) -> Readers:
+    """Complete a publication with the days of ``steps`` that it leaves stale, as :func:`left_stale` finds them.
+
+    Those that it names already stay. ``then`` gets the completed publication, for a notice that says which they are.
+    """
+    tables = [name for step in steps for name in step.table_names]
+
+    def completed(publication: Publication) -> Publication:
+        stale = left_stale(steps, observe_each(log.storage, tables, log), publication.tables)
+        return then(publication.model_copy(update={"leaves_stale": {**stale, **publication.leaves_stale}}))
+
+    return Readers(frozenset(tables), completed)
