@@ -71,10 +71,9 @@ def roll_back(
     publisher.recover()
     prepared = undoable(publisher, publication)
     require_in_force(publisher, prepared)
-    package = _RollingBack(publisher, prepared, steps, id, provenance, inputs)
-    tables = frozenset(name for step in steps for name in step.table_names)
-    readers = Readers(tables, lambda _: package.stage(held=False), as_of=publisher.log.head().version)
-    return promote(publisher, package, progress, readers=readers)
+    back, tables = _RollingBack(publisher, prepared, steps, id, provenance, inputs), step_by_table(steps).keys()
+    readers = Readers(frozenset(tables), back.completed, as_of=publisher.log.head().version)
+    return promote(publisher, back, progress, readers=readers)
 
 
 @dataclass
@@ -91,6 +90,9 @@ class _RollingBack:
     def stage(self, *, held: bool) -> Publication:
         request = rollback_request(self.publisher, self.prepared, self.steps, self.id, self.provenance)
         return request.model_copy(update={"inputs": (*request.inputs, *self.inputs)})
+
+    def completed(self, _: Publication) -> Publication:
+        return self.stage(held=False)
 
     def overtaken(self, by: Conflict) -> Again:
         publisher, publication = self.publisher, self.prepared.publication.id

@@ -241,9 +241,9 @@ def find_days_behind(log: PublicationLog, raw: str, refined: Step) -> set[date]:
 
 
 def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
-    """Days built from other raw rows than now, or never built and brought by a stream: it catches up when it starts.
+    """Days built from other raw rows than now, and those never built that got their last rows by a stream.
 
-    Other days that were never built wait for a person: they are history, or were put back.
+    Others that were never built wait for people: they are history, or were put back.
     """
     behind = set()
     for (table, day), state in states.items():
