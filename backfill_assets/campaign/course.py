@@ -1,8 +1,9 @@
-"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: journal in, move out."""
+"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: entries in, move out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -60,7 +61,7 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """The state of the campaign, from its journal. A later attempt replaces an earlier one.
+    """The state of the campaign, from all of its entries. A later attempt replaces an earlier one.
 
     Resuming alone ends a stop: a step that was under way when people gave the campaign up is done, and changes nothing.
     """
@@ -165,23 +166,24 @@ def is_given_up(now: CampaignState) -> bool:
     return bool(now.stopped and now.stopped.report.get(ABANDONED))
 
 
-def entries_behind(
-    now: CampaignState, known: Iterable[JournalEntry], cut_over: JournalEntry, newest: JournalEntry
-) -> list[JournalEntry]:
-    """What the journal lacks of the log: its process died between the publication and the entry.
+def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """The entries of a journal, ``written``, and what the log says: each before the first that was written knowing it.
 
-    ``cut_over`` is the step that the log has as published, and ``newest`` is it as well, or the last undo of it or of
-    an undo: ``rolled back`` or ``restored``.
+    A publication that the journal reports itself is there once, as it is reported.
     """
-    if not now.started:
-        return []
-    publication = cut_over.report["publication"]
-    found = [] if any(each.report.get("publication") == publication for each in known) else [cut_over]
-    for entry in found:
-        now = _after(now, entry)
-    if newest.kind != "step" and is_published(now) != (newest.kind == "restored"):
-        found.append(newest)
-    return found
+    found: list[JournalEntry] = []
+    later = deque(each for each in published if not any(_reports(entry, each) for entry in written))
+    for entry in written:
+        while later and later[0].log <= entry.log:
+            found.append(later.popleft())
+        found.append(entry)
+    return [*found, *later]
+
+
+def _reports(entry: JournalEntry, published: JournalEntry) -> bool:
+    """An entry about an undo, from before the log was asked, names it in its reason."""
+    named = entry.report.get("publication") == published.report["publication"]
+    return entry.kind == published.kind and (named or (bool(entry.reason) and entry.reason == published.reason))
 
 
 def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
@@ -194,11 +196,14 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
     return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
 
 
-def why_over(newest: JournalEntry | None) -> str:
-    """Why nothing comes after ``newest``, the last entry of a journal; empty if only all of its entries can say it."""
+def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
+    """Why nothing comes after ``newest``, the last entry of a journal; empty if only all of its entries can say it.
+
+    What was given up may be in force by the undo of an undo: ``published`` says whether the log has anything of it.
+    """
     if newest is not None and newest.kind == "step" and newest.step == CampaignStep.DECOMMISSION:
         return _FINISHED
-    if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED):
+    if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED) and not published():
         return _stopped(newest)
     return ""
 

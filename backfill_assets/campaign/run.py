@@ -23,8 +23,9 @@ from backfill_assets.campaign.course import (
     next_move,
     state_of,
 )
-from backfill_assets.campaign.look import catch_up, held_back_days, look
+from backfill_assets.campaign.look import held_back_days, look, settle
 from backfill_assets.campaign.notice import limit_reached
+from backfill_assets.campaign.published import CampaignPublication, all_entries, published_by
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.difference.compare import FiguresRead, complete
 from backfill_assets.difference.find import declared_of, find_difference
@@ -130,6 +131,10 @@ class CampaignRun:
     """Figures that were read from rows because they had not been measured."""
     known_entries: Mapping[int, JournalEntry] = field(default_factory=dict)
     """The journal, as far as it was read."""
+    known_log: int = -1
+    """The newest entry of the publication log at the last look."""
+    published: Sequence[CampaignPublication] = ()
+    """What the log said of the campaign then."""
     cut: set[str] = field(default_factory=set)
     """What this process has said of periods that the plan cuts."""
     spark_seconds: float = 0.0
@@ -189,9 +194,9 @@ class CampaignRun:
     def waves(self) -> list[Wave]:
         return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
 
-    def catch_up(self) -> list[JournalEntry]:
-        """Bring the journal up to the publication log; what was written. It comes before what stands is asked."""
-        return catch_up(self.builder.lake.publisher, self.campaign, self.run.launched_by)
+    def settle(self) -> bool:
+        """See :func:`backfill_assets.campaign.look.settle`."""
+        return settle(self.builder.lake.publisher, self.campaign)
 
     @property
     def facts(self) -> PlanFacts:
@@ -200,7 +205,7 @@ class CampaignRun:
 
     def require(self, word: PlanWord) -> None:
         """Raise :class:`InvalidRequest` if ``word`` cannot do now what it says."""
-        self.catch_up()
+        self.settle()
         require_allowed(word, self.facts)
 
     def start(self, options: Options) -> None:
@@ -218,11 +223,11 @@ class CampaignRun:
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
-        self.catch_up()
+        self.settle()
         found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
         require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
-        self.write(JournalEntry(kind=kind, report=report, at=clock.now()))
+        self.write(JournalEntry(kind=kind, report=report, at=clock.now(), again=bool(found.rolled_back)))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
         if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
             open_plan(self.builder.lake.storage, self.plan.id)
@@ -307,7 +312,8 @@ class CampaignRun:
         return next_move(self.state, [wave.name for wave in self.waves], window, clock.now())
 
     def write(self, entry: JournalEntry) -> None:
-        journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
+        known = {"by": self.run.launched_by, "log": self.known_log}
+        journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update=known))
 
     def record_step(self, step: CampaignStep, report: StepReport) -> StepReport:
         spent = self.time_spent(step)
@@ -450,9 +456,12 @@ class CampaignRun:
         return judge(limits, replace(seen, tried=max(seen.tried, days)))
 
     def entries(self) -> list[JournalEntry]:
-        storage = self.builder.lake.storage
+        """Those of the journal and what the log says, in order. What was read before is not read again."""
+        storage, log = self.builder.lake.storage, self.builder.lake.publisher.log
         self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
-        return list(self.known_entries.values())
+        if (newest := log.head().version) != self.known_log:
+            self.published, self.known_log = published_by(log, self.campaign), newest
+        return all_entries(list(self.known_entries.values()), self.published)
 
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""

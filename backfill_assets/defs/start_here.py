@@ -6,6 +6,7 @@ No run materializes it: the sensor keeps it as the lakehouse is.
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from backfill_assets import clock
 from backfill_assets.answers import to_do
 from backfill_assets.answers.maintenance import SEND
 from backfill_assets.answers.to_do import ToDo, Urgency, of_action
-from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.campaign.course import waits_for_approval, why_over
+from backfill_assets.campaign.published import course_of
 from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
@@ -33,7 +35,7 @@ from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.upkeep import schedule_name
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, newest_entries, plan_of
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
@@ -288,10 +290,13 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
-    for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
+    log = PublicationLog(storage)
+    for name, newest in newest_entries(storage).items():
+        if why_over(newest, partial(log.newest_closed, name)):
+            continue
         page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:
-            state, plan = state_of(name, entries(storage, name)), plan_of(name)
+            state, plan = course_of(log, name), plan_of(name)
         except (BackfillError, ValueError):
             # Its journal is of a later version of this code, or damaged.
             why = f"the newest tick of the sensor {CAMPAIGNS_SENSOR} says why"

@@ -32,7 +32,11 @@ Kind = Literal[
     "rolled back",
     "restored",
 ]
-"""``withdrawn``: an approval does not cover what would be published any more; ``report`` is what another one is for."""
+"""``withdrawn``: an approval does not cover what would be published any more; ``report`` is what another one is for.
+
+The last two are what the log says of an undo, and of its undo: no journal has them since entries say what they know of
+the log.
+"""
 
 
 class Spent(Record):
@@ -57,6 +61,10 @@ class JournalEntry(Record):
     reason: str = ""
     report: Mapping[str, Any] = Field(default_factory=dict)
     spent: Spent | None = None
+    log: int = -1
+    """The newest entry of the publication log that was known when this was written."""
+    again: bool = False
+    """Whether what was undone is taken up again: it is staged from its beginning."""
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import dagster as dg
@@ -59,7 +59,7 @@ from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_k
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.delivery import deliver
-from backfill_assets.publish.log import anything_published
+from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
 from backfill_assets.report.markdown import markdown
@@ -386,10 +386,13 @@ def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorR
     sender = sender_of(backfill.settings.notices, log_writer(context.log))
     seen: dict[str, str] = json.loads(context.cursor or "{}")
     words = [f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed]
-    requests = []
+    requests, log = [], PublicationLog(backfill.storage)
     for name, newest in newest_entries(backfill.storage).items():
-        found = why_over(newest) or _carry_on_or_say_why_not(context, backfill, name)
-        moment = str(newest.at) if newest else ""
+        published = cache(partial(log.newest_closed, name))
+        over = why_over(newest, published)
+        found = over or _carry_on_or_say_why_not(context, backfill, name)
+        # An undo by a command is in no journal.
+        moment = str(newest.at if newest else "") + ("" if over else f" {published() or ''}".rstrip())
         if seen.get(name) != moment:
             seen[name] = moment
             _rename_page(context, backfill, name)
