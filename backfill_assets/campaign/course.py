@@ -6,20 +6,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
+from backfill_assets.campaign.options import Options
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 
 
 @dataclass(frozen=True)
 class CampaignState:
-    """Where a campaign stands. ``daemon`` says who carries it on: Dagster's daemon, or a person's command."""
+    """Where a campaign stands."""
 
     campaign: str
     started: bool = False
-    daemon: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
     done: Mapping[CampaignStep, JournalEntry] = field(default_factory=dict)
     waves_done: int = 0
     stopped: JournalEntry | None = None
@@ -36,6 +35,11 @@ class CampaignState:
     """Where it stood when it was published last: the undo of an undo brings that back."""
     resumes: int = 0
     approvals: int = 0
+
+    @property
+    def daemon(self) -> bool:
+        """Whether Dagster's daemon carries it on, and not a person's command."""
+        return self.options.daemon
 
     @property
     def cut_over_at(self) -> datetime | None:
@@ -80,8 +84,7 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
                 now.campaign,
                 as_published=now.as_published,
                 started=True,
-                daemon=bool(entry.report.get("daemon")),
-                options=entry.report,
+                options=Options().with_report(entry.report),
                 started_by=Person.of(entry.report),
             )
         case "resumed":
@@ -107,7 +110,7 @@ def _restore(now: CampaignState) -> CampaignState:
 
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """A campaign may need several people: it is approved when so many have approved the same difference."""
-    options = {**now.options, "without_held_back": bool(entry.report.get("without_held_back"))}
+    options = replace(now.options, without_held_back=bool(entry.report.get("without_held_back")))
     others = (
         each for each in now.given if _is_same_difference(each, entry) and approver_of(each) != approver_of(entry)
     )
@@ -148,9 +151,8 @@ def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """What is published stays done; before that, the shadow backfill begins again and adopts what is still right."""
-    options = {**now.options, **entry.report}
-    again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
-    again = replace(again, started_by=Person.of(entry.report))
+    options, person = now.options.with_report(entry.report), Person.of(entry.report)
+    again = replace(now, options=options, started_by=person, stopped=None, resumes=now.resumes + 1)
     if is_published(now):
         return again
     kept = {step: done for step, done in now.done.items() if STEPS.index(step) < STEPS.index(CampaignStep.SHADOW)}

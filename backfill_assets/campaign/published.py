@@ -67,11 +67,19 @@ class CampaignPublication:
         )
 
 
-def published_by(log: PublicationLog, campaign: str) -> list[CampaignPublication]:
-    """The publications of ``campaign`` that are done, oldest first."""
+def published_by(
+    log: PublicationLog, campaign: str, known: Sequence[CampaignPublication] = ()
+) -> list[CampaignPublication]:
+    """The publications of ``campaign`` that are done, oldest first; those that are ``known`` are not read again."""
+    before = {each.id: each for each in known}
     closed = log.files().rows(["publication"], event="closed", campaign=campaign, outcome="done").to_pylist()
-    prepared = ((log.find_prepared(row["publication"]), row["sequence"]) for row in closed)
-    return [CampaignPublication(*found, sequence) for found, sequence in prepared if found is not None]
+    found = (before.get(row["publication"]) or _read(log, row["publication"], row["sequence"]) for row in closed)
+    return [each for each in found if each is not None]
+
+
+def _read(log: PublicationLog, publication: str, closed: int) -> CampaignPublication | None:
+    found = log.find_prepared(publication)
+    return CampaignPublication(*found, closed) if found else None
 
 
 def course_of(log: PublicationLog, campaign: str) -> CampaignState:

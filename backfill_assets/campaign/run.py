@@ -25,6 +25,7 @@ from backfill_assets.campaign.course import (
 )
 from backfill_assets.campaign.look import held_back_days, look, settle
 from backfill_assets.campaign.notice import limit_reached
+from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.published import CampaignPublication, all_entries, published_by
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.difference.compare import FiguresRead, complete
@@ -41,7 +42,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.cost import sizes, step_line
 from backfill_assets.plan.keep import plan_as_kept, planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges
-from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
+from backfill_assets.plan.waves import Wave, daily_days, days_of_wave, waves
 from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
@@ -54,63 +55,9 @@ from backfill_assets.state.observed import LogView, observe
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
 StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
 """What days hold, by table."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a campaign is carried out; kept in its journal. ``daemon``: Dagster's daemon carries it on."""
-
-    shares: Shares = field(default_factory=Shares)
-    limits: Limits = field(default_factory=Limits)
-    daemon: bool = False
-    without_held_back: bool = False
-    """Publish the good days although others are held back; the person who approves decides it."""
-    roll_back_if_wrong: bool = False
-    """Put everything back when the checks after the cut-over fail."""
-
-    def to_report(self) -> StepReport:
-        return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Options:
-        """The options in the journal; defaults for those that it does not have."""
-        return cls(
-            Shares.parse(values["waves"]) if "waves" in values else Shares(),
-            Limits.parse(values.get("limits", "")),
-            **{name: bool(values.get(name)) for name in _FLAGS},
-        )
-
-    @classmethod
-    def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
-        """Those of the plan itself, with ``waves`` and ``limits`` where it has none.
-
-        Raises :class:`InvalidRequest` where they are given and the plan has others.
-        """
-        own = plan.terms
-        shares = waves or own.waves
-        found = cls(
-            Shares.parse(shares) if shares else Shares(), Limits.parse(limits, Limits.parse(own.limits)), **flags
-        )
-        found.require_as_planned(plan)
-        return found
-
-    def require_as_planned(self, plan: Plan) -> None:
-        """Raise :class:`InvalidRequest` where the plan has other waves or limits."""
-        own = plan.terms
-        others = {
-            "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),
-            "limits": (own.limits, bool(own.limits) and Limits.parse(own.limits) != self.limits),
-        }
-        for name, (planned, differ) in others.items():
-            if differ:
-                raise InvalidRequest(
-                    f"{plan.id} has {name} of its own, {planned}, and a kept plan does not change.",
-                    hint=f"Leave the {name} out; or change them in the file of the plan, and plan again.",
-                )
 
 
 @dataclass
@@ -183,7 +130,7 @@ class CampaignRun:
 
     @property
     def options(self) -> Options:
-        return Options.of(self.state.options)
+        return self.state.options
 
     @property
     def steps(self) -> list[PlannedStep]:
@@ -460,7 +407,8 @@ class CampaignRun:
         storage, log = self.builder.lake.storage, self.builder.lake.publisher.log
         self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
         if (newest := log.head().version) != self.known_log:
-            self.published, self.known_log = published_by(log, self.campaign), newest
+            self.published = published_by(log, self.campaign, self.published)
+            self.known_log = max([newest, *(each.closed for each in self.published)])
         return all_entries(list(self.known_entries.values()), self.published)
 
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:

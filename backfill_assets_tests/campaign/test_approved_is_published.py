@@ -22,7 +22,8 @@ from backfill_assets.campaign import cutover
 from backfill_assets.campaign import look as campaign_look
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import compare_and_keep
 from backfill_assets.days import TableDay
 from backfill_assets.difference import find as difference

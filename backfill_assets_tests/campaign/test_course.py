@@ -75,14 +75,14 @@ def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> 
     validated = entry("step", CampaignStep.VALIDATE, fingerprint="old")
     knowingly = entry("approved", without_held_back=True, fingerprint="old")
     given = [*until(CampaignStep.SHADOW), validated, knowingly]
-    assert state_of("campaign-x", given).options["without_held_back"]
+    assert state_of("campaign-x", given).options.without_held_back
     withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
     assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
     now = state_of("campaign-x", withdrawn)
     assert now.done[CampaignStep.VALIDATE].report == {"fingerprint": "new"}
     given_again = [*withdrawn, entry("approved")]
     assert after(given_again).step is CampaignStep.CUT_OVER
-    assert not state_of("campaign-x", given_again).options["without_held_back"]
+    assert not state_of("campaign-x", given_again).options.without_held_back
     assert after([*withdrawn, entry("resumed")]).wave == 0
     assert state_of("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
 

@@ -17,7 +17,8 @@ from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import look as campaign_days_of_log
 from backfill_assets.campaign import run as module
 from backfill_assets.campaign.look import campaign_days, held_back_days
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG

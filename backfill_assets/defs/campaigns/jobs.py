@@ -21,7 +21,8 @@ from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
 from backfill_assets.campaign.later_decisions import later_decisions
 from backfill_assets.campaign.look import carry_out_undo
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanWord, is_page_of, page_of, standing_of
 from backfill_assets.campaign.steps import carry_on
 from backfill_assets.campaign.undo import plan_undo, undone_sentence
