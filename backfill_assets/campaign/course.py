@@ -8,8 +8,48 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from backfill_assets.campaign.options import Options
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, HELPS, STEPS, CampaignStep, JournalEntry
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a campaign does not go on. ``helps`` says what to do, if not to put a cause right and run the plan again."""
+
+    reason: str
+    helps: str = ""
+    given_up: bool = False
+
+    @classmethod
+    def of(cls, entry: JournalEntry) -> Stop:
+        return cls(entry.reason, str(entry.report.get(HELPS, "")), bool(entry.report.get(ABANDONED)))
+
+    @property
+    def sentence(self) -> str:
+        return f"it was stopped: {self.reason.removesuffix('.')}"
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Who approved which difference, of so many people that it needs."""
+
+    fingerprint: str | None
+    person: Person
+    by: str
+    needed: int = 1
+
+    @classmethod
+    def of(cls, entry: JournalEntry) -> Approval:
+        report = entry.report
+        return cls(report.get("fingerprint"), Person.of(report), entry.by, int(report.get("needed", 1)))
+
+    @property
+    def name(self) -> str:
+        """That of the person, or what an entry says that has none."""
+        return self.person.name.casefold() or self.by
+
+    def __str__(self) -> str:
+        return str(self.person or self.by)
 
 
 @dataclass(frozen=True)
@@ -21,12 +61,12 @@ class CampaignState:
     options: Options = field(default_factory=Options)
     done: Mapping[CampaignStep, JournalEntry] = field(default_factory=dict)
     waves_done: int = 0
-    stopped: JournalEntry | None = None
+    stopped: Stop | None = None
     started_by: Person = UNKNOWN
     """Who started it, or resumed it last; the options are theirs."""
-    approved: JournalEntry | None = None
+    approved: Approval | None = None
     """The approval that was still needed; None while one is missing."""
-    given: tuple[JournalEntry, ...] = ()
+    given: tuple[Approval, ...] = ()
     """The approvals of the same difference, each by another person."""
     withdrawn: JournalEntry | None = None
     """Why there has to be another approval, if there was one that does not count any more."""
@@ -94,7 +134,7 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
         case "step":
             found = replace(now, done={**now.done, CampaignStep(entry.step): entry})
         case "stopped":
-            found = replace(now, stopped=entry)
+            found = replace(now, stopped=Stop.of(entry))
         case "approved" | "withdrawn":
             found = _approve(now, entry) if entry.kind == "approved" else _withdraw(now, entry)
         case "rolled back" | "restored":
@@ -111,22 +151,12 @@ def _restore(now: CampaignState) -> CampaignState:
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """A campaign may need several people: it is approved when so many have approved the same difference."""
     options = replace(now.options, without_held_back=bool(entry.report.get("without_held_back")))
-    others = (
-        each for each in now.given if _is_same_difference(each, entry) and approver_of(each) != approver_of(entry)
-    )
-    given = (*others, entry)
-    approved = entry if len(given) >= approvals_needed(entry) else None
+    new = Approval.of(entry)
+    others = (each for each in now.given if each.fingerprint == new.fingerprint and each.name != new.name)
+    given = (*others, new)
+    approved = new if len(given) >= new.needed else None
     found = replace(now, approved=approved, given=given, approvals=now.approvals + 1)
     return replace(found, options=options, withdrawn=None)
-
-
-def _is_same_difference(one: JournalEntry, other: JournalEntry) -> bool:
-    return bool(one.report.get("fingerprint") == other.report.get("fingerprint"))
-
-
-def approver_of(entry: JournalEntry) -> str:
-    """The name of the person, or what an entry says that has none."""
-    return Person.of(entry.report).name.casefold() or entry.by
 
 
 def approved_by(now: CampaignState) -> str:
@@ -134,12 +164,8 @@ def approved_by(now: CampaignState) -> str:
     return _names(now.given) if now.approved else ""
 
 
-def _names(given: Iterable[JournalEntry]) -> str:
-    return ", ".join(str(Person.of(each.report) or each.by) for each in given)
-
-
-def approvals_needed(entry: JournalEntry) -> int:
-    return int(entry.report.get("needed", 1))
+def _names(given: Iterable[Approval]) -> str:
+    return ", ".join(map(str, given))
 
 
 def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
@@ -165,7 +191,7 @@ def is_published(now: CampaignState) -> bool:
 
 
 def is_given_up(now: CampaignState) -> bool:
-    return bool(now.stopped and now.stopped.report.get(ABANDONED))
+    return bool(now.stopped and now.stopped.given_up)
 
 
 def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
@@ -206,7 +232,7 @@ def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> st
     if newest is not None and newest.kind == "step" and newest.step == CampaignStep.DECOMMISSION:
         return _FINISHED
     if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED) and not published():
-        return _stopped(newest)
+        return Stop.of(newest).sentence
     return ""
 
 
@@ -221,7 +247,7 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
     reasons = {
         "it was never started": not now.started,
         _FINISHED: now.finished,
-        _stopped(now.stopped): now.stopped,
+        now.stopped.sentence if now.stopped else "": now.stopped,
         "it was rolled back; run its plan again to stage it again": now.rolled_back,
         _why_waiting_for_approval(now): waits_for_approval(now),
         f"it is published. You can undo it until {over:%Y-%m-%d}; then its staging files are deleted" if over else "": (
@@ -234,12 +260,8 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
 _FINISHED = "it is finished"
 
 
-def _stopped(entry: JournalEntry | None) -> str:
-    return f"it was stopped: {entry.reason.removesuffix('.') if entry else ''}"
-
-
 def _why_waiting_for_approval(now: CampaignState) -> str:
     if now.given:
-        given = f"{len(now.given)} of {approvals_needed(now.given[-1])} given, by {_names(now.given)}"
+        given = f"{len(now.given)} of {now.given[-1].needed} given, by {_names(now.given)}"
         return f"it waits for approval: {given}"
     return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

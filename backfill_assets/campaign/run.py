@@ -235,7 +235,7 @@ class CampaignRun:
     def approved_difference(self) -> str:
         """The fingerprint of the difference that the approval was given for; empty if it named none."""
         approved = self.state.approved
-        return str(approved.report.get("fingerprint", "")) if approved else ""
+        return (approved.fingerprint or "") if approved else ""
 
     def withdraw_approval(self, reason: str, report: StepReport, exceeded: Exceeded | None = None) -> CampaignStopped:
         """Record that what ``report`` says needs a new approval; the caller raises the returned error.

@@ -35,7 +35,7 @@ from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.upkeep import schedule_name
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, newest_entries, plan_of
+from backfill_assets.lakehouse.campaign_journal import newest_entries, plan_of
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
@@ -302,7 +302,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
             why = f"the newest tick of the sensor {CAMPAIGNS_SENSOR} says why"
             yield ToDo(f"{name} cannot be read", Urgency.DECISION, why)
             continue
-        if state.stopped and not state.stopped.report.get(ABANDONED):
+        if state.stopped and not state.stopped.given_up:
             item = ToDo(f"{plan} was stopped", Urgency.DECISION, state.stopped.reason, page)
             yield _there_or_by(item, "read why, and start it again there", f"backfill status {plan}")
         elif waits_for_approval(state):

@@ -137,8 +137,7 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
     at.start(Options())
     with pytest.raises(CampaignStopped, match=r"may\. The first: fact_daily_revenue 2017-03-02: few_rejected: 9"):
         at.require_within_limits(CampaignStep.SHADOW, done, "wave 1: ")
-    stopped = at.state.stopped
-    assert stopped is not None and stopped.report["held_back"][-1].endswith(
+    assert at.state.stopped is not None and at.entries()[-1].report["held_back"][-1].endswith(
         "few_rejected: 9 of 10 rows, expected at most 2"
     )
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
