@@ -36,7 +36,8 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
     found = last_difference(storage, at.plan.id)
     if found is None:
         return None
-    answer = plan_difference_answer(storage, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui)
+    log = at.builder.lake.publisher.log
+    answer = plan_difference_answer(log, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui)
     page = {"The page of the difference": page_uri(storage, at.plan.id)}
     return replace(answer, sections=(), next=(), name="difference", links={**answer.links, **page})
 

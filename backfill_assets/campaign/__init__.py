@@ -1,4 +1,5 @@
-"""A plan carried out in nine steps, approved, undone. Its journal is its only state, so any process goes on with it.
+"""A plan carried out in nine steps, approved, undone. The log says what is published; the journal
+keeps what only people and clocks know. Any process goes on with it.
 
 ``CampaignStopped``: a limit is exceeded, or inputs are not as published.
 
@@ -6,13 +7,13 @@ How does it go on?
 
 - ``run``: one move at a time. ``steps``: what each step does.
 - ``course``: what is done, and the next move.
-- ``breaker``: its limits; ``upkeep/backfill_breaker`` is for native backfills.
+- ``options``: what a person asked for. ``breaker``: its limits; ``upkeep/backfill_breaker`` is for native backfills.
 - ``cutover``: all tables in one publication.
 - ``notice``: what people are told.
 
 How does it stand?
 
-- ``look``: journal and log, brought together.
+- ``look``: journal and log together. ``published``: what the log says of it.
 - ``standing``: in a word, and what a person may do then.
 - ``approval``: who may, and what is covered.
 - ``later_decisions``: rollbacks and switches that a yes would go over.

@@ -1,32 +1,72 @@
-"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: journal in, move out."""
+"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: entries in, move out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
+from backfill_assets.campaign.options import Options
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, HELPS, STEPS, CampaignStep, JournalEntry
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 
 
 @dataclass(frozen=True)
+class Stop:
+    """Why a campaign does not go on. ``helps`` says what to do, if not to put a cause right and run the plan again."""
+
+    reason: str
+    helps: str = ""
+    given_up: bool = False
+
+    @classmethod
+    def of(cls, entry: JournalEntry) -> Stop:
+        return cls(entry.reason, str(entry.report.get(HELPS, "")), bool(entry.report.get(ABANDONED)))
+
+    @property
+    def sentence(self) -> str:
+        return f"it was stopped: {self.reason.removesuffix('.')}"
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Who approved which difference, of so many people that it needs."""
+
+    fingerprint: str | None
+    person: Person
+    by: str
+    needed: int = 1
+
+    @classmethod
+    def of(cls, entry: JournalEntry) -> Approval:
+        report = entry.report
+        return cls(report.get("fingerprint"), Person.of(report), entry.by, int(report.get("needed", 1)))
+
+    @property
+    def name(self) -> str:
+        """That of the person, or what an entry says that has none."""
+        return self.person.name.casefold() or self.by
+
+    def __str__(self) -> str:
+        return str(self.person or self.by)
+
+
+@dataclass(frozen=True)
 class CampaignState:
-    """Where a campaign stands. ``daemon`` says who carries it on: Dagster's daemon, or a person's command."""
+    """Where a campaign stands."""
 
     campaign: str
     started: bool = False
-    daemon: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
     done: Mapping[CampaignStep, JournalEntry] = field(default_factory=dict)
     waves_done: int = 0
-    stopped: JournalEntry | None = None
+    stopped: Stop | None = None
     started_by: Person = UNKNOWN
     """Who started it, or resumed it last; the options are theirs."""
-    approved: JournalEntry | None = None
+    approved: Approval | None = None
     """The approval that was still needed; None while one is missing."""
-    given: tuple[JournalEntry, ...] = ()
+    given: tuple[Approval, ...] = ()
     """The approvals of the same difference, each by another person."""
     withdrawn: JournalEntry | None = None
     """Why there has to be another approval, if there was one that does not count any more."""
@@ -35,6 +75,11 @@ class CampaignState:
     """Where it stood when it was published last: the undo of an undo brings that back."""
     resumes: int = 0
     approvals: int = 0
+
+    @property
+    def daemon(self) -> bool:
+        """Whether Dagster's daemon carries it on, and not a person's command."""
+        return self.options.daemon
 
     @property
     def cut_over_at(self) -> datetime | None:
@@ -60,7 +105,7 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """The state of the campaign, from its journal. A later attempt replaces an earlier one.
+    """The state of the campaign, from all of its entries. A later attempt replaces an earlier one.
 
     Resuming alone ends a stop: a step that was under way when people gave the campaign up is done, and changes nothing.
     """
@@ -79,8 +124,7 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
                 now.campaign,
                 as_published=now.as_published,
                 started=True,
-                daemon=bool(entry.report.get("daemon")),
-                options=entry.report,
+                options=Options().with_report(entry.report),
                 started_by=Person.of(entry.report),
             )
         case "resumed":
@@ -90,7 +134,7 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
         case "step":
             found = replace(now, done={**now.done, CampaignStep(entry.step): entry})
         case "stopped":
-            found = replace(now, stopped=entry)
+            found = replace(now, stopped=Stop.of(entry))
         case "approved" | "withdrawn":
             found = _approve(now, entry) if entry.kind == "approved" else _withdraw(now, entry)
         case "rolled back" | "restored":
@@ -106,23 +150,13 @@ def _restore(now: CampaignState) -> CampaignState:
 
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """A campaign may need several people: it is approved when so many have approved the same difference."""
-    options = {**now.options, "without_held_back": bool(entry.report.get("without_held_back"))}
-    others = (
-        each for each in now.given if _is_same_difference(each, entry) and approver_of(each) != approver_of(entry)
-    )
-    given = (*others, entry)
-    approved = entry if len(given) >= approvals_needed(entry) else None
+    options = replace(now.options, without_held_back=bool(entry.report.get("without_held_back")))
+    new = Approval.of(entry)
+    others = (each for each in now.given if each.fingerprint == new.fingerprint and each.name != new.name)
+    given = (*others, new)
+    approved = new if len(given) >= new.needed else None
     found = replace(now, approved=approved, given=given, approvals=now.approvals + 1)
     return replace(found, options=options, withdrawn=None)
-
-
-def _is_same_difference(one: JournalEntry, other: JournalEntry) -> bool:
-    return bool(one.report.get("fingerprint") == other.report.get("fingerprint"))
-
-
-def approver_of(entry: JournalEntry) -> str:
-    """The name of the person, or what an entry says that has none."""
-    return Person.of(entry.report).name.casefold() or entry.by
 
 
 def approved_by(now: CampaignState) -> str:
@@ -130,12 +164,8 @@ def approved_by(now: CampaignState) -> str:
     return _names(now.given) if now.approved else ""
 
 
-def _names(given: Iterable[JournalEntry]) -> str:
-    return ", ".join(str(Person.of(each.report) or each.by) for each in given)
-
-
-def approvals_needed(entry: JournalEntry) -> int:
-    return int(entry.report.get("needed", 1))
+def _names(given: Iterable[Approval]) -> str:
+    return ", ".join(map(str, given))
 
 
 def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
@@ -147,9 +177,8 @@ def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """What is published stays done; before that, the shadow backfill begins again and adopts what is still right."""
-    options = {**now.options, **entry.report}
-    again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
-    again = replace(again, started_by=Person.of(entry.report))
+    options, person = now.options.with_report(entry.report), Person.of(entry.report)
+    again = replace(now, options=options, started_by=person, stopped=None, resumes=now.resumes + 1)
     if is_published(now):
         return again
     kept = {step: done for step, done in now.done.items() if STEPS.index(step) < STEPS.index(CampaignStep.SHADOW)}
@@ -162,26 +191,27 @@ def is_published(now: CampaignState) -> bool:
 
 
 def is_given_up(now: CampaignState) -> bool:
-    return bool(now.stopped and now.stopped.report.get(ABANDONED))
+    return bool(now.stopped and now.stopped.given_up)
 
 
-def entries_behind(
-    now: CampaignState, known: Iterable[JournalEntry], cut_over: JournalEntry, newest: JournalEntry
-) -> list[JournalEntry]:
-    """What the journal lacks of the log: its process died between the publication and the entry.
+def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """The entries of a journal, ``written``, and what the log says: each before the first that was written knowing it.
 
-    ``cut_over`` is the step that the log has as published, and ``newest`` is it as well, or the last undo of it or of
-    an undo: ``rolled back`` or ``restored``.
+    A publication that the journal reports itself is there once, as it is reported.
     """
-    if not now.started:
-        return []
-    publication = cut_over.report["publication"]
-    found = [] if any(each.report.get("publication") == publication for each in known) else [cut_over]
-    for entry in found:
-        now = _after(now, entry)
-    if newest.kind != "step" and is_published(now) != (newest.kind == "restored"):
-        found.append(newest)
-    return found
+    found: list[JournalEntry] = []
+    later = deque(each for each in published if not any(_reports(entry, each) for entry in written))
+    for entry in written:
+        while later and later[0].log <= entry.log:
+            found.append(later.popleft())
+        found.append(entry)
+    return [*found, *later]
+
+
+def _reports(entry: JournalEntry, published: JournalEntry) -> bool:
+    """An entry about an undo, from before the log was asked, names it in its reason."""
+    named = entry.report.get("publication") == published.report["publication"]
+    return entry.kind == published.kind and (named or (bool(entry.reason) and entry.reason == published.reason))
 
 
 def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
@@ -194,12 +224,15 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
     return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
 
 
-def why_over(newest: JournalEntry | None) -> str:
-    """Why nothing comes after ``newest``, the last entry of a journal; empty if only all of its entries can say it."""
+def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
+    """Why nothing comes after ``newest``, the last entry of a journal; empty if only all of its entries can say it.
+
+    What was given up may be in force by the undo of an undo: ``published`` says whether the log has anything of it.
+    """
     if newest is not None and newest.kind == "step" and newest.step == CampaignStep.DECOMMISSION:
         return _FINISHED
-    if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED):
-        return _stopped(newest)
+    if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED) and not published():
+        return Stop.of(newest).sentence
     return ""
 
 
@@ -214,7 +247,7 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
     reasons = {
         "it was never started": not now.started,
         _FINISHED: now.finished,
-        _stopped(now.stopped): now.stopped,
+        now.stopped.sentence if now.stopped else "": now.stopped,
         "it was rolled back; run its plan again to stage it again": now.rolled_back,
         _why_waiting_for_approval(now): waits_for_approval(now),
         f"it is published. You can undo it until {over:%Y-%m-%d}; then its staging files are deleted" if over else "": (
@@ -227,12 +260,8 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
 _FINISHED = "it is finished"
 
 
-def _stopped(entry: JournalEntry | None) -> str:
-    return f"it was stopped: {entry.reason.removesuffix('.') if entry else ''}"
-
-
 def _why_waiting_for_approval(now: CampaignState) -> str:
     if now.given:
-        given = f"{len(now.given)} of {approvals_needed(now.given[-1])} given, by {_names(now.given)}"
+        given = f"{len(now.given)} of {now.given[-1].needed} given, by {_names(now.given)}"
         return f"it waits for approval: {given}"
     return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

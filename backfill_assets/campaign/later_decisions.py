@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.campaign.course import state_of
-from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.campaign.published import course_of
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.timelines import newest_verdicts
@@ -100,7 +99,7 @@ def _rolled_back_since(publisher: Publisher, plan: Plan) -> dict[str, dict[str, 
     log, known, campaign = publisher.log, rollbacks(publisher.storage), campaign_of(plan.id)
     planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
     verdicts = newest_verdicts(publisher.storage, list(planned), campaign)
-    validated = state_of(campaign, journal.entries(publisher.storage, campaign)).done.get(CampaignStep.VALIDATE)
+    validated = course_of(log, campaign).done.get(CampaignStep.VALIDATE)
     found: dict[str, dict[str, list[date]]] = {}
     for key, state in log.day_states(log.head(), planned).items():
         by = state.origin.rolled_back_by if key.day in planned[key.table] else ""

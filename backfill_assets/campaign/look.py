@@ -1,4 +1,4 @@
-"""Looks at how a plan stands, and each of its days, by journal and log; brings the journal up to the log first."""
+"""Looks at how a plan stands, and each of its days, by journal and log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from backfill_assets import clock
 from backfill_assets.campaign.approval import letter_terms
 from backfill_assets.campaign.course import (
     CampaignState,
-    entries_behind,
     is_given_up,
     is_published,
     next_move,
     state_of,
 )
 from backfill_assets.campaign.cutover import campaign_that_brought
-from backfill_assets.campaign.rollback import Newest, newest
+from backfill_assets.campaign.published import CampaignPublication, all_entries, course_of, published_by
 from backfill_assets.campaign.standing import PlanFacts
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
 from backfill_assets.campaign.undo_days import require_undoable
@@ -34,6 +33,7 @@ from backfill_assets.lakehouse.timelines import GateVerdict, newest_verdicts
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.keep import planned_by, rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -45,25 +45,24 @@ from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_count
 
 
-def catch_up(publisher: Publisher, campaign: str, by: str) -> list[JournalEntry]:
-    """End what a dead process has begun, and write into the journal what the log has of ``campaign`` beside it.
+def settle(publisher: Publisher, campaign: str) -> bool:
+    """End what a dead process has begun; whether that was a publication of ``campaign``.
 
-    This comes before every question about what stands. Returns what was written.
+    This comes before every question about what stands.
     """
+    begun = _half_done(publisher, campaign)
     publisher.recover()
-    found = _behind(publisher, campaign, journal.entries(publisher.storage, campaign), newest(publisher, campaign), by)
-    for entry in found:
-        journal.write(publisher.storage, campaign, entry)
-    if found:
+    now = course_of(publisher.log, campaign)
+    if is_published(now) or now.rolled_back:
         close_plan(publisher.storage, plan_of(campaign))
-    return found
+    return begun is not None
 
 
 def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress) -> Undone:
-    """Undo what ``plan`` says, and write it into the campaign's journal. Raises like :func:`undo`."""
+    """Undo what ``plan`` says. Raises like :func:`undo`."""
     require_undoable(plan.days)
     done = undo(lake, plan.publication, run, progress)
-    catch_up(lake.publisher, plan.campaign, run.launched_by)
+    close_plan(lake.publisher.storage, plan_of(plan.campaign))
     return done
 
 
@@ -71,42 +70,20 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
     """What is so of a plan now; nothing is written. Of one that is not kept any more, only what the log has."""
     storage, id = publisher.storage, plan_of(campaign)
     window = timedelta(days=plan.rollback_window_days if plan else 0)
-    found = newest(publisher, campaign)
-    entries = journal.entries(storage, campaign)
-    if found is not None and not entries:
-        entries = [JournalEntry(kind="started", at=found.at)]  # the log knows enough of one whose journal is gone
-    course = state_of(campaign, [*entries, *_behind(publisher, campaign, entries, found, "")])
+    published = published_by(publisher.log, campaign)
+    course = state_of(campaign, all_entries(journal.entries(storage, campaign), published))
     move = next_move(replace(course, stopped=None), (), window, clock.now())
     facts = PlanFacts(id, course, left="" if move.waits else move.reason)
     if plan is not None:
         again = plan.command()
         facts = replace(facts, plan_again=again, overtaken=_overtaken(publisher, campaign, plan, course))
-    if found is not None:
-        facts = replace(facts, publication=found.publication, at=found.at, undone=found.undoes, restored=found.restores)
+    if published:
+        found = published[-1]
+        facts = replace(facts, publication=found.id, at=found.at, undone=found.undoes, restored=found.restores)
         facts = replace(facts, put_back_by="" if found.undoes else _put_back_by(publisher, found))
     if half_done := _half_done(publisher, campaign):
         facts = replace(facts, half_done=half_done.id, half_done_undoes=bool(half_done.provenance.undoes))
     return facts
-
-
-def _behind(
-    publisher: Publisher, campaign: str, entries: Sequence[JournalEntry], found: Newest | None, by: str
-) -> list[JournalEntry]:
-    if found is None:
-        return []
-    at, now = clock.now(), state_of(campaign, entries)
-    brought = found.cut_over
-    report: dict[str, object] = {
-        "publication": brought.id,
-        "days": {change.table: list(as_ranges(day.day for day in change.days)) for change in brought.tables},
-        "staged again": {},
-        "moved": {},
-        **read_up_to(publisher, brought.id),
-    }
-    cut_over = JournalEntry(kind="step", step=CampaignStep.CUT_OVER, at=at, by=by, report=report)
-    kind: journal.Kind = "rolled back" if found.undoes else "restored" if found.restores else "step"
-    last = JournalEntry(kind=kind, at=at, by=by, reason=f"by {found.publication}")
-    return entries_behind(now, entries, cut_over, last)
 
 
 def read_up_to(publisher: Publisher, publication: str) -> Mapping[str, list[str]]:
@@ -153,13 +130,10 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
     return f"{key}{more} {'were' if more else 'was'} brought by {other} ({publication})"
 
 
-def _put_back_by(publisher: Publisher, found: Newest) -> str:
+def _put_back_by(publisher: Publisher, found: CampaignPublication) -> str:
     """The publication since which every day that the campaign has changed is as it was before; empty without one."""
-    log = publisher.log
-    prepared = log.find_prepared(found.publication)
-    if prepared is None:
-        return ""
-    made, states = prepared[0], log.day_states(log.head(), prepared[0].publication.writes)
+    log, made = publisher.log, found.prepared
+    states = log.day_states(log.head(), found.made.writes)
     keys = [TableDay(change.table, day.day) for change in made.publication.tables for day in change.days]
     before = {key: logical_or_empty(made.before[key.table][key.day].content) for key in keys}
     changed = [key for key in keys if before[key] != logical_or_empty(made.result(*key))]
@@ -168,7 +142,7 @@ def _put_back_by(publisher: Publisher, found: Newest) -> str:
 
 
 def plan_difference_answer(
-    storage: Storage,
+    log: PublicationLog,
     plan: Plan,
     difference: Difference,
     steps: Sequence[Step],
@@ -178,9 +152,7 @@ def plan_difference_answer(
     drawn: bool = False,
 ) -> Answer:
     """``difference`` is one of ``plan``. It links to the UI at that address, if there is one; see difference_answer."""
-    campaign = campaign_of(plan.id)
-    known = journal.entries(storage, campaign)
-    terms = letter_terms(plan, rule, planned_by(storage, plan.id), state_of(campaign, known), ui)
+    terms = letter_terms(plan, rule, planned_by(log.storage, plan.id), course_of(log, campaign_of(plan.id)), ui)
     return difference_answer(difference, declared_of(steps), terms, drawn=drawn)
 
 
@@ -213,8 +185,9 @@ class CampaignDays:
 
 def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
     """By table, in build order; empty for a plan that was never started."""
-    entries = journal.entries(storage, campaign_of(plan.id))
-    now = state_of(campaign_of(plan.id), entries)
+    campaign = campaign_of(plan.id)
+    entries = all_entries(journal.entries(storage, campaign), published_by(PublicationLog(storage), campaign))
+    now = state_of(campaign, entries)
     if not now.started:
         return []
     verdicts = {} if is_published(now) else _verdicts(storage, now.campaign, plan)

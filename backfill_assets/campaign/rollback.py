@@ -145,33 +145,6 @@ def _refusal(publication: str, moved: Conflict) -> PublicationRefused:
     )
 
 
-@dataclass(frozen=True)
-class Newest:
-    """The last publication of a campaign, and whether it took away what the campaign had brought."""
-
-    publication: str
-    undoes: bool
-    at: datetime
-    cut_over: Publication
-    """What the campaign brought: this publication, or the one that it has undone or brought back."""
-
-    @property
-    def restores(self) -> bool:
-        return not self.undoes and self.publication != self.cut_over.id
-
-
-def newest(publisher: Publisher, campaign: str) -> Newest | None:
-    """What the log says of ``campaign``; None when it has published nothing."""
-    publication = publisher.log.newest_closed(campaign)
-    found = publisher.log.find_prepared(publication) if publication else None
-    if found is None:
-        return None
-    prepared, at = found
-    made = prepared.publication
-    first = publisher.log.find_prepared(made.provenance.first_undone) if made.provenance.first_undone else None
-    return Newest(made.id, made.provenance.withdraws, at, first[0].publication if first else made)
-
-
 def undoable(publisher: Publisher, publication: str) -> Prepared:
     """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
     entry = publisher.log.find_prepared(publication)

@@ -23,8 +23,10 @@ from backfill_assets.campaign.course import (
     next_move,
     state_of,
 )
-from backfill_assets.campaign.look import catch_up, held_back_days, look
+from backfill_assets.campaign.look import held_back_days, look, settle
 from backfill_assets.campaign.notice import limit_reached
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.published import CampaignPublication, all_entries, published_by
 from backfill_assets.campaign.standing import PlanFacts, PlanWord, require_allowed
 from backfill_assets.difference.compare import FiguresRead, complete
 from backfill_assets.difference.find import declared_of, find_difference
@@ -40,7 +42,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.cost import sizes, step_line
 from backfill_assets.plan.keep import plan_as_kept, planned_by, rebuilt_steps, shadow_steps
 from backfill_assets.plan.records import Plan, PlannedStep, as_ranges
-from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
+from backfill_assets.plan.waves import Wave, daily_days, days_of_wave, waves
 from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
@@ -53,63 +55,9 @@ from backfill_assets.state.observed import LogView, observe
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
 StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
 """What days hold, by table."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a campaign is carried out; kept in its journal. ``daemon``: Dagster's daemon carries it on."""
-
-    shares: Shares = field(default_factory=Shares)
-    limits: Limits = field(default_factory=Limits)
-    daemon: bool = False
-    without_held_back: bool = False
-    """Publish the good days although others are held back; the person who approves decides it."""
-    roll_back_if_wrong: bool = False
-    """Put everything back when the checks after the cut-over fail."""
-
-    def to_report(self) -> StepReport:
-        return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Options:
-        """The options in the journal; defaults for those that it does not have."""
-        return cls(
-            Shares.parse(values["waves"]) if "waves" in values else Shares(),
-            Limits.parse(values.get("limits", "")),
-            **{name: bool(values.get(name)) for name in _FLAGS},
-        )
-
-    @classmethod
-    def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
-        """Those of the plan itself, with ``waves`` and ``limits`` where it has none.
-
-        Raises :class:`InvalidRequest` where they are given and the plan has others.
-        """
-        own = plan.terms
-        shares = waves or own.waves
-        found = cls(
-            Shares.parse(shares) if shares else Shares(), Limits.parse(limits, Limits.parse(own.limits)), **flags
-        )
-        found.require_as_planned(plan)
-        return found
-
-    def require_as_planned(self, plan: Plan) -> None:
-        """Raise :class:`InvalidRequest` where the plan has other waves or limits."""
-        own = plan.terms
-        others = {
-            "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),
-            "limits": (own.limits, bool(own.limits) and Limits.parse(own.limits) != self.limits),
-        }
-        for name, (planned, differ) in others.items():
-            if differ:
-                raise InvalidRequest(
-                    f"{plan.id} has {name} of its own, {planned}, and a kept plan does not change.",
-                    hint=f"Leave the {name} out; or change them in the file of the plan, and plan again.",
-                )
 
 
 @dataclass
@@ -130,6 +78,10 @@ class CampaignRun:
     """Figures that were read from rows because they had not been measured."""
     known_entries: Mapping[int, JournalEntry] = field(default_factory=dict)
     """The journal, as far as it was read."""
+    known_log: int = -1
+    """The newest entry of the publication log at the last look."""
+    published: Sequence[CampaignPublication] = ()
+    """What the log said of the campaign then."""
     cut: set[str] = field(default_factory=set)
     """What this process has said of periods that the plan cuts."""
     spark_seconds: float = 0.0
@@ -178,7 +130,7 @@ class CampaignRun:
 
     @property
     def options(self) -> Options:
-        return Options.of(self.state.options)
+        return self.state.options
 
     @property
     def steps(self) -> list[PlannedStep]:
@@ -189,9 +141,9 @@ class CampaignRun:
     def waves(self) -> list[Wave]:
         return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
 
-    def catch_up(self) -> list[JournalEntry]:
-        """Bring the journal up to the publication log; what was written. It comes before what stands is asked."""
-        return catch_up(self.builder.lake.publisher, self.campaign, self.run.launched_by)
+    def settle(self) -> bool:
+        """See :func:`backfill_assets.campaign.look.settle`."""
+        return settle(self.builder.lake.publisher, self.campaign)
 
     @property
     def facts(self) -> PlanFacts:
@@ -200,7 +152,7 @@ class CampaignRun:
 
     def require(self, word: PlanWord) -> None:
         """Raise :class:`InvalidRequest` if ``word`` cannot do now what it says."""
-        self.catch_up()
+        self.settle()
         require_allowed(word, self.facts)
 
     def start(self, options: Options) -> None:
@@ -218,11 +170,11 @@ class CampaignRun:
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
-        self.catch_up()
+        self.settle()
         found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
         require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
-        self.write(JournalEntry(kind=kind, report=report, at=clock.now()))
+        self.write(JournalEntry(kind=kind, report=report, at=clock.now(), again=bool(found.rolled_back)))
         # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
         if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
             open_plan(self.builder.lake.storage, self.plan.id)
@@ -283,7 +235,7 @@ class CampaignRun:
     def approved_difference(self) -> str:
         """The fingerprint of the difference that the approval was given for; empty if it named none."""
         approved = self.state.approved
-        return str(approved.report.get("fingerprint", "")) if approved else ""
+        return (approved.fingerprint or "") if approved else ""
 
     def withdraw_approval(self, reason: str, report: StepReport, exceeded: Exceeded | None = None) -> CampaignStopped:
         """Record that what ``report`` says needs a new approval; the caller raises the returned error.
@@ -307,7 +259,8 @@ class CampaignRun:
         return next_move(self.state, [wave.name for wave in self.waves], window, clock.now())
 
     def write(self, entry: JournalEntry) -> None:
-        journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
+        known = {"by": self.run.launched_by, "log": self.known_log}
+        journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update=known))
 
     def record_step(self, step: CampaignStep, report: StepReport) -> StepReport:
         spent = self.time_spent(step)
@@ -450,9 +403,13 @@ class CampaignRun:
         return judge(limits, replace(seen, tried=max(seen.tried, days)))
 
     def entries(self) -> list[JournalEntry]:
-        storage = self.builder.lake.storage
+        """Those of the journal and what the log says, in order. What was read before is not read again."""
+        storage, log = self.builder.lake.storage, self.builder.lake.publisher.log
         self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
-        return list(self.known_entries.values())
+        if (newest := log.head().version) != self.known_log:
+            self.published = published_by(log, self.campaign, self.published)
+            self.known_log = max([newest, *(each.closed for each in self.published)])
+        return all_entries(list(self.known_entries.values()), self.published)
 
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from backfill_assets.campaign.course import CampaignState, is_given_up, is_published, waits_for_approval
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, plan_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, plan_of
 from backfill_assets.plan.records import Plan
 
 
@@ -132,7 +132,7 @@ def _words(facts: PlanFacts) -> Mapping[str, str]:
     # What stopped it before it could be compared would stop it again.
     taken_up = f"backfill run {plan} takes it up again, and compares it anew."
     taken_up = taken_up if CampaignStep.VALIDATE in now.done else f"{look} came."
-    helps = str(now.stopped.report.get(HELPS, "")) if now.stopped else ""
+    helps = now.stopped.helps if now.stopped else ""
     return {
         "plan": plan,
         "publication": facts.publication,

@@ -123,7 +123,8 @@ def compare_and_keep(
     """The difference that publishing ``done`` makes; it is kept with its page, for those who approve."""
     storage = at.builder.lake.storage
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
-    answer = plan_difference_answer(storage, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui, drawn=True)
+    log = at.builder.lake.publisher.log
+    answer = plan_difference_answer(log, at.plan, found, at.catalog.steps, at.approval_by, ui=at.ui, drawn=True)
     keep_page(storage, at.plan.id, html(answer))
     return found
 
@@ -150,12 +151,15 @@ SituationOf = Callable[[Plan], PlanContext]
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> StepReport:
     """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
     at.begin()
-    if (found := at.catch_up()) and step in at.state.done and is_published(at.state):
-        return dict(at.state.done[step].report)
-    if back := next((entry for entry in found if entry.kind == "rolled back"), None):
-        raise CampaignStopped(
-            f"{at.plan.id} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
-        )
+    at.settle()
+    now = at.state
+    if step in now.done and is_published(now):
+        report = now.done[step].report
+        read = read_up_to(at.builder.lake.publisher, report["publication"]) if step is CampaignStep.CUT_OVER else {}
+        return {**report, **read}
+    if now.rolled_back:
+        hint = f"To stage it again: backfill run {at.plan.id}"
+        raise CampaignStopped(f"{at.plan.id} was rolled back {now.rolled_back.reason}.", hint=hint)
     work: Mapping[CampaignStep, Callable[[], StepReport]] = {
         CampaignStep.ANNOUNCE: lambda: announce_campaign(at, sender),
         CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
@@ -441,6 +445,5 @@ def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: 
     if not at.options.roll_back_if_wrong:
         return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
     back = undo(at.builder.lake, publication, at.run, at.progress, reason=reason).published.publication
-    at.write(JournalEntry(kind="rolled back", at=clock.now(), reason=reason, report={"publication": back}))
     deliver(at.builder.lake.publisher, sender)
     return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")

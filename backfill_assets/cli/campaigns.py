@@ -14,7 +14,8 @@ from backfill_assets.cli.output import deliver_notices, notice_sender, say_answe
 from backfill_assets.cli.wiring import current_settings, open_storage
 
 if TYPE_CHECKING:
-    from backfill_assets.campaign.run import CampaignRun, Options
+    from backfill_assets.campaign.options import Options
+    from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.campaign.standing import PlanFacts
     from backfill_assets.plan.records import Plan
     from backfill_assets.report.answer import Part

@@ -3,6 +3,7 @@
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from backfill_assets import clock
 from backfill_assets.answers import to_do
 from backfill_assets.answers.maintenance import SEND
 from backfill_assets.answers.to_do import ToDo, Urgency, of_action
-from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
+from backfill_assets.campaign.course import waits_for_approval, why_over
+from backfill_assets.campaign.published import course_of
 from backfill_assets.campaign.standing import is_page_of
 from backfill_assets.days import Cadence, TableDay
 from backfill_assets.defs.campaigns.jobs import ASSET as CAMPAIGN
@@ -30,7 +32,7 @@ from backfill_assets.defs.sensors.shows_what_is import Page
 from backfill_assets.defs.specs import BEGIN
 from backfill_assets.defs.upkeep import schedule_name
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, entries, newest_entries, plan_of
+from backfill_assets.lakehouse.campaign_journal import newest_entries, plan_of
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
@@ -268,16 +270,19 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
     """A campaign that commands carried out has no page: its commands are named."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
-    for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
+    log = PublicationLog(storage)
+    for name, newest in newest_entries(storage).items():
+        if why_over(newest, partial(log.newest_closed, name)):
+            continue
         page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:
-            state, plan = state_of(name, entries(storage, name)), plan_of(name)
+            state, plan = course_of(log, name), plan_of(name)
         except (BackfillError, ValueError):
             # Its journal is of a later version of this code, or damaged.
             why = f"the newest tick of the sensor {CAMPAIGNS_SENSOR} says why"
             yield ToDo(f"{name} cannot be read", Urgency.DECISION, why)
             continue
-        if state.stopped and not state.stopped.report.get(ABANDONED):
+        if state.stopped and not state.stopped.given_up:
             item = ToDo(f"{plan} was stopped", Urgency.DECISION, state.stopped.reason, page)
             yield _there_or_by(item, "read why, and start it again there", f"backfill status {plan}")
         elif waits_for_approval(state):

@@ -28,7 +28,10 @@ Kind = Literal[
     "rolled back",
     "restored",
 ]
-"""``withdrawn``: an approval no longer covers what would be published."""
+"""``withdrawn``: an approval no longer covers what would be published; ``report`` says what another one is for.
+
+The last two stand in journals of before alone: the log says that a campaign was undone, or brought back.
+"""
 
 
 class Spent(Record):
@@ -47,6 +50,10 @@ class JournalEntry(Record):
     reason: str = ""
     report: Mapping[str, Any] = Field(default_factory=dict)
     spent: Spent | None = None
+    log: int = -1
+    """The newest entry of the publication log that was known when this was written."""
+    again: bool = False
+    """Whether what was undone is taken up again: it is staged from its beginning."""
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:

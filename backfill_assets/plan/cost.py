@@ -207,9 +207,9 @@ def _run_that_did(step: str, journal: Journal) -> Journal:
 
 
 def _runs(journal: Journal) -> list[Journal]:
-    """The entries of each run, the newest one first: a rollback lies between two."""
-    ends = [at for at, entry in enumerate(journal) if entry.kind == "rolled back"]
-    return [journal[first + 1 : end] for first, end in pairwise([-1, *ends, len(journal)])][::-1]
+    """The entries of each run, the newest one first: the next one begins when what was undone is taken up again."""
+    begins = [at for at, entry in enumerate(journal) if entry.again]
+    return [journal[first:end] for first, end in pairwise([0, *begins, len(journal)])][::-1]
 
 
 def _sum(found: Iterable[int | None]) -> int | None:

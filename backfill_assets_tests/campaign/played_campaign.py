@@ -49,7 +49,10 @@ class PlayedCampaign:
         return " ".join(self.backfill(*words, exit_code=1).stderr.split())
 
     def enter(self, kind: journal.Kind, step: str = "", *, reason: str = "", **report: object) -> None:
-        entry = JournalEntry(kind=kind, step=step, at=datetime.now(UTC), by="ana", reason=reason, report=report)
+        log = self.lakehouse.publisher.log.head().version
+        entry = JournalEntry(
+            kind=kind, step=step, at=datetime.now(UTC), by="ana", reason=reason, report=report, log=log
+        )
         journal.write(self.lakehouse.storage, CAMPAIGN, entry)
 
     def entries(self) -> list[str]:

@@ -21,6 +21,7 @@ from backfill_assets.campaign.approval import (
     moved_sentence,
 )
 from backfill_assets.campaign.course import state_of
+from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.days import TableDay
 from backfill_assets.difference.difference import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
@@ -179,7 +180,9 @@ def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
     for journal in (waits, published, [*published, back]):
         by_commands = state_of("campaign-x", journal)
         assert letter_terms(plan, ANYONE, ANA, by_commands, "http://127.0.0.1:3000").page == ""
-        linked = letter_terms(plan, ANYONE, ANA, replace(by_commands, daemon=True), "http://127.0.0.1:3000")
+        linked = letter_terms(
+            plan, ANYONE, ANA, replace(by_commands, options=Options(daemon=True)), "http://127.0.0.1:3000"
+        )
         standing = PlanStanding.WAITING if journal is waits else PlanStanding.UNDONE
         standing = PlanStanding.LIVE if journal is published else standing
         assert linked.page == "http://127.0.0.1:3000" + asset_page("campaign", page_of(plan, standing))

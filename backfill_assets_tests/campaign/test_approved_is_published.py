@@ -22,8 +22,8 @@ from backfill_assets.campaign import cutover
 from backfill_assets.campaign import look as campaign_look
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
-from backfill_assets.campaign.rollback import Newest
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import compare_and_keep
 from backfill_assets.days import TableDay
 from backfill_assets.difference import find as difference
@@ -140,9 +140,12 @@ class World:
         """By how much what was published changes the sum of its days."""
         self.shown: dict[str, Sides] = {}
         self.quiet = False
-        head = SimpleNamespace(state=SimpleNamespace(open={}))
         self.log = SimpleNamespace(
-            storage=None, head=lambda: head, day_states=lambda *_: self.states(), find_prepared=self.prepared
+            storage=self.storage,
+            head=lambda: SimpleNamespace(version=len(self.published), state=SimpleNamespace(open={})),
+            files=lambda: SimpleNamespace(rows=self.closed),
+            day_states=lambda *_: self.states(),
+            find_prepared=self.prepared,
         )
         publisher = SimpleNamespace(
             recover=lambda tables=(): {}, now=lambda: MADE, publish=self.publish, log=self.log, storage=self.storage
@@ -170,11 +173,11 @@ class World:
     def prepared(self, publication: str) -> Any:
         found = [each for each in self.published if each.id == publication]
         other = SimpleNamespace(kind="replace", provenance=SimpleNamespace(campaign="", undoes=""))
-        return (SimpleNamespace(publication=found[0] if found else other),)
+        return SimpleNamespace(publication=found[0] if found else other), MADE
 
-    def newest(self) -> Newest | None:
-        found = self.published[-1] if self.published else None
-        return Newest(found.id, False, MADE, found) if found else None
+    def closed(self, *_: object, **__: object) -> Any:
+        rows = [{"publication": each.id, "sequence": number} for number, each in enumerate(self.published)]
+        return SimpleNamespace(to_pylist=lambda: rows)
 
     def publish(self, publication: Publication, reading: Readers) -> Published | Conflict:
         """Compare-and-swap; what it lets through is checked against what its approver saw."""
@@ -367,7 +370,6 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         patch.setattr(difference, "records_seen", world.files)
         patch.setattr(TableComparison, "_with_rows", read)
         patch.setattr(campaign_work, "html", lambda _: "")
-        patch.setattr(campaign_look, "newest", lambda *_: world.newest())
         patch.setattr(campaign_look, "_put_back_by", lambda *_: "")
         yield world
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.campaign.course import Move, approved_by, entries_behind, next_move, state_of
+from backfill_assets.campaign.course import Move, approved_by, in_order, next_move, state_of, why_over
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -75,14 +75,14 @@ def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> 
     validated = entry("step", CampaignStep.VALIDATE, fingerprint="old")
     knowingly = entry("approved", without_held_back=True, fingerprint="old")
     given = [*until(CampaignStep.SHADOW), validated, knowingly]
-    assert state_of("campaign-x", given).options["without_held_back"]
+    assert state_of("campaign-x", given).options.without_held_back
     withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
     assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
     now = state_of("campaign-x", withdrawn)
     assert now.done[CampaignStep.VALIDATE].report == {"fingerprint": "new"}
     given_again = [*withdrawn, entry("approved")]
     assert after(given_again).step is CampaignStep.CUT_OVER
-    assert not state_of("campaign-x", given_again).options["without_held_back"]
+    assert not state_of("campaign-x", given_again).options.without_held_back
     assert after([*withdrawn, entry("resumed")]).wave == 0
     assert state_of("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
 
@@ -184,32 +184,68 @@ def test_what_comes_next(entries: list[JournalEntry], later: timedelta, move: st
         assert found.waits and found.reason.startswith(move) and not found.reason.endswith(".")
 
 
-PUBLISHED, RESTORED, RESUMED = (
+def known_at(log: int, entry: JournalEntry) -> JournalEntry:
+    return entry.model_copy(update={"log": log})
+
+
+CUT_OVER, UNDONE, RESTORED = (
     entry("step", CampaignStep.CUT_OVER, publication="cut"),
-    entry("restored"),
-    entry("resumed"),
+    entry("rolled back", publication="undo"),
+    entry("restored", publication="redo"),
 )
-APPROVED, IN_FORCE = [*VALIDATED, entry("approved")], [*VALIDATED, entry("approved"), PUBLISHED]
+LOG = [
+    each.model_copy(update={"log": log, "reason": reason})
+    for each, log, reason in ((CUT_OVER, 10, ""), (UNDONE, 20, "by undo"), (RESTORED, 30, "by redo"))
+]
+APPROVED = [known_at(9, each) for each in (*VALIDATED, entry("approved"))]
 
 
 @pytest.mark.parametrize(
-    ("known", "newest", "lacks"),
+    ("written", "log", "found"),
     [
-        ([], PUBLISHED, []),
-        (IN_FORCE, PUBLISHED, []),
-        (APPROVED, PUBLISHED, [PUBLISHED]),
-        (APPROVED, BACK, [PUBLISHED, BACK]),
-        (APPROVED, RESTORED, [PUBLISHED]),
-        (IN_FORCE, BACK, [BACK]),
-        ([*IN_FORCE, BACK], BACK, []),
-        ([*IN_FORCE, BACK], RESTORED, [RESTORED]),
-        ([*IN_FORCE, BACK, RESUMED], BACK, []),
-        ([*IN_FORCE, BACK, RESUMED, entry("approved")], RESTORED, [RESTORED]),
-        ([*IN_FORCE, BACK, RESTORED], BACK, [BACK]),
+        (APPROVED, [], ""),
+        (APPROVED, LOG[:1], "cut"),
+        ([*APPROVED, known_at(9, CUT_OVER)], LOG[:1], "cut"),
+        ([*APPROVED, known_at(15, entry("step", CampaignStep.DOWNSTREAM))], LOG[:2], "cut undo"),
+        ([*APPROVED, known_at(15, entry("resumed"))], LOG[:2], "cut resumed undo"),
+        ([*APPROVED, known_at(20, entry("resumed")), known_at(25, entry("approved"))], LOG[:2], "cut undo resumed"),
+        ([*APPROVED, known_at(20, entry("resumed"))], LOG, "cut undo resumed redo"),
+        ([*APPROVED, known_at(5, entry("stopped")), known_at(20, entry("resumed"))], LOG[:2], "cut undo resumed"),
+        ([*APPROVED, CUT_OVER, BACK.model_copy(update={"reason": "by undo"})], LOG[:2], "cut"),
+    ],
+    ids=[
+        "nothing is published",
+        "its process died before it said so",
+        "it said so, by what it had known before",
+        "undone since",
+        "who took it up did not know of the undo",
+        "taken up after the undo",
+        "brought back",
+        "one who was slow knew less than the one before",
+        "a journal that has the undo itself",
     ],
 )
-def test_what_the_journal_lacks_of_the_log(
-    known: list[JournalEntry], newest: JournalEntry, lacks: list[JournalEntry]
+def test_journal_and_log_are_one_sequence(written: list[JournalEntry], log: list[JournalEntry], found: str) -> None:
+    """Each publication comes before the first entry that was written knowing it, and once."""
+    both = in_order(written, log)
+    assert [each for each in both if each in written] == written
+    names = [str(each.report.get("publication", each.kind)) for each in both]
+    assert " ".join(name for name in names if name in ("cut", "undo", "redo", "resumed")) == found
+
+
+@pytest.mark.parametrize(
+    ("entries", "over"),
+    [
+        (TOLD, False),
+        (until(CampaignStep.DECOMMISSION), True),
+        ([entry("stopped")], False),
+        ([entry("stopped", abandoned=True)], True),
+    ],
+)
+@pytest.mark.parametrize("published", [None, "redo"])
+def test_what_is_over_is_known_by_its_last_entry(
+    entries: list[JournalEntry], published: str | None, *, over: bool
 ) -> None:
-    """Its process died between a publication and the entry about it."""
-    assert entries_behind(state_of("campaign-x", known), known, PUBLISHED, newest) == lacks
+    """Of one that was given up only if the log has nothing of it: the undo of an undo brings it back."""
+    given_up = bool(entries[-1].report)
+    assert bool(why_over(entries[-1], lambda: published)) is (over and not (given_up and published))

@@ -1,4 +1,4 @@
-"""The journal of a campaign follows the publication log, also where a process died between the two."""
+"""What is published, undone and brought back is asked of the publication log, also where a process died."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets import clock
-from backfill_assets.campaign.look import catch_up
+from backfill_assets.campaign.look import settle
+from backfill_assets.campaign.published import all_entries, published_by
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
@@ -17,6 +18,7 @@ from backfill_assets.errors import CampaignStopped
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+from backfill_assets.lakehouse.plans import open_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.due_notice import DueNotice
@@ -64,28 +66,33 @@ def _undo(lakehouse: SmallLakehouse, publication: str, id: str) -> None:
     )
 
 
-def _kinds(lakehouse: SmallLakehouse) -> list[str]:
-    return [str(entry.kind) for entry in journal.entries(lakehouse.storage, CAMPAIGN)][2:]
+def _kinds(lakehouse: SmallLakehouse, campaign: str = CAMPAIGN) -> list[str]:
+    entries = journal.entries(lakehouse.storage, campaign)
+    return [str(each.kind) for each in all_entries(entries, published_by(lakehouse.publisher.log, campaign))]
 
 
-def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
-    """Undone, brought back, and undone again. One without a journal gets none."""
+def test_what_the_log_says_is_among_the_entries_and_in_no_journal(lakehouse: SmallLakehouse) -> None:
+    """Undone, brought back, and undone again. Of one without a journal, the log knows enough."""
     lone = Provenance(campaign="campaign-lone")
     asked = lakehouse.request("lone", {"revenue": {DAY: [1]}}).model_copy(update={"provenance": lone})
     lakehouse.publish_request(asked)
-    for campaign in (CAMPAIGN, "campaign-none", lone.campaign):
-        catch_up(lakehouse.publisher, campaign, "me")
-    assert _kinds(lakehouse) == [] and list(journal.newest_entries(lakehouse.storage)) == [CAMPAIGN]
+    assert _kinds(lakehouse, "campaign-lone") == ["started", "step"] and _kinds(lakehouse, "campaign-none") == []
+    assert _kinds(lakehouse) == ["started", "step"]
     _undo(lakehouse, "cut", "back")
-    for _ in range(2):
-        catch_up(lakehouse.publisher, CAMPAIGN, "me")
-        assert _kinds(lakehouse) == ["rolled back"]
+    assert _kinds(lakehouse) == ["started", "step", "rolled back"]
     _undo(lakehouse, "back", "forth")
-    catch_up(lakehouse.publisher, CAMPAIGN, "me")
     _undo(lakehouse, "forth", "back-again")
-    catch_up(lakehouse.publisher, CAMPAIGN, "me")
-    assert _kinds(lakehouse) == ["rolled back", "restored", "rolled back"]
-    assert journal.entries(lakehouse.storage, CAMPAIGN)[-1].reason == "by back-again"
+    assert _kinds(lakehouse)[2:] == ["rolled back", "restored", "rolled back"]
+    newest = published_by(lakehouse.publisher.log, CAMPAIGN)[-1]
+    assert (newest.entry.reason, newest.cut_over) == ("by back-again", "cut")
+    assert len(journal.entries(lakehouse.storage, CAMPAIGN)) == 2
+
+
+def test_the_plan_of_what_is_published_is_not_under_way(lakehouse: SmallLakehouse) -> None:
+    """Its process died before it had closed the plan."""
+    open_plan(lakehouse.storage, PLAN.id)
+    settle(lakehouse.publisher, CAMPAIGN)
+    assert open_plan_ids(lakehouse.storage) == []
 
 
 def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:
@@ -95,7 +102,6 @@ def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: Sma
     at = CampaignRun(builder, PLAN, RunInfo("r", launched_by="sensor"), print)
     with pytest.raises(CampaignStopped, match="was rolled back by back"):
         do_step(at, CampaignStep.NOTIFY, _Nobody(), lambda _: pytest.fail("nothing is planned"))
-    assert _kinds(lakehouse) == ["rolled back"]
     assert at.next().waits
 
 

@@ -17,7 +17,8 @@ from backfill_assets.answers.status import campaign_table
 from backfill_assets.campaign import look as campaign_days_of_log
 from backfill_assets.campaign import run as module
 from backfill_assets.campaign.look import campaign_days, held_back_days
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
@@ -137,8 +138,7 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
     at.start(Options())
     with pytest.raises(CampaignStopped, match=r"may\. The first: fact_daily_revenue 2017-03-02: few_rejected: 9"):
         at.require_within_limits(CampaignStep.SHADOW, done, "wave 1: ")
-    stopped = at.state.stopped
-    assert stopped is not None and stopped.report["held_back"][-1].endswith(
+    assert at.state.stopped is not None and at.entries()[-1].report["held_back"][-1].endswith(
         "few_rejected: 9 of 10 rows, expected at most 2"
     )
     (found,) = campaign_days(at.builder.lake.storage, PLAN)

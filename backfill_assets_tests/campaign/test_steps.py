@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import abandon, do_step, pin_watermarks
 from backfill_assets.errors import NotDelivered
 from backfill_assets.examples.catalog import CATALOG

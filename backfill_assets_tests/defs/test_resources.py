@@ -11,7 +11,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets import clock
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs import resources
 from backfill_assets.defs.resources import (
     SESSION_TAG,

@@ -13,7 +13,8 @@ from urllib.request import url2pathname
 import dagster as dg
 import pytest
 
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanStanding, page_of
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.defs.campaigns.jobs import ASSET, SENSOR

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped

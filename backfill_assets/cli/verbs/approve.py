@@ -12,7 +12,6 @@ from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.options import as_json, yes
 from backfill_assets.cli.output import ask, say_answer, wants_json
 from backfill_assets.errors import CampaignStopped
-from backfill_assets.lakehouse.campaign_journal import CampaignStep
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.later_decisions import LaterDecisions
@@ -58,7 +57,7 @@ def _is_under_way(at: CampaignRun) -> bool:
     """Whether another process approved and published it, and left steps to do."""
     from backfill_assets.campaign.standing import PlanStanding, standing_of
 
-    ended = any(entry.step == CampaignStep.CUT_OVER for entry in at.catch_up())
+    ended = at.settle()
     facts = at.facts
     if standing_of(facts) is not PlanStanding.PUBLISHED or (facts.course.daemon and not ended):
         return False

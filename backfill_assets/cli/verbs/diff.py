@@ -141,7 +141,7 @@ def _of_plan(settings: Settings, id: str) -> tuple[Difference, _Answer]:
     steps, ui, publisher = current_catalog().steps, running_ui(settings), open_publisher()
 
     def answer(*, drawn: bool) -> Answer:
-        shown = plan_difference_answer(publisher.storage, plan, found, steps, settings.approval_by, ui=ui, drawn=drawn)
+        shown = plan_difference_answer(publisher.log, plan, found, steps, settings.approval_by, ui=ui, drawn=drawn)
         return shown if drawn else shown.with_next(() if found.unmet else next_of_plan(publisher, plan))
 
     return found, answer
@@ -184,18 +184,18 @@ def _recompute(what: str) -> None:
 
 def _publication(publisher: Publisher, what: str) -> str:
     """For a plan or campaign: the publication that brought its days, also if undone since."""
-    from backfill_assets.campaign.rollback import newest
+    from backfill_assets.campaign.published import published_by
     from backfill_assets.lakehouse.campaign_journal import plan_of
 
     found = find_undoable(publisher.storage, what)
     campaign = campaign_meant(found)
     if not campaign:
         return found
-    brought = newest(publisher, campaign)
-    if brought is None:
+    brought = published_by(publisher.log, campaign)
+    if not brought:
         plan = plan_of(campaign)
         raise InvalidRequest(f"{plan} has published nothing.", hint=f"backfill status {plan} shows how it stands.")
-    return brought.cut_over.id
+    return brought[-1].cut_over
 
 
 def _judge(publication: str, found: Reproduction) -> None:

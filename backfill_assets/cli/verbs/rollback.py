@@ -87,11 +87,11 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
     """Works without the plan too, if it cannot be read any more."""
-    from backfill_assets.campaign.look import catch_up, look
+    from backfill_assets.campaign.look import look, settle
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.plan.keep import plan_as_kept
 
-    catch_up(publisher, campaign, run_info(_COMMAND).launched_by)
+    settle(publisher, campaign)
     plan: Plan | None = None
     with suppress(InvalidRequest):
         plan = plan_as_kept(current_settings(), plan_of(campaign))

@@ -126,7 +126,7 @@ def run(
         if len(tables) > 1:
             raise click.UsageError("A plan is carried out alone: give its id, or tables with --days.")
         refuse(context, _OF_TABLES, "with a plan: a kept plan does not change; plan anew")
-        from backfill_assets.campaign.run import Options
+        from backfill_assets.campaign.options import Options
 
         stage_plan(tables[0], partial(Options.of_plan, waves=waves, limits=limits, daemon=daemon))
         return

@@ -299,7 +299,7 @@ def _publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: b
 def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool) -> bool:
     """Plan and stage, or go on with a plan begun for the same request. Returns whether a finding blocks it."""
     from backfill_assets.answers.plan import plan_answer
-    from backfill_assets.campaign.run import Options
+    from backfill_assets.campaign.options import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
     from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep

@@ -69,17 +69,18 @@ def page_about(word: str, day: str = "") -> str:
 
 
 def _campaign_page(word: str) -> str:
-    from backfill_assets.campaign.course import state_of
+    from backfill_assets.campaign.published import course_of
     from backfill_assets.campaign.standing import PlanFacts, page_of, standing_of
     from backfill_assets.cli.ids import find_plan
-    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import kept_plan
     from backfill_assets.plan.records import Plan
+    from backfill_assets.publish.log import PublicationLog
 
     storage = open_storage()
     plan = find_plan(storage, word)
     with suppress(BackfillError, OSError):
-        state = state_of(campaign_of(plan), entries(storage, campaign_of(plan)))
+        state = course_of(PublicationLog(storage), campaign_of(plan))
         if state.daemon:
             kept = Plan.from_json(kept_plan(storage, plan), id=plan)
             return asset_page("campaign", page_of(kept, standing_of(PlanFacts(plan, state))))

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import dagster as dg
@@ -19,7 +19,8 @@ from backfill_assets.answers.plan import plan_answer
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
 from backfill_assets.campaign.later_decisions import later_decisions
 from backfill_assets.campaign.look import carry_out_undo
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanWord, is_page_of, page_of, standing_of
 from backfill_assets.campaign.steps import carry_on
 from backfill_assets.campaign.undo import plan_undo, undone_sentence
@@ -57,7 +58,7 @@ from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_k
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.delivery import deliver
-from backfill_assets.publish.log import anything_published
+from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
 from backfill_assets.report.markdown import markdown
@@ -374,10 +375,13 @@ def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorR
     sender = sender_of(backfill.settings.notices, log_writer(context.log))
     seen: dict[str, str] = json.loads(context.cursor or "{}")
     words = [f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed]
-    requests = []
+    requests, log = [], PublicationLog(backfill.storage)
     for name, newest in newest_entries(backfill.storage).items():
-        found = why_over(newest) or _carry_on_or_say_why_not(context, backfill, name)
-        moment = str(newest.at) if newest else ""
+        published = cache(partial(log.newest_closed, name))
+        over = why_over(newest, published)
+        found = over or _carry_on_or_say_why_not(context, backfill, name)
+        # An undo by a command is in no journal.
+        moment = str(newest.at if newest else "") + ("" if over else f" {published() or ''}".rstrip())
         if seen.get(name) != moment:
             seen[name] = moment
             _rename_page(context, backfill, name)

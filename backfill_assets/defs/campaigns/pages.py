@@ -15,7 +15,7 @@ from backfill_assets.answers.plan import cost_line, headline
 from backfill_assets.campaign.course import is_published, waits_for_approval
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.dagster_internals import USER_TAG
-from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.plan.cost import spent_words
 from backfill_assets.plan.keep import rebuilt_steps
 from backfill_assets.plan.records import Plan, PlanFinding, as_ranges
@@ -149,7 +149,7 @@ def _standing(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     stopped, plan = at.state.stopped, at.plan.id
     why = f"{found} The campaign was stopped: {escape_markdown(stopped.reason if stopped else '')}"
-    if stopped and stopped.report.get(HELPS) == at.plan_again:
+    if stopped and stopped.helps == at.plan_again:
         return _page(why, "Nothing.", escape_markdown(at.plan_again))
     again = f"Put the cause right, then [start it again]({pads.start(plan)}); {_LAUNCH}. What is staged is used."
     command = f"backfill run {plan} --daemon"

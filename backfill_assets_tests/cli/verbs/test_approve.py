@@ -136,7 +136,7 @@ def _interrupted_at(monkeypatch: pytest.MonkeyPatch, staged: Backfill, at: Campa
         made = lakehouse.request(f"cut-{len(begun)}", {REVENUE: {DAYS[0]: [5]}})
         of_campaign = made.provenance.model_copy(update={"campaign": campaign_of(PLAN.id)})
         lakehouse.publish_request(made.model_copy(update={"provenance": of_campaign}))
-        at_work.catch_up()
+        at_work.settle()
 
     monkeypatch.setattr(steps, "do_step", do_step)
     return begun

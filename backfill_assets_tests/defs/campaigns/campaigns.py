@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from backfill_assets.campaign.look import look
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.options import Options
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanStanding, standing_of
 from backfill_assets.campaign.steps import carry_on
 from backfill_assets.lakehouse.campaign_journal import campaign_of

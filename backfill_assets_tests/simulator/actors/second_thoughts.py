@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.campaign import rollback
-from backfill_assets.campaign.look import carry_out_undo, catch_up, look
+from backfill_assets.campaign.look import carry_out_undo, look, settle
 from backfill_assets.campaign.rollback import require_in_force, undoable
 from backfill_assets.campaign.standing import PlanStanding, PlanWord, require_allowed
 from backfill_assets.campaign.steps import abandon
@@ -32,7 +32,7 @@ def roll_back(life: PlayedLife) -> None:
 def roll_back_plan(life: PlayedLife, plan: str, person: str) -> None:
     """As ``backfill rollback PLAN`` does it."""
     publisher, campaign = life.watched(), campaign_of(plan)
-    catch_up(publisher, campaign, person)
+    settle(publisher, campaign)
     facts = look(publisher, campaign)
     require_allowed(PlanWord.ROLLBACK, facts)
     _undo(life, facts.publication, person)

@@ -1,0 +1,69 @@
+"""How a campaign is carried out, as the people have chosen who started and approved it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.limits import Limits
+from backfill_assets.plan.records import Plan
+from backfill_assets.plan.waves import Shares
+
+_FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a campaign is carried out; kept in its journal. ``daemon``: Dagster's daemon carries it on."""
+
+    shares: Shares = field(default_factory=Shares)
+    limits: Limits = field(default_factory=Limits)
+    daemon: bool = False
+    without_held_back: bool = False
+    """Publish the good days although others are held back; the person who approves decides it."""
+    roll_back_if_wrong: bool = False
+    """Put everything back when the checks after the cut-over fail."""
+
+    def to_report(self) -> dict[str, Any]:
+        """As an entry of the journal has them."""
+        return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
+
+    def with_report(self, values: Mapping[str, Any]) -> Options:
+        """These with those that an entry of the journal has."""
+        flags = {name: bool(values[name]) for name in _FLAGS if name in values}
+        return replace(
+            self,
+            shares=Shares.parse(values["waves"]) if "waves" in values else self.shares,
+            limits=Limits.parse(values["limits"]) if "limits" in values else self.limits,
+            **flags,
+        )
+
+    @classmethod
+    def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
+        """Those of the plan itself, with ``waves`` and ``limits`` where it has none.
+
+        Raises :class:`InvalidRequest` where they are given and the plan has others.
+        """
+        own = plan.terms
+        shares = waves or own.waves
+        found = cls(
+            Shares.parse(shares) if shares else Shares(), Limits.parse(limits, Limits.parse(own.limits)), **flags
+        )
+        found.require_as_planned(plan)
+        return found
+
+    def require_as_planned(self, plan: Plan) -> None:
+        """Raise :class:`InvalidRequest` where the plan has other waves or limits."""
+        own = plan.terms
+        others = {
+            "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),
+            "limits": (own.limits, bool(own.limits) and Limits.parse(own.limits) != self.limits),
+        }
+        for name, (planned, differ) in others.items():
+            if differ:
+                raise InvalidRequest(
+                    f"{plan.id} has {name} of its own, {planned}, and a kept plan does not change.",
+                    hint=f"Leave the {name} out; or change them in the file of the plan, and plan again.",
+                )

@@ -1,0 +1,93 @@
+"""What the publication log says of a campaign, and its course by journal and log together.
+
+Only the log says what is published, undone or brought back. The journal has what people and clocks know, and each of
+its entries says up to where the log was known then: that gives both one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from backfill_assets.campaign.course import CampaignState, in_order, state_of
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.lakehouse.records import Prepared, Publication
+from backfill_assets.plan.records import as_ranges
+from backfill_assets.publish.log import PublicationLog
+
+
+@dataclass(frozen=True)
+class CampaignPublication:
+    """A publication of a campaign that is done: its cut-over, the undo of that, or the undo of an undo."""
+
+    prepared: Prepared
+    at: datetime
+    closed: int
+    """The entry of the log that says so."""
+
+    @property
+    def made(self) -> Publication:
+        return self.prepared.publication
+
+    @property
+    def id(self) -> str:
+        return self.made.id
+
+    @property
+    def undoes(self) -> bool:
+        """Whether it took away what the campaign had brought."""
+        return self.made.provenance.withdraws
+
+    @property
+    def restores(self) -> bool:
+        return bool(self.made.provenance.undoes) and not self.undoes
+
+    @property
+    def cut_over(self) -> str:
+        """The publication that had brought what this one brings, takes away or brings back."""
+        return self.made.provenance.first_undone or self.id
+
+    @property
+    def entry(self) -> JournalEntry:
+        """As an entry among those of the journal."""
+        kind: journal.Kind = "rolled back" if self.undoes else "restored" if self.restores else "step"
+        report: dict[str, object] = {"publication": self.id}
+        if kind == "step":
+            report["days"] = {each.table: list(as_ranges(day.day for day in each.days)) for each in self.made.tables}
+        return JournalEntry(
+            kind=kind,
+            at=self.at,
+            by=self.made.provenance.launched_by,
+            step=CampaignStep.CUT_OVER if kind == "step" else "",
+            reason="" if kind == "step" else f"by {self.id}",
+            report=report,
+            log=self.closed,
+        )
+
+
+def published_by(
+    log: PublicationLog, campaign: str, known: Sequence[CampaignPublication] = ()
+) -> list[CampaignPublication]:
+    """The publications of ``campaign`` that are done, oldest first; those that are ``known`` are not read again."""
+    before = {each.id: each for each in known}
+    closed = log.files().rows(["publication"], event="closed", campaign=campaign, outcome="done").to_pylist()
+    found = (before.get(row["publication"]) or _read(log, row["publication"], row["sequence"]) for row in closed)
+    return [each for each in found if each is not None]
+
+
+def _read(log: PublicationLog, publication: str, closed: int) -> CampaignPublication | None:
+    found = log.find_prepared(publication)
+    return CampaignPublication(*found, closed) if found else None
+
+
+def course_of(log: PublicationLog, campaign: str) -> CampaignState:
+    """Where ``campaign`` stands, by its journal and the log."""
+    return state_of(campaign, all_entries(journal.entries(log.storage, campaign), published_by(log, campaign)))
+
+
+def all_entries(entries: Sequence[JournalEntry], published: Sequence[CampaignPublication]) -> list[JournalEntry]:
+    """What people and clocks know and what the log says, in order. The log knows enough where no journal is left."""
+    begun = [JournalEntry(kind="started", at=published[0].at)] if published and not entries else entries
+    return in_order(begun, [each.entry for each in published])
