@@ -78,7 +78,7 @@ def refine(
     with_deletions: Collection[date],
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
-    """Write accepted and rejected rows ``into`` their tables' timelines in one Spark job; no log names the files yet."""
+    """Write accepted and rejected rows ``into`` timelines, in one Spark job; no log names the files yet."""
     tasks = refine_tasks(files, with_deletions)
     bronze, quarantine = _folders(into)
     tables = (into[0][0], into[1][0])

@@ -1,4 +1,4 @@
-"""Builds days of one step on a place: keeps or reuses what is up to date, extends or computes the rest, and judges it."""
+"""Builds days of one step on a place: keeps, reuses, extends or computes each, and judges it."""
 
 from __future__ import annotations
 
