@@ -62,7 +62,7 @@ class Decision(enum.StrEnum):
     KEEP = "keep"
     """The place has it from these inputs by this version."""
     TAKE = "take"
-    """It was made from these inputs elsewhere: files are reused by name."""
+    """Made from these inputs elsewhere: files are reused by name."""
     GROW = "grow"
     """The place has it from fewer raw rows: only what new ones change is computed."""
     COMPUTE = "compute"
@@ -70,7 +70,7 @@ class Decision(enum.StrEnum):
 
 Stays = Literal["held back", "left out", "unchanged", "not staged"]
 Contents = Sequence[DayContent | None]
-"""By table of a step; None if unknown or never published."""
+"""One for each table of a step; None if unknown or never published."""
 
 
 def decide(

@@ -49,7 +49,7 @@ def _hash(content: bytes) -> str:
 
 
 def differences(made: Environment, here: Environment) -> str:
-    """Empty if none. Unrecorded values do not count."""
+    """Returns an empty text if none. Unrecorded values do not count."""
     fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
     if not fields:
         return ""
@@ -94,7 +94,7 @@ def commit_of(package: Path) -> str:
 
 
 def _ask_git(folder: Path, *words: str) -> str | None:
-    """None without git or without an answer."""
+    """Returns None without git or without an answer."""
     command = ("git", "--no-optional-locks", *words)
     try:
         asked = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)

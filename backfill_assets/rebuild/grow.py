@@ -338,7 +338,7 @@ def _require_all_that_stays(
 
 
 def _why_whole(table: Table, facts: DayFacts) -> str:
-    """Empty if the new rows are enough to measure and judge the day."""
+    """Returns an empty text if the new rows are enough to measure and judge the day."""
     if measures.shows_examples(facts.own, table):
         return "people are shown an example of what is wrong in its rows"
     looks = [rule for rule in table.rules if isinstance(rule, FewDuplicates | FewRejected)]

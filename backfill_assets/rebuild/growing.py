@@ -49,7 +49,7 @@ def follows(step: Step) -> bool:
 
 
 def following(steps: Iterable[Step], raw: str) -> list[Step]:
-    """Those of ``steps`` (in build order) that follow ``raw``, directly or through others."""
+    """Steps (in build order) that follow ``raw``, directly or through others."""
     grown, found = {raw}, list[Step]()
     for step in steps:
         if follows(step) and step.version().reads[0].table in grown:
@@ -234,14 +234,13 @@ def _files_as_pinned(lake: Lake, table: str, days: Collection[date], pin: Pin) -
 
 @dataclass
 class InputMemory:
-    """What a stream remembers between batches, which spares it a search of the log."""
+    """What a stream remembers between batches; earlier states spare it a search of the log."""
 
     _states: dict[TableDay, dict[str, EarlierState]] = field(default_factory=dict)
     paused: dict[TableDay, datetime] = field(default_factory=dict)
-    """Until when."""
     kept_logic: set[tuple[str, str]] = field(default_factory=set)
     edited: Sequence[EditedLogic] | None = None
-    """None if unknown; a list that is not empty is looked up again."""
+    """Is None if unknown; a list that is not empty is looked up again."""
 
     def remember(self, key: TableDay, state: EarlierState) -> None:
         states = self._states.setdefault(key, {})

@@ -52,7 +52,7 @@ def choose_files(files: Iterable[AddedFile], removed: Mapping[str, int]) -> File
 @dataclass(frozen=True)
 class MetricNames:
     numbers: tuple[str, ...]
-    """They add up, with ``rows`` and ``checksum``."""
+    """Sums, with ``rows`` and ``checksum``."""
     least: tuple[str, ...]
     """Minima of texts, in tables that only gain rows."""
     examples: tuple[str, ...]
@@ -122,7 +122,7 @@ def difference(published: DayContent, rebuilt: DayContent) -> str:
 
 
 def had_no_duplicates(content: DayContent) -> bool:
-    """As far as true duplicates (equal key and version) were counted."""
+    """False if true duplicates (equal key and version) were not counted."""
     return content.metrics.get(DUPLICATES, content.metrics.get("deduplicated")) == 0
 
 

@@ -200,7 +200,7 @@ def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
 
 
 def _why_never(made_by: Prepared, change: TableChange) -> str:
-    """Empty if landed files may give its rows again."""
+    """Returns an empty text if landed files may give its rows again."""
     if made_by.publication.provenance.reason.startswith(REFRESH):
         return "it read its source again, and appended what differed from the rows that raw held then"
     if topics := stream_topics(change.positions):
@@ -234,7 +234,7 @@ def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -
 
 
 def _landed_again(landing: LandingZone, source: Source, positions: tuple[Position, ...]) -> list[LandedFile] | str:
-    """Or a sentence that names the file that changed."""
+    """Returns the files, or a sentence that names the one that changed."""
     paths = [position.id.split(":", 2)[2] for position in positions]
     there = {path for paths in landing.paths(source).values() for path in paths}
     if gone := sorted(set(paths) - there):

@@ -76,7 +76,7 @@ FLAGGED = "It is flagged incomplete"
 
 
 _MOST_CHECKS = 5
-"""Of a broken contract in the text of an error; Dagster's metadata and ``--json`` have all."""
+"""Limits the checks in the text of an error; Dagster's metadata and ``--json`` have all."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class Place:
         return replace(self, overlay=self.overlay.with_records(records))
 
     def record(self, table: str, day: date) -> DayRecord | None:
-        """None if the place shows what main has."""
+        """Returns None if the place shows what main has."""
         laid = self.overlay.record(table, day)
         if laid is not None or self.base is None:
             return laid

@@ -92,7 +92,7 @@ class RawChange:
 
 @dataclass
 class StagedChange:
-    """Rows that are written. Supersessions, and so ``days``, are looked for again at each try."""
+    """Rows that are written. Supersessions, and so ``days``, are looked for at each try."""
 
     change: RawChange
     timeline: Timeline | None
@@ -100,7 +100,7 @@ class StagedChange:
     """Exactly these are published: another run may have reused the timeline."""
     made_of: Sequence[InputRead] = ()
     environment: Environment | None = None
-    """None if not recorded. An earlier run may have staged the rows."""
+    """Is None if not recorded. An earlier run may have staged the rows."""
     started: float = field(default_factory=clock.seconds)
     markers: Sequence[AddedFile] = ()
     """In no commit of the timeline, because each try finds its own."""
@@ -169,7 +169,6 @@ class RawWriter:
         return [day for day, has in contents.items() if has and placement.concerns(day, has.code_version, has.metrics)]
 
     def pin_all(self) -> Pin:
-        """Pins every published day."""
         days = [day for name, day in self.lake.states(self.step) if name == self.table.name]
         return self.lake.publisher.pin(writes={}, reads={self.table.name: days})
 
@@ -203,7 +202,6 @@ class RawWriter:
         return staged
 
     def searched(self, staged: StagedChange) -> Publication:
-        """Find what the staged rows supersede, judge them, and request their publication."""
         name, pin = self.table.name, self.pin(staged)
         with waiting(self.progress, f"{name}: the staged rows are measured"):
             measured = self.measured(staged, pin.inputs.get(name))
@@ -254,7 +252,6 @@ class RawWriter:
             require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
 
     def measured(self, staged: StagedChange, around: InputRead | None) -> dict[date, Metrics]:
-        """Measures rows while their supersessions are looked for."""
         timeline = staged.timeline
         if timeline is None or not staged.files:
             return {}

@@ -58,9 +58,9 @@ class Reproduced:
     table: str
     day: date
     published: DayContent | None
-    """None after a foreign write."""
+    """Is None after a foreign write."""
     staged: DayContent | None = None
-    """None if not reproduced."""
+    """Is None if not reproduced."""
     reason: str = ""
 
     @property
@@ -80,7 +80,7 @@ class Reproduction:
     made_with: tuple[Environment, ...] = ()
     """Empty if not recorded, or if no day was reproduced."""
     here: Environment | None = None
-    """None if no day was reproduced."""
+    """Is None if no day was reproduced."""
 
 
 def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
@@ -150,7 +150,7 @@ class _Again:
         return Reproduction(tuple(self.done[day.key] for day in self.days), *self.environments())
 
     def not_computed(self, day: _Day) -> str:
-        """Empty if the publication computed the day."""
+        """Returns an empty text if the publication computed the day."""
         if day.change.content is None:
             return "a writer that bypassed the log wrote it"
         before = self.put_back(day)
@@ -224,7 +224,7 @@ class _Again:
             self.stage_group(step, version, found, [day for day in days if day.change.day in found])
 
     def inputs_of(self, step: Step, day: _Day) -> tuple[Version, Inputs] | str:
-        """Or a sentence that says why they are unusable."""
+        """Returns a sentence if they are unusable."""
         content = day.content
         version = next((each for each in step.versions if each.name == content.code_version), None)
         if content.is_adopted:
@@ -347,7 +347,7 @@ class Readable:
 
     storage: Storage
     _files: dict[tuple[str, int], dict[date, list[str]] | None] = field(default_factory=dict)
-    """None if the version is gone."""
+    """A table and version has None if the version is gone."""
     _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:

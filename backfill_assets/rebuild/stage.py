@@ -77,7 +77,7 @@ class StagedTableDay:
     table_schema: str
     seconds: float = 0.0
     environment: Environment | None = None
-    """None if not recorded."""
+    """Is None if not recorded."""
 
     @property
     def passed(self) -> bool:
@@ -91,8 +91,6 @@ def filled_in(step: Step, pin: Pin) -> Filled:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Days that one set of Spark jobs computes."""
-
     catalog: Catalog
     step: Step
     version: Version

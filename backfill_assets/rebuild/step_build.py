@@ -54,7 +54,6 @@ class StepBuild:
     progress: Progress
     place: Place = MAIN
     growing: Growing | None = None
-    """Set if days may be extended."""
     versions: dict[date, Version] = field(default_factory=dict)
     staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
     kept: dict[date, Pin] = field(default_factory=dict)

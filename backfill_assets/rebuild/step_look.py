@@ -164,6 +164,6 @@ class StepLooking:
 
 
 def shown(place: Place, key: TableDay, pin: Pin) -> DayContent | None:
-    """None if the place has nothing, or nothing known."""
+    """Returns None if the place has nothing, or nothing known."""
     record = place.record(*key)
     return pin.content(key) if record is None else record.content

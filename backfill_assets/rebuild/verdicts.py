@@ -148,7 +148,7 @@ def _prepared(log: PublicationLog, days: Iterable[BuiltDay]) -> Iterable[Prepare
 
 
 def _files(storage: Storage, table: str, days: Sequence[date]) -> dict[date, list[str]]:
-    """None if the table is unreadable: publications then tell the timelines."""
+    """Empty for an unreadable table: its publications then tell the timelines."""
     version = newest_version(storage, table)
     if version is None:
         return {}

@@ -155,7 +155,6 @@ class Walk:
 
     @property
     def changed(self) -> DayRecords:
-        """What differs from the place as it was at the start."""
         found = NOTHING_LAID
         for done in self.done:
             found = found.with_records(done.records)
@@ -240,9 +239,9 @@ class StagedDays:
     overlay: Overlay
     failed: Mapping[str, frozenset[date]]
     unchanged: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    """Main has them from the same inputs already."""
+    """Days that main has from the same inputs already."""
     left_out: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    """They read a day that is held back, or could not be computed."""
+    """Days that read one that is held back, or could not be computed."""
 
     def why_it_stays(self, table: str, day: date) -> Stays:
         reasons: tuple[tuple[Stays, Mapping[str, frozenset[date]]], ...] = (
@@ -293,9 +292,9 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
 def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: StagedDays) -> StagedDays:
     """Add to ``staged`` which days of ``steps``, given in build order, stay as they are, and why.
 
-    A day that stays and a day that is not staged yet look alike, as no timeline lists them: they are told apart by the
-    decision that staging makes. Days that read an unstaged day are left undecided. Staged days that the cut-over leaves
-    out (their other table failed, or an input is held back) do not count as staged.
+    A day that stays and one that is not staged yet look alike, as no timeline lists them: the decision of staging tells
+    them apart. Days that read an unstaged day are left undecided. Staged days that the cut-over leaves out (their other
+    table failed, or an input is held back) do not count as staged.
     """
     walk = Walk(lake, Place(overlay=staged.overlay), RunInfo(""), lambda _: None)
     unchanged: dict[str, frozenset[date]] = {}

@@ -30,7 +30,7 @@ def base_of(view: View, tables: Iterable[str]) -> TimelineBase:
 
 
 def raw_reads(view: View, steps: Sequence[Step], tables: Collection[str]) -> tuple[RawRead, ...]:
-    """Content and positions in ``view`` of every raw table behind ``tables``."""
+    """Content and positions of every raw table behind ``tables``."""
     needed = set(needed_tables(steps, tables))
     names = [
         name
@@ -61,7 +61,7 @@ def _raw_read(view: View, table: str, held: Iterable[DayRecord], positions: RawV
 def arrivals_between(
     storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]
 ) -> dict[str, tuple[ArrivedRows, ...]]:
-    """Arrivals by raw table, ascending by day."""
+    """By raw table, ascending by day."""
     earlier = {each.table: each for each in before}
     found = {
         each.table: tuple(arrivals(_days_at(storage, earlier.get(each.table)), _days_at(storage, each)))
@@ -101,14 +101,12 @@ def _sums(held: DayRecord) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What a forward found at its sources."""
-
     reads: tuple[RawRead, ...] = ()
     since_last: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
     since_moment: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
     """Empty if the timeline was not rewound."""
     waiting: Mapping[str, Sequence[date]] = field(default_factory=dict)
-    """Days by table that main has not built from these rows yet, and that the timeline reads from main."""
+    """Days, by table, that the timeline reads from main and that main has not built from these rows yet."""
 
     def recorded_on(self, timeline: NamedTimeline) -> NamedTimeline:
         return timeline.model_copy(update={"reads": self.reads, "arrived": self.since_moment})
@@ -134,7 +132,7 @@ def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) ->
 def waiting_days(
     view: View, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
-    """Days between raw and ``timeline`` that main has not built from the rows that ``arrived``, by table.
+    """Days between raw and ``timeline`` that main has not built from rows that ``arrived``.
 
     Days that a look back reaches count only once their own inputs exist.
     """
@@ -157,7 +155,7 @@ def waiting_days(
 
 
 def _up_to_date(step: Step, held: DayRecords, behind: Days) -> set[date]:
-    """Days that were built from the present state of their inputs, none of which is ``behind`` itself."""
+    """Days built from the present state of their inputs, none of which is ``behind`` itself."""
     contents = {day: each.content for day, each in held.get(step.name, {}).items() if each.content is not None}
     found: set[date] = set()
     for version in step.versions:

@@ -1,11 +1,10 @@
 """Builds requested days on a timeline (``run_on``), or all that it has again (``forward``), through the usual gates.
 
 A run takes all its days of a step or none, and writes one revision at its end: a killed process leaves the timeline
-unchanged, and the next run reuses what it staged. Days with the same inputs and version are kept, or taken from main by
-name; Spark starts only if a day has to be computed.
+unchanged, and the next run reuses what it staged. Spark starts only if a day has to be computed.
 
-Going forward reads raw as it is now, so rows that arrived since the moment are taken once. Without arrivals, all inputs
-are those of the moment and only the logic differs; the timeline's other days then show that moment, until it goes
+Going forward reads raw as it is now, so rows that arrived since the moment are taken once. Without arrivals, inputs are
+those of the moment and only the logic differs; the timeline's other days then show that moment too, until it goes
 forward with arrivals.
 """
 
@@ -53,7 +52,7 @@ from backfill_assets.timeline.view import filled_in_records
 
 @dataclass(frozen=True)
 class TimelineBuilt:
-    """The timeline as written or to be written, and the steps in build order."""
+    """The timeline as written or to be written."""
 
     timeline: NamedTimeline
     steps: tuple[StepBuilt, ...] = ()
@@ -123,7 +122,6 @@ def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequ
 
 
 def _version_of(done: StepBuilt) -> str:
-    """The version of a plan that publishes these days."""
     asked = done.build.asked
     if asked.version != decide.AS_PUBLISHED:
         return asked.named.name
@@ -219,7 +217,6 @@ def computed_again(
 
 
 def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str) -> dict[str, str]:
-    """The version of each step with days on ``timeline``. Pure."""
     concerned = steps_of(steps, timeline.days)
     named = [step for step in concerned if not set(timeline.targets or timeline.days).isdisjoint(step.table_names)]
     with_version = {step.name for step in named if version in {each.name for each in step.versions}}
@@ -249,7 +246,7 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 
 
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
-    """Those of the ``held`` days that days of ``timeline`` read, by any version. Pure."""
+    """The ``held`` days that days of ``timeline`` read, by any version."""
     concerned = steps_of(steps, timeline.days)
     filled = filled_in_records(concerned, held)
     read = read_by_any(((step, timeline.days_of(step.table_names)) for step in concerned), filled)

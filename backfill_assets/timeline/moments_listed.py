@@ -92,7 +92,7 @@ def publications_worth_going_to(
 
 
 def with_switches(found: Sequence[MomentWorthGoingTo]) -> list[MomentWorthGoingTo]:
-    """Adds tables whose days came from another version in their publication before; newest first."""
+    """Adds switches against the publication before; newest first."""
     newest: dict[str, str] = {}
     switched: list[MomentWorthGoingTo] = []
     for each in reversed(found):
@@ -116,7 +116,7 @@ def columns_changed(before: Columns, after: Columns) -> ColumnsChanged | None:
 
 
 def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
-    """The newest gate by table, reason and launcher, with the first bad day of all."""
+    """One by table, reason and launcher: the newest, with the first bad day of all."""
     found: dict[tuple[str, str, str], FailedGate] = {}
     for each in sorted(failed, key=lambda gate: gate.at):
         key = each.table, each.why, each.by
@@ -225,7 +225,7 @@ def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int
 
 
 def _columns_at(storage: Storage, table: str, version: int) -> Columns | None:
-    """None if the Delta log of the version was cleaned up."""
+    """Returns None if the Delta log of the version was cleaned up."""
     try:
         fields = json.loads(schema_at(storage, table, version))["fields"]
     except VersionGone:

@@ -39,7 +39,6 @@ from backfill_assets.timeline.rewind import new_timeline
 
 
 def fresh_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """Timelines that go forward every night, by name."""
     return [each for each in kept_timelines(storage, now) if each.of_version and each.of_version.fresh]
 
 
@@ -85,7 +84,6 @@ def current_version(lake: Lake, step: Step) -> str:
 
 
 def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
-    """Days of ``step`` in main by version."""
     found: dict[str, list[date]] = {}
     for day, record in sorted(main_days(lake.publisher.log, [step.name]).get(step.name, {}).items()):
         found.setdefault(record.content.code_version if record.content else "", []).append(day)
@@ -126,7 +124,7 @@ def _created(
 
 
 def days_to_keep(steps: Sequence[Step], asked: TimelineVersion, published: Days) -> dict[str, set[date]]:
-    """Published days of the version's step and of its readers, by table. Pure."""
+    """Published days of the version's step and of its readers."""
     own = {step.name: _chosen_days(step, asked, published) for step in steps_of(steps, [asked.step])}
 
     def visit(step: Step, given: set[date], readers: set[date]) -> set[date]:
@@ -145,7 +143,7 @@ def _published_days(step: Step, published: Days) -> set[date]:
 
 
 def with_days_to_keep(timeline: NamedTimeline, days: Days) -> NamedTimeline:
-    """``timeline`` with exactly these ``days``; new ones are empty. Pure."""
+    """Exactly these ``days``; new ones are empty."""
     held = {table: timeline.held(table) for table in days}
     chosen = {table: {day: held[table].get(day, DayRecord(day=day)) for day in of} for table, of in days.items()}
     return timeline.model_copy(update={"days": {}}).with_days(chosen)

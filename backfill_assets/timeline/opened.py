@@ -113,7 +113,7 @@ class OpenedTimeline:
         return {table: self.view(table) for table in tables or self.tables}
 
     def _is_gone(self, table: str) -> bool:
-        """Whether the version of its base was cleaned up from the Delta log."""
+        """Whether Delta's log of the base version was cleaned up."""
         oldest = oldest_version(self.storage, table)
         return oldest is None or oldest > self.timeline.base.versions[table]
 
@@ -134,7 +134,6 @@ def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
 
 
 def recipe_of(opened: OpenedTimeline, table: str) -> list[str]:
-    """Lines of Python that read ``table`` by pyarrow and by DuckDB."""
     return [
         "import duckdb",
         "from backfill_assets.lakehouse.storage import Storage",

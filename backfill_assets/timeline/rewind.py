@@ -62,14 +62,13 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
-    """The timeline's own days that differ from main, by table."""
     own = timeline.records
     found = differing(own, View.newest(storage).records(own))
     return {table: found[table] & own[table].keys() for table in own}
 
 
 def days_of_same_logic(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
-    """The timeline's own days that were made by the same version as main's, by table."""
+    """Days that were made by the same version as main's."""
     own = timeline.records
     main = View.newest(storage).records(own)
     return {
@@ -161,7 +160,7 @@ def rewound_days(
 
 
 def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: DayRecords) -> set[date]:
-    """Days that were computed from what is ``shown``, or were empty and had the inputs shown."""
+    """Days that were computed from what is ``shown``, or were empty with the same inputs."""
     held = [then.get(name, {}).get(day, DayRecord(day=day)) for name in step.table_names for day in days]
     something = {each.day for each in held if each.content is not None or each.foreign}
     wrong = {each.day for each in held if each.foreign}
@@ -176,7 +175,6 @@ def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: Da
 
 
 def _concerned(steps: Sequence[Step], asked: RewindRequest) -> list[Step]:
-    """Steps of the requested tables and their readers."""
     return steps_of(steps, expand_tables(steps, asked.tables, downstream=True))
 
 

@@ -65,7 +65,7 @@ class Readiness:
     changes: tuple[TableChange, ...] = ()
     """Days that differ from main."""
     inputs: tuple[InputRead, ...] = ()
-    """Their inputs from main."""
+    """What those days read from main."""
     differing: Mapping[str, int] = field(default_factory=dict)
     """Days with other rows, by table; the rest differ by version alone."""
 
@@ -174,9 +174,9 @@ class SwitchPlan:
     """Published days stay as they are."""
     ready: Readiness = _NOTHING
     days: Days = field(default_factory=dict)
-    """All days that the timeline should have, by table, also those that equal main's."""
+    """All that the timeline should have, also days that equal main's."""
     leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
-    """Days that read what the switch brings and are not on the timeline, by table."""
+    """Readers of what the switch brings that are not on the timeline."""
 
 
 def plan_switch(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool) -> SwitchPlan:

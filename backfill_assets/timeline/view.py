@@ -86,7 +86,6 @@ _MOST_RANGES = 3
 def inputs_shown(
     step: Step, version: Version, days: Sequence[date], shown: DayRecords
 ) -> dict[date, decide.InputFingerprint]:
-    """Fingerprints of ``days`` if they were computed from what is ``shown``."""
     logicals = {
         table: {day: (shown.get(table, {}).get(day) or DayRecord(day=day)).logical for day in read}
         for table, read in decide.read_days(step, version, days).items()
@@ -188,8 +187,6 @@ def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 
 @dataclass(frozen=True)
 class ObservedTimeline:
-    """A timeline, and logs as if it were main."""
-
     timeline: NamedTimeline
     view: LogView
 
