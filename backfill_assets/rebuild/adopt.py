@@ -56,13 +56,11 @@ class AdoptionPlan:
     step: Step
     found: TableToAdopt
     moves: bool
-    """False if it is in the lakehouse already."""
     writers: tuple[ForeignCommit, ...] = ()
     """Commits within :data:`QUIET`, newest first."""
     refused: tuple[str, ...] = ()
     """Reasons, each with the remedy in brackets."""
     days: Mapping[date, AdoptedDay] = field(default_factory=dict, repr=False)
-    """Empty if refused."""
 
     @property
     def table(self) -> str:

@@ -37,7 +37,6 @@ class Followed:
     publication: str
     steps: tuple[StepBuilt, ...] = ()
     left: Mapping[date, str] = field(default_factory=dict)
-    """Days for the next batch, and why."""
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
@@ -65,7 +64,6 @@ class FollowBuild:
     memory: InputMemory
     """A stream keeps it between batches."""
     name: str = "follow"
-    """Part of the publication's id."""
     open_days: frozenset[date] = frozenset()
     """Days that may lack reference data; they are built again when it has landed."""
     transaction: str = ""

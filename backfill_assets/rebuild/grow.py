@@ -353,6 +353,5 @@ def _why_whole(table: Table, facts: DayFacts) -> str:
 
 
 def keys_in(storage: Storage, table: str, files: Sequence[AddedFile], key: Sequence[str]) -> set[tuple[object, ...]]:
-    """Reads few ``files``, without Spark."""
     batches = (batch for file in files for batch in storage.parquet_batches(f"{table}/{file.path}", _ROWS_AT_ONCE, key))
     return {row for batch in batches for row in zip(*(batch.column(name).to_pylist() for name in key), strict=True)}

@@ -115,7 +115,6 @@ class BuiltDay:
     """Published earlier from the same inputs by the same version."""
     input_fingerprint: str
     inputs: Mapping[str, int] = field(default_factory=dict)
-    """Delta versions that were read, by table."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     rules: tuple[RuleOutcome, ...] = ()
     bytes: int = 0

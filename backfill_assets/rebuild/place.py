@@ -49,7 +49,6 @@ class Overlay:
         return {day: own[day] for day in days if day in own}
 
     def over(self, pin: Pin) -> Pin:
-        """``pin`` with the fingerprints and contents of the overlay."""
         inputs = {table: self._read(read) for table, read in pin.inputs.items()}
         states = {
             TableDay(table, day): DayState(

@@ -55,7 +55,6 @@ class RefreshResult:
     files: Sequence[ArrivalFiles]
     rows: RowCounts = field(default_factory=dict)
     publication: str = ""
-    """Empty if nothing was published."""
     dry_run: bool = False
     read_otherwise: int = 0
     """Rows of unchanged files that are parsed differently now than when raw read them."""

@@ -69,7 +69,6 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None, progress: P
 
 
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
-    """From the log alone."""
     held = (
         day
         for (table, day), state in lake.states(rejects.step).items()

@@ -60,7 +60,6 @@ class Reproduced:
     published: DayContent | None
     """Is None after a foreign write."""
     staged: DayContent | None = None
-    """Is None if not reproduced."""
     reason: str = ""
 
     @property
@@ -80,7 +79,6 @@ class Reproduction:
     made_with: tuple[Environment, ...] = ()
     """Empty if not recorded, or if no day was reproduced."""
     here: Environment | None = None
-    """Is None if no day was reproduced."""
 
 
 def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:

@@ -57,8 +57,6 @@ class RowsLost(LakehouseUnusable):
 
 @dataclass(frozen=True)
 class Restored:
-    """``publication`` is empty if nothing was restored."""
-
     days: Sequence[LostDay]
     publication: str = ""
 

@@ -77,7 +77,6 @@ class StagedTableDay:
     table_schema: str
     seconds: float = 0.0
     environment: Environment | None = None
-    """Is None if not recorded."""
 
     @property
     def passed(self) -> bool:
@@ -85,7 +84,6 @@ class StagedTableDay:
 
 
 def filled_in(step: Step, pin: Pin) -> Filled:
-    """Days with rows of what ``step`` reads as of a day."""
     return decide.filled_days([step], {table: read.days for table, read in pin.inputs.items()})
 
 

@@ -93,7 +93,6 @@ class StepLooking:
     growing: Growing | None = None
 
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
-        """Reads logs only."""
         step, tables, reads = self.asked.step, self.asked.tables, self.days_read(days)
         looked_at = gates.looked_at_beside(step)
         if self.growing:

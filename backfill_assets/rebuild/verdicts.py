@@ -109,7 +109,6 @@ Verdicts = Mapping[date, GateVerdict]
 
 
 def with_kept_rules(storage: Storage, log: PublicationLog, days: Sequence[BuiltDay]) -> list[BuiltDay]:
-    """Adds recorded rules to reused days."""
     reused = [day for day in days if day.reused and not day.rules]
     places = _places(storage, log, reused)
     with ThreadPoolExecutor(_AT_ONCE) as pool:

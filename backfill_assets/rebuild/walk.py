@@ -67,7 +67,6 @@ class StepBuilt:
     from_main: tuple[date, ...]
     """Main has them up to date: files are reused by name."""
     staged: tuple[date, ...]
-    """Computed or extended."""
     held_back: tuple[HeldBack, ...] = ()
     records: DayRecords = field(default_factory=dict)
     """What changed against the place."""
@@ -204,7 +203,6 @@ class Walk:
         }
 
     def filled(self, step: Step) -> Filled:
-        """Days with rows of what ``step`` reads as of a day, in this place."""
         tables, log = tables_as_of([step]), self.lake.publisher.log
         return self.place.filled([step], log.day_states(log.head(), tables)) if tables else NOT_KNOWN
 

@@ -58,7 +58,6 @@ class TimelineBuilt:
     steps: tuple[StepBuilt, ...] = ()
     arrived: Arrived = NOTHING_ARRIVED
     note: str = ""
-    """Why nothing was done, if so."""
 
 
 # ------------------------------------------------------------------ days that are asked for

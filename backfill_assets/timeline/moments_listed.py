@@ -18,14 +18,11 @@ from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.text import format_count, format_first
 
 Columns = Mapping[str, str]
-"""Types by name."""
 _MOST_COLUMNS = 5
 
 
 @dataclass(frozen=True)
 class ColumnsChanged:
-    """Names of columns; types before and after."""
-
     came: tuple[str, ...] = ()
     went: tuple[str, ...] = ()
     other_types: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -62,7 +59,6 @@ class MomentWorthGoingTo:
     changed: Mapping[str, int] = field(default_factory=dict)
     """Days by table; empty for a failed gate."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Versions of the logic by table."""
     switched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Former and new version, by table."""
     columns: Mapping[str, ColumnsChanged] = field(default_factory=dict)

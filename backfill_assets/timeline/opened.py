@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedTimeline:
-    """One revision of a timeline, over its base."""
-
     storage: Storage
     timeline: NamedTimeline
 

@@ -42,7 +42,6 @@ class RewindRequest:
 
 
 def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTimeline:
-    """A timeline without own days, based on main as it is now."""
     base = View.newest(storage)
     return NamedTimeline(
         id=new_timeline_id(now),

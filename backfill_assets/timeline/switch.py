@@ -168,10 +168,8 @@ class SwitchPlan:
     step: Step
     version: str
     former: str
-    """The current version."""
     switch: Switch
     new_days_only: bool
-    """Published days stay as they are."""
     ready: Readiness = _NOTHING
     days: Days = field(default_factory=dict)
     """All that the timeline should have, also days that equal main's."""

@@ -27,7 +27,6 @@ from backfill_assets.text import format_range, format_ranges, suggest_or_list
 
 
 def all_places(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """Kept timelines by name, then those of open campaigns."""
     return [*kept_timelines(storage, now), *(_of_campaign(storage, each) for each in under_way(storage))]
 
 
@@ -109,7 +108,6 @@ def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) 
 
 
 def filled_in_records(steps: Iterable[Step], shown: DayRecords) -> Filled:
-    """Days with rows of what ``steps`` read as of a day."""
     found = {table: shown.get(table, {}).items() for table in tables_as_of(steps)}
     return {table: sorted(day for day, each in days if has_rows(each.logical)) for table, days in found.items()}
 
