@@ -1,8 +1,7 @@
-"""Takes over a Delta table that is there: its folder becomes that of a table here, and one publication names its days.
+"""Adopts an existing Delta table: its folder is moved here by a rename, and one publication names its days.
 
-No row is copied. The table's own log goes on: the folder is moved into the lakehouse, by a rename, and the publication
-is a commit on top of that log which adds and removes nothing. All that is known of a day is measured from its files,
-and judged as if it were built here; what breaks a gate is told, recorded with its day, and taken over as it is.
+No row is copied. Its Delta log goes on; the publication is a commit that adds and removes no file. Days are measured
+and judged; broken gates are recorded, but adopted.
 """
 
 from __future__ import annotations
@@ -42,13 +41,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUIET = timedelta(hours=24)
-"""A table that was written to within this time may have a writer that goes on."""
+"""A newer commit may mean that a writer is still active."""
 
 
 @dataclass(frozen=True)
 class AdoptedDay:
-    """What a day holds that is taken over, by the files that it was measured with."""
-
     files: tuple[AddedFile, ...]
     content: DayContent
     broken: tuple[RuleOutcome, ...] = ()
@@ -56,18 +53,14 @@ class AdoptedDay:
 
 @dataclass(frozen=True)
 class AdoptionPlan:
-    """What taking a table over does, or why it does nothing."""
-
     step: Step
     found: TableToAdopt
     moves: bool
-    """Whether its folder is moved into the lakehouse; else it lies there already."""
     writers: tuple[ForeignCommit, ...] = ()
-    """The commits of the last :data:`QUIET`, newest first."""
+    """Commits within :data:`QUIET`, newest first."""
     refused: tuple[str, ...] = ()
-    """Why it is refused, each with what to do in brackets."""
+    """Reasons, each with the remedy in brackets."""
     days: Mapping[date, AdoptedDay] = field(default_factory=dict, repr=False)
-    """What was measured; nothing of a table that is refused."""
 
     @property
     def table(self) -> str:
@@ -75,7 +68,6 @@ class AdoptionPlan:
 
     @property
     def broken(self) -> dict[str, list[date]]:
-        """The days that break a gate, by its name."""
         found: dict[str, list[date]] = {}
         for day, each in self.days.items():
             for rule in each.broken:
@@ -83,7 +75,7 @@ class AdoptionPlan:
         return found
 
     def require_allowed(self) -> None:
-        """Raise :class:`PublicationRefused`, with all reasons, if it is refused."""
+        """Raise :class:`PublicationRefused` with all reasons, if any."""
         if self.refused:
             raise PublicationRefused(
                 f"{self.found.uri} cannot be adopted as {self.table}: {'; '.join(self.refused)}.",
@@ -93,7 +85,7 @@ class AdoptionPlan:
 
 @dataclass(frozen=True)
 class Adoption:
-    """Takes one table over. ``location`` is its folder; empty for the one that the lakehouse has for the table."""
+    """``location`` is the table's folder; empty for the one in the lakehouse."""
 
     lake: Lake
     step: Step
@@ -101,17 +93,17 @@ class Adoption:
     run: RunInfo
     progress: Progress
     writers_stopped: bool = False
-    """A person's word that nobody writes to the table any more, however new its last commit is."""
+    """A person vouches for it; then recent commits do not refuse the adoption."""
 
     @property
     def table(self) -> Table:
         return self.step.tables[0]
 
     def plan(self) -> AdoptionPlan:
-        """Look at the table, and measure and judge its days if nothing is in the way. Changes nothing.
+        """Inspect, measure and judge the table; changes nothing.
 
-        Raises :class:`InvalidRequest` for a table that is not adopted at all: raw, one of several that are built
-        together, one that is published here already; and for a location without a Delta table.
+        Raises :class:`InvalidRequest` for raw, for a table that is built together with another or published here
+        already, and for a location without a Delta table.
         """
         self.require_adoptable()
         storage, name, moves = self.place()
@@ -143,7 +135,7 @@ class Adoption:
     # ------------------------------------------------------------------ where it lies
 
     def place(self) -> tuple[Storage, str, bool]:
-        """The folder that the table lies in, its own name there, and whether it has to be moved."""
+        """Storage and name of the table, and whether it has to be moved."""
         own, table = self.lake.storage, self.table.name
         if not self.location or self.location.rstrip("/") == own.uri(table):
             return own, table, False
@@ -180,7 +172,7 @@ class Adoption:
     # ------------------------------------------------------------------ measure and judge
 
     def measured(self, found: TableToAdopt, known: Mapping[date, AdoptedDay]) -> dict[date, AdoptedDay]:
-        """Each day of ``found``; those that are ``known`` by just the files that they have are not read again."""
+        """``known`` days with unchanged files are not read again."""
         days = {day: known[day] for day, files in found.files.items() if day in known and known[day].files == files}
         todo = [day for day in found.files if day not in days]
         size = sum(file.size for day in todo for file in found.files[day])
@@ -201,7 +193,7 @@ class Adoption:
 
         nothing = measures.zero_metrics(self.table)
         metrics = {**dict.fromkeys(days, nothing), **measure_files(found.storage, self.table, files, rows)}
-        # What compares it with other tables is not asked: nothing says that they are what it was made of.
+        # Rules that compare tables are skipped: nothing says that it was made of the present ones.
         asked = [rule for rule in gates.gates_of(self.table) if not rule.tables]
         judged = {day: tuple(rule.outcome(DayFacts(metrics[day])) for rule in asked) for day in metrics}
         rules = with_reports(found.storage, self.table, judged, lambda: files)
@@ -213,10 +205,7 @@ class Adoption:
     # ------------------------------------------------------------------ take it over
 
     def carry_out(self, plan: AdoptionPlan) -> Published:
-        """Move the table, and publish its days. Files that it gained since ``plan`` are measured as well.
-
-        A process that dies on the way leaves a table that is taken over, or can be by doing this again.
-        """
+        """Move the table and publish its days, with files gained since ``plan``. Can be repeated after a crash."""
         plan.require_allowed()
         table = self.table.name
         if plan.moves:
@@ -224,7 +213,7 @@ class Adoption:
         return promote(self.lake.publisher, _TakingOver(self, plan), self.progress)
 
     def request(self, found: TableToAdopt, days: Mapping[date, AdoptedDay], origin: TableToAdopt) -> Publication:
-        """Every day by the files that it has: the commit adds none and removes none."""
+        """The commit adds and removes no file."""
         publisher, table = self.lake.publisher, self.table.name
         pin = publisher.pin({table: list(days)}, {})
         changes = tuple(
@@ -244,8 +233,6 @@ class Adoption:
 
 @dataclass
 class _TakingOver:
-    """The days of a table of others, as they are now, on their way to be days of main."""
-
     adoption: Adoption
     plan: AdoptionPlan
 
@@ -278,7 +265,7 @@ def _adopted_day(files: tuple[AddedFile, ...], content: DayContent, rules: Seque
 
 
 def why_not_moved(source: Path, target: Path) -> str:
-    """Why a folder cannot be moved by a rename, with what to do in brackets; empty if it can."""
+    """The reason, with the remedy in brackets; empty if a rename works."""
     if target.exists():
         return f"{target} is there already (move it away, or leave out where it lies)"
     home = next(each for each in target.parents if each.exists())
@@ -288,6 +275,6 @@ def why_not_moved(source: Path, target: Path) -> str:
 
 
 def move_folder(source: Path, target: Path) -> None:
-    """By one rename: it is at the one place or at the other, whole."""
+    """One rename, so the folder is never split over two places."""
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)

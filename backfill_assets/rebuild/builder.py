@@ -1,4 +1,4 @@
-"""The entry point of building: one call for a step and its days, for any caller and any timeline."""
+"""The entry point of building, for any caller."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def silent(message: str) -> None:
 
 
 class Builder:
-    """Builds steps. Stateless between calls: everything it knows is in the lakehouse and the landing zone."""
+    """Stateless between calls: its state is in the lakehouse and the landing zone."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
 
     @classmethod
     def from_settings(cls, settings: Settings, catalog: Catalog, spark: Callable[[], SparkSession]) -> Builder:
-        """``spark`` is only called when a day has to be computed."""
+        """``spark`` is called only if a day has to be computed."""
         storage = Storage(str(settings.lakehouse))
         publisher = Publisher(storage, retention_days=settings.rollback_window_days)
         landing = LandingZone(settings.landing)
@@ -68,20 +68,18 @@ class Builder:
         verify: bool = False,
         progress: Progress = silent,
     ) -> BuildResult:
-        """Build ``days`` of ``step`` and publish all of them together, or nothing.
+        """Build ``days`` of ``step`` and publish them together, or nothing.
 
-        ``version`` names a version, or is :data:`AS_PUBLISHED`: then each day is built with the one that it was
-        published with. Without one, and for a day that was never published, the current version counts: the one that
-        a publication switched to, or else the declared one. Days that are published already from the same inputs by
-        the same code come back as reused; ``force`` computes them anyway. ``later`` are those of ``days`` that only
-        look back to the others: they are built as they were published, and never forced. ``verify`` also computes
-        whole the days that a stream has extended: equal ones stay as they are, others are published, and what differed
-        is reported.
+        ``version`` is a name, or :data:`AS_PUBLISHED` for the one that each day was published with. By default, and for
+        unpublished days, it is the current one: the version that a publication switched to, else the declared one.
+        Published days with the same inputs and version are reused unless ``force`` is set. ``later`` days only look
+        back to the others: they keep their versions and are never forced. ``verify`` recomputes days that a stream has
+        extended; different ones are published and reported.
 
-        Raises :class:`DaysFailed` when a gate holds a day back (the good days stay staged and are used by the next
-        run), :class:`InvalidRequest` for days that have not ended and for a version that is not declared (any more),
-        :class:`SourceUnreadable` for landed files that cannot be taken in, :class:`PublicationRefused` for a dirty tree
-        if the settings refuse it, :class:`LogicEdited` for a version that was edited in place since it published days.
+        Raises :class:`DaysFailed` for a failed gate (good days stay staged for the next run), :class:`InvalidRequest`
+        for days that have not ended and for undeclared versions, :class:`SourceUnreadable` for unreadable landed files,
+        :class:`PublicationRefused` for a dirty tree if the settings refuse it, and :class:`LogicEdited` for a version
+        that was edited in place since it published days.
         """
         self.lake.require_clean_tree()
         wanted = sorted(set(days))
@@ -102,7 +100,7 @@ class Builder:
             return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
 
     def _as_observed(self, step: Step, days: Sequence[date]) -> BuildResult:
-        """The days of a table of others, as it was looked at just now. Raises :class:`InvalidRequest` for others."""
+        """External tables are observed, not built. Raises :class:`InvalidRequest` for days without rows."""
         states = self.lake.states(step)
         keys = [TableDay(step.name, day) for day in days]
         if absent := [key.day for key in keys if content_in(states, key) is None]:
@@ -115,10 +113,10 @@ class Builder:
     def prove_same_rows(
         self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent
     ) -> tuple[SameRows, ...]:
-        """Prove on ``days`` that versions of ``step`` that were edited in place give the rows that they gave.
+        """Prove on ``days`` that versions of ``step`` that were edited in place still give the same rows.
 
-        The proofs are recorded: builds go on with the logic there is now. Raises :class:`LogicEdited` with the
-        difference if there is one, and :class:`InvalidRequest` if ``days`` show nothing.
+        The proofs are recorded, and builds go on with the edited logic. Raises :class:`LogicEdited` with the
+        differences if there are any, and :class:`InvalidRequest` if ``days`` prove nothing.
         """
         self.lake.require_clean_tree()
         self.lake.publisher.recover(touched_tables(step))
@@ -126,9 +124,9 @@ class Builder:
             return prove_same_rows(self.lake, step, days, run, progress)
 
     def refresh(self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent) -> RefreshResult:
-        """Read the landed files of the arrival ``days`` again, and append to raw what differs, in one publication.
+        """Append to raw how the landed files of the arrival ``days`` differ now, in one publication.
 
-        Raises :class:`InvalidRequest` for a step that reads no landed files, and otherwise like :meth:`build`.
+        Raises :class:`InvalidRequest` for a step that reads no landed files; otherwise like :meth:`build`.
         """
         self.lake.require_clean_tree()
         wanted = sorted(set(days))
@@ -138,16 +136,15 @@ class Builder:
             return RefreshBuild(self.lake, step, run, progress).run_days(wanted)
 
     def preview_refresh(self, step: Step, days: Sequence[date], progress: Progress = silent) -> RefreshResult:
-        """What :meth:`refresh` would find and append; publishes nothing."""
         return RefreshBuild(self.lake, step, RunInfo(""), progress).preview(sorted(set(days)))
 
     def restore(
         self, step: Step, days: Sequence[date], *, run: RunInfo, dry_run: bool = False, progress: Progress = silent
     ) -> Restored:
-        """Put rows of raw ``days`` back whose files are gone or damaged, just as they were published.
+        """Put rows of raw back whose files are gone or damaged, exactly as published.
 
-        With ``dry_run`` only look for them. Raises :class:`RowsLost` for days of which that cannot be done, after the
-        others are put back.
+        ``dry_run`` only looks for them. Raises :class:`RowsLost` for days that cannot be restored, after restoring the
+        others.
         """
         with explain_lost_server(f"{step.name} was restored"):
             return RestoreBuild(self.lake, step, run, progress).run_days(sorted(set(days)), dry_run=dry_run)
@@ -159,17 +156,16 @@ class Builder:
     def _refuse_new_days(
         self, step: Step, days: Iterable[date], as_published: Collection[date], switches: Switches
     ) -> None:
-        """The current version is not declared any more: only days that keep the version they have can be built."""
+        """Without a declared current version, only days that keep theirs can be built."""
         states = self.lake.states(step)
         if any(day not in as_published or published_version(step, day, states) is None for day in days):
             require_current(step, switches)
 
     def reproduce(self, publication: str, progress: Progress = silent) -> Reproduction:
-        """Stage all days of a publication again from the inputs it recorded, and compare the checksums."""
         return reproduce(self.lake, publication, progress)
 
 
 def touched_tables(step: Step) -> set[str]:
-    """The tables that a build of ``step`` writes or reads, in any of its versions."""
+    """Tables that a build writes or reads, in any version of ``step``."""
     read = {read.table for version in step.versions for read in version.reads}
     return read.union(step.table_names)

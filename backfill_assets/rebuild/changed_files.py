@@ -1,4 +1,4 @@
-"""Compares the landed files of arrival days with those that raw has read: unchanged, changed, gone and new ones."""
+"""Compares the landed files of arrival days with those that raw has read."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ from backfill_assets.model.landed_format import arrival_day_of
 from backfill_assets.state.stream_positions import parse_positions
 
 Positions = Mapping[str, int]
-"""What a raw table has recorded of its sources, by id."""
+"""By id."""
 
 
 @dataclass(frozen=True)
 class ArrivalFiles:
-    """The landed files of one arrival day, by what has become of them since raw has read them."""
-
     day: date
     unchanged: tuple[LandedFile, ...] = ()
     changed: tuple[LandedFile, ...] = ()
@@ -44,17 +42,16 @@ class ArrivalFiles:
 
     @property
     def files(self) -> tuple[LandedFile, ...]:
-        """Those that are there now."""
         return (*self.unchanged, *self.changed, *self.new)
 
 
 def compare_files(
     landing: LandingZone, source: Source, known: Positions, days: Iterable[date]
 ) -> tuple[ArrivalFiles, ...]:
-    """The files of each of ``days``. Raises :class:`SourceUnreadable` for days without a folder: it may be unmounted.
+    """Raises :class:`SourceUnreadable` for days without a folder, which may be unmounted.
 
-    An empty folder says that the source has nothing for the day. Raises :class:`InvalidRequest` for a source whose
-    rows are all events of topics.
+    An empty folder means that the source has nothing. Raises :class:`InvalidRequest` for a source whose rows are all
+    events of topics.
     """
     wanted = sorted(set(days))
     if not wanted:
@@ -69,7 +66,7 @@ def compare_files(
 
 
 def moved_positions(source: str, found: Sequence[ArrivalFiles], known: Positions) -> tuple[Position, ...]:
-    """What raw records when it has read ``found``: changed and new files as they are now, gone ones as never read."""
+    """Files that are gone count as never read."""
     files = [file for each in found for file in (*each.changed, *each.new)]
     after = {file.position[0]: file.position[1] for file in files}
     after |= {position_id(source, path): 0 for each in found for path in each.gone}
@@ -91,7 +88,6 @@ def _of_day(day: date, files: Sequence[LandedFile], known: Positions, read: Sequ
 
 
 def _paths_read(source: Source, known: Positions) -> dict[date, list[str]]:
-    """The files that raw has read, by arrival day."""
     found = dict[date, list[str]]()
     for path in sorted(path for path, content in landed_positions(source.name, known).items() if content):
         if (day := arrival_day_of(source, path)) is not None:
@@ -130,7 +126,7 @@ def _refuse_without_folder(landing: LandingZone, source: Source, days: Sequence[
 def compare_days(
     zone: LandingZone, storage: Storage, source: Source, table: str, listed: Mapping[date, LandedDay]
 ) -> dict[date, LandedDay]:
-    """``listed`` with the files that changed and those that are gone; reads every file of these days."""
+    """Add changed and removed files to ``listed``; reads every file of these days."""
     main = MainTable.open(storage, table)
     if main is None or not listed:
         return dict(listed)

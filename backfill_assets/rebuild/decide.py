@@ -1,4 +1,4 @@
-"""Pure decisions of a build: which days need no work, and how the rest is cut into chunks."""
+"""Pure decisions of a build: what each day needs, and how days are cut into chunks."""
 
 from __future__ import annotations
 
@@ -19,28 +19,25 @@ from backfill_assets.text import format_count, format_first, format_ranges
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 _MOST_DAYS = 45
-"""A chunk ends at least this often, so that progress is seen and a killed run has little to repeat."""
+"""For progress reports, and to limit what a killed run has to repeat."""
 AS_PUBLISHED = "as published"
-"""In place of a version's name: build each day with the version that it was published with."""
+"""In place of a version's name: the version that each day was published with."""
 
 
 @dataclass(frozen=True)
 class InputFingerprint:
-    """What a day would be built from now: fingerprints of its inputs, and of inputs, code and parameters together."""
+    """Fingerprints of the inputs alone, and of inputs, code and parameters together."""
 
     inputs: str
     input_fingerprint: str
 
 
 Logicals = Mapping[str, Mapping[date, str]]
-"""The logical fingerprint of input days, by table and day."""
+"""Logical fingerprints of input days, by table and day."""
 
 
 def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, InputFingerprint]:
-    """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads.
-
-    Of what is read as of a day it is made of the one day that counts.
-    """
+    """The input fingerprint of every day; of inputs read as of a day, it has only the day that counts."""
     filled = filled_days([step], logicals)
     return {day: _wanted(made_of(step, version, day, filled), version, logicals) for day in days}
 
@@ -51,7 +48,7 @@ def _wanted(made: Mapping[str, DayRange], version: Version, logicals: Logicals) 
 
 
 def filled_days(steps: Iterable[Step], logicals: Logicals) -> Filled:
-    """The days with rows of the tables that ``steps`` read as of a day, as far as they are in ``logicals``."""
+    """Days with rows of what ``steps`` read as of a day, as far as ``logicals`` has them."""
     return {
         table: sorted(day for day, each in logicals[table].items() if fingerprints.has_rows(each))
         for table in tables_as_of(steps)
@@ -60,32 +57,28 @@ def filled_days(steps: Iterable[Step], logicals: Logicals) -> Filled:
 
 
 class Decision(enum.StrEnum):
-    """What is done with a day of a step, all of its tables together."""
-
     BLOCKED = "blocked"
-    """An input day is held back, or was never published."""
+    """An input day is held back or was never published."""
     KEEP = "keep"
-    """The place shows it already, from just these inputs by this version."""
+    """The place has it from these inputs by this version."""
     TAKE = "take"
-    """It was made of just these inputs elsewhere: its files are used by name."""
+    """Made from these inputs elsewhere: files are reused by name."""
     GROW = "grow"
-    """The place shows it from the same inputs with fewer raw rows: only what the new ones change is computed."""
+    """The place has it from fewer raw rows: only what new ones change is computed."""
     COMPUTE = "compute"
 
 
 Stays = Literal["held back", "left out", "unchanged", "not staged"]
-"""Why a day of a campaign stays as it is."""
 Contents = Sequence[DayContent | None]
-"""What a day holds in each table of a step; None where that is not known, or never was published."""
+"""One for each table of a step; None if unknown or never published."""
 
 
 def decide(
     wanted: str, shown: Contents, offered: Contents = (), *, forced: bool, blocked: bool, grows: bool = False
 ) -> Decision:
-    """``wanted`` is the input fingerprint that the day would have if it were computed from what the place shows.
+    """Days are reused only if they were made from ``wanted``, an input fingerprint; equal content does not count.
 
-    One rule for all that is kept or taken: it was made of just that. That it looks the same is never asked. ``grows``
-    says that its inputs only gained raw rows, that these are known, and that nothing tells :func:`why_whole`.
+    ``grows``: the inputs only gained raw rows, these are known, and :func:`why_whole` finds no reason.
     """
     if blocked:
         return Decision.BLOCKED
@@ -99,10 +92,9 @@ def decide(
 
 
 def why_whole(state: DayState | None, files: Iterable[str] | None, version: Version, measured: Iterable[str]) -> str:
-    """Why a published day of a table cannot grow by ``version``; empty if it can, as far as the day itself shows.
+    """Why a published day cannot be extended by ``version``, judged by the day alone; empty if it can.
 
-    ``files`` are those that it has, None where they are other ones than were pinned. ``measured`` are the metrics that
-    change with its rows: each must be known.
+    ``files`` is None if they moved since the pin. All ``measured`` metrics change with rows, and must be known.
     """
     if files is None:
         return "it is being published to"
@@ -120,8 +112,6 @@ def why_whole(state: DayState | None, files: Iterable[str] | None, version: Vers
 
 @dataclass(frozen=True)
 class EarlierState:
-    """What a day of an input held once: its logical fingerprint, and the files that it had then."""
-
     logical: str
     files: frozenset[str]
 
@@ -129,10 +119,9 @@ class EarlierState:
 def gained_files(
     made_of: Callable[[str], bool], earlier: Iterable[EarlierState], now: frozenset[str]
 ) -> frozenset[str] | None:
-    """The files of ``now`` that an input day gained since a day was built from it; None if that is not known.
+    """Files that were added since a day was built from it; None if unknown.
 
-    ``made_of`` says of a logical fingerprint whether the day was built from an input day that had it. All files that
-    this had then must still be there: what is left is new.
+    ``made_of`` tells whether the day was built from a logical fingerprint. All files of that state must still be there.
     """
     for state in earlier:
         if made_of(state.logical) and state.files <= now:
@@ -141,30 +130,26 @@ def gained_files(
 
 
 def made_from(wanted: str, contents: Contents) -> bool:
-    """Was every table of the step made from just the inputs, and by the version, of the fingerprint ``wanted``?"""
     return bool(contents) and all(each is not None and each.input_fingerprint == wanted for each in contents)
 
 
 def rolled_back(days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
-    """The rollback that stands on each of ``days``, of those that a person rolled back."""
+    """The rollback that published each day, if one did."""
     by = {key: states[key].origin.rolled_back_by for key in days if key in states}
     return {key: rollback for key, rollback in by.items() if rollback}
 
 
 def read_days(step: Step, version: Version, days: Sequence[date], filled: Filled = NOT_KNOWN) -> dict[str, list[date]]:
-    """The days of every input table that building ``days`` reads, sorted."""
     return {table: sorted(found) for table, found in read_by(step, days, version, filled=filled).items()}
 
 
 def all_read_days(
     step: Step, parts: Iterable[tuple[Version, Sequence[date]]], filled: Filled = NOT_KNOWN
 ) -> dict[str, set[date]]:
-    """The days of every input table that building days by several versions reads."""
     return all_days(read_by(step, days, version, filled=filled) for version, days in parts)
 
 
 def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[date]]]:
-    """The days of each version, both in order."""
     found: dict[str, tuple[Version, list[date]]] = {}
     for day in sorted(versions):
         found.setdefault(versions[day].name, (versions[day], []))[1].append(day)
@@ -174,14 +159,11 @@ def by_version(versions: Mapping[date, Version]) -> list[tuple[Version, list[dat
 def days_reading(
     step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]], filled: Filled = NOT_KNOWN
 ) -> set[date]:
-    """Those of ``days`` that read one of the ``moved`` input days."""
     return reading(step, moved, version, filled).intersection(days)
 
 
 @dataclass(frozen=True)
 class PeriodDays:
-    """How much of a period that is read in part there is."""
-
     period: DayRange
     published: tuple[date, ...]
 
@@ -196,7 +178,7 @@ class PeriodDays:
 
 
 def period_days(step: Step, version: Version, day: date, logicals: Logicals) -> PeriodDays | None:
-    """What there is of the period that starts on ``day``; None for a step that reads nothing in part."""
+    """Published days of the period that starts on ``day``; None if no input may be partial."""
     partial = [read for read in version.reads if read.partial]
     if not partial:
         return None
@@ -207,7 +189,6 @@ def period_days(step: Step, version: Version, day: date, logicals: Logicals) -> 
 
 
 def inputs_published(missing: Sequence[str]) -> RuleOutcome:
-    """The outcome for a day that cannot be built because of ``missing`` input days."""
     named = format_first(missing, 3)
     return RuleOutcome(
         rule="inputs_published",
@@ -221,12 +202,11 @@ def inputs_published(missing: Sequence[str]) -> RuleOutcome:
 
 
 def published_days(states: Mapping[TableDay, DayState]) -> dict[str, set[date]]:
-    """The days that are published, by table."""
     return by_table(key for key, state in states.items() if state.content is not None)
 
 
 def versions_as_published(step: Step, days: Sequence[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
-    """The version that builds each day as it was published; the current one for a day that is not published.
+    """The version that builds each day as published; the current one for unpublished days.
 
     Raises :class:`InvalidRequest` for days whose version is not declared any more.
     """
@@ -242,7 +222,7 @@ def versions_as_published(step: Step, days: Sequence[date], states: Mapping[Tabl
 
 
 def undeclared(step: Step, days: Iterable[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
-    """The days whose version is not declared any more, with its name."""
+    """Days with the name of their version, if it is not declared any more."""
     declared = {version.name for version in step.versions}
     return {day: version for day, version in _versions(step, days, states).items() if version not in declared}
 
@@ -253,16 +233,15 @@ def _versions(step: Step, days: Iterable[date], states: Mapping[TableDay, DaySta
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:
-    """Cut ``days`` into chunks whose input fits ``budget`` bytes: memory stays flat however long the range is."""
+    """Limits the input of a chunk, so memory does not grow with the range."""
     length = max(1, min(_MOST_DAYS, budget // max(1, bytes_of_day)))
     return [list(days[start : start + length]) for start in range(0, len(days), length)]
 
 
 def eta(done: int, total: int, seconds: float) -> timedelta:
-    """Time left if the remaining days take as long as those that are done."""
     return timedelta(seconds=round(seconds / max(1, done) * (total - done)))
 
 
 def days_so_far(what: str, done: int, total: int, seconds: float) -> str:
-    """``bronze_sales: read again, 30/90 days, ETA 4 s``"""
+    """Like ``bronze_sales: read again, 30/90 days, ETA 4 s``."""
     return f"{what}, {done:,}/{total:,} days, ETA {eta(done, total, seconds).seconds} s"

@@ -26,14 +26,14 @@ _NAMES = {"git_commit": "commit", "packages": "packages", "spark": "Spark", "jav
 
 @lru_cache(maxsize=1)
 def environment_of(spark: SparkSession, declared: Path | None) -> Environment:
-    """What computes days in the session ``spark``. Runs one job of one row, once for each session."""
+    """Runs a Spark job of one row, once a session."""
     java = str(spark.sql(_JAVA).collect()[0]["java"])
     return Environment(git_commit=git_commit(declared), packages=packages(_LOCK), spark=spark.version, java=java)
 
 
 @cache
 def packages(lock: Path) -> str:
-    """The hash of the lock file; that of the names and versions of what is installed where there is none."""
+    """The hash of the lock file, or else of the installed packages."""
     if lock.is_file():
         return f"{lock.name} {_hash(lock.read_bytes())}"
     return f"installed {_hash(chr(10).join(_installed_packages()).encode())}"
@@ -49,10 +49,7 @@ def _hash(content: bytes) -> str:
 
 
 def differences(made: Environment, here: Environment) -> str:
-    """A clause that names how ``here`` differs from the environment that made a day; empty if it does not.
-
-    Values that were not recorded do not count as a difference.
-    """
+    """Returns an empty text if none. Unrecorded values do not count."""
     fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
     if not fields:
         return ""
@@ -70,10 +67,10 @@ _SHORT = 10
 
 @cache
 def git_commit(declared: Path | None = None) -> str:
-    """The commit of the running code, with ``+dirty`` if files of the package differ from it; asked once a process.
+    """The commit of the running code, with ``+dirty`` if package files differ from it; cached.
 
-    Where the datasets are ``declared`` in a package of their own, it is the commit of that package; dirty if either is.
-    ``BACKFILL_GIT_COMMIT`` says it where there is no repository, as in an image.
+    If datasets are ``declared`` in a package of their own, it is that package's commit, and dirty if either is.
+    ``BACKFILL_GIT_COMMIT`` overrides it, for images without a repository.
     """
     if given := os.environ.get("BACKFILL_GIT_COMMIT", "").strip():
         return given
@@ -85,10 +82,7 @@ def git_commit(declared: Path | None = None) -> str:
 
 
 def commit_of(package: Path) -> str:
-    """The commit that is checked out where ``package`` is tracked, or ``unknown``.
-
-    ``+dirty`` is appended if a file of ``package`` was changed, added or deleted since.
-    """
+    """The commit that tracks ``package``, with ``+dirty`` if its files differ; else ``unknown``."""
     # Installed below another project's repository, the package is not of that repository's commit.
     if _ask_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return UNKNOWN_COMMIT
@@ -100,7 +94,7 @@ def commit_of(package: Path) -> str:
 
 
 def _ask_git(folder: Path, *words: str) -> str | None:
-    """What git answers; None where there is no git or it has no answer."""
+    """Returns None without git or without an answer."""
     command = ("git", "--no-optional-locks", *words)
     try:
         asked = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -110,7 +104,7 @@ def _ask_git(folder: Path, *words: str) -> str | None:
 
 
 def require_clean_tree(commit: str, *, refuse: bool) -> None:
-    """Raise :class:`PublicationRefused` if ``commit`` is dirty and such code is to ``refuse``. Unknown is not dirty."""
+    """Raise :class:`PublicationRefused` for a dirty ``commit``; an unknown one is not dirty."""
     if refuse and commit.endswith(DIRTY):
         raise PublicationRefused(
             f"The running code is not in the commit {commit[:_SHORT]}: the working tree has changes (git status).",

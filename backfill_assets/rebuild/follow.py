@@ -1,8 +1,7 @@
-"""A walk in which days grow: days that gained raw rows go through the steps that follow, in one publication.
+"""Takes days that gained raw rows through all following steps, in one publication.
 
-Only what the new rows change is computed. A day whose content cannot be told so, to the last metric, is built whole in
-the same publication. A day that its gates hold back, or that cannot be computed, stays as it is, and the others are
-published without it: a stream does not stop for one bad day.
+Only what new rows change is computed; a day whose metrics cannot be told exactly from them is built whole. A day that
+fails stays as published and does not stop the others.
 """
 
 from __future__ import annotations
@@ -31,21 +30,17 @@ from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_
 from backfill_assets.text import format_count
 
 _MOST_TRIES = 4
-"""At the last one, days that kept moving are left."""
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What was published, step by step. ``publication`` is empty if there was nothing to publish."""
-
     publication: str
     steps: tuple[StepBuilt, ...] = ()
     left: Mapping[date, str] = field(default_factory=dict)
-    """Days that are left for the next time, and why."""
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
-        """In build order: what is held back because of a day comes after it."""
+        """Causes come before effects."""
         return tuple(chain.from_iterable(step.held_back for step in self.steps))
 
     def __str__(self) -> str:
@@ -57,10 +52,9 @@ class Followed:
 
 @dataclass
 class FollowBuild:
-    """One publication of days that gained raw rows, by the version that each of them was published with.
+    """Builds each day by the version that it was published with. A day may be today.
 
-    ``steps`` are in build order: the one that refines raw rows, and those that declare how they follow. A day may be
-    today.
+    ``steps`` are in build order: the one that refines raw rows, then those that declare how they follow.
     """
 
     lake: Lake
@@ -68,25 +62,23 @@ class FollowBuild:
     run: RunInfo
     progress: Progress
     memory: InputMemory
-    """Kept by a stream between its batches."""
+    """A stream keeps it between batches."""
     name: str = "follow"
-    """Part of the publication's id."""
     open_days: frozenset[date] = frozenset()
-    """Reference data of these days may be missing: a day is built again when it has landed."""
+    """Days that may lack reference data; they are built again when it has landed."""
     transaction: str = ""
-    """The one that the publications of a stream share."""
+    """Shared by all publications of a stream batch."""
     hold_seconds: float = 5.0
-    """Days under a hold of others are waited for so long in all, then left."""
+    """How long to wait in all for holds of others."""
     asked: Collection[date] = ()
     left: dict[date, str] = field(default_factory=dict)
     walks: list[Walk] = field(default_factory=list)
-    """One for each try."""
 
     def publish(self, days: Collection[date]) -> Followed:
-        """Bring ``days`` through the steps, and publish them together.
+        """Take ``days`` through the steps and publish them together.
 
-        Days that others keep publishing are left in the end. Raises :class:`PublicationRefused` if the others keep
-        moving then, too, and for a dirty tree if the settings refuse it.
+        Days that keep moving are left out of the last try. Raises :class:`PublicationRefused` if it fails too, and for
+        a dirty tree if the settings refuse it.
         """
         self.lake.require_clean_tree()
         self.lake.publisher.recover({name for step in self.steps for name in step.table_names})
@@ -105,17 +97,16 @@ class FollowBuild:
         return [done.build for walk in self.walks for done in walk.done]
 
     def stage(self, *, held: bool) -> Publication | None:
-        """Walk through all steps."""
         walk = self.walk(sorted(set(self.asked) - self.left.keys()))
         self.leave_held_days(walk)
         request = request_of(walk.done, self.lake.new_id(self.name))
         return request and request.model_copy(update={"transaction": self.transaction})
 
     def overtaken(self, by: Conflict) -> Again:
-        """Before the last try it gives way: the days that others kept publishing are left."""
+        """Before the last try, days that keep moving are left out."""
         walk = self.walks[-1]
         staged = {day for done in walk.done for day in done.build.staged}
-        # What is computed from a moved day is of that same day.
+        # A day is computed from the same day of its inputs, so moved days are the same in all tables.
         moved = staged.intersection(day for done in walk.done for day in done.build.moved_days(by))
         walk.forget(staged)
         if len(self.walks) == _MOST_TRIES - 1:
@@ -142,7 +133,7 @@ class FollowBuild:
         return walk
 
     def edited(self, step: Step) -> Sequence[EditedLogic]:
-        """The versions of ``step`` that were edited in place: this process keeps the logic that it has."""
+        """Cached while there are none: a process keeps the logic that it loaded."""
         if (known := self.memory.edited) is None or known:
             names = {name for each in self.steps for name in each.table_names}
             log = self.lake.publisher.log
@@ -153,7 +144,6 @@ class FollowBuild:
     # ------------------------------------------------------------------ days that are left
 
     def leave_held_days(self, walk: Walk) -> None:
-        """Wait a moment for campaigns that are cutting over staged days, then leave the days that they still hold."""
         days = {name: list(done.build.staged) for done in walk.done for name in done.build.tables}
         self.lake.wait_for_holds(days, self.progress, self.hold_seconds)
         held = held_days(self.lake.storage, days, clock.now())

@@ -1,7 +1,7 @@
-"""Gives a table back that was adopted: what main holds now stays as an ordinary Delta table, and is no table here.
+"""Releases an adopted table: it stays where it is, or is moved, as an ordinary Delta table with main's rows.
 
-One publication says so: from then on nothing is published to it, no status of it is known, and maintenance leaves it
-alone. Then what is ours in its folder goes, but for the files that it names.
+After the publication that says so, nothing is published to it, its status is unknown and maintenance skips it. Then our
+own files in its folder are deleted, except those that its log names.
 """
 
 from __future__ import annotations
@@ -34,16 +34,13 @@ from backfill_assets.text import format_first
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """What giving a table back does."""
-
     table: str
     location: str
-    """Where its folder is moved to; empty for where it lies."""
+    """The new folder; empty to leave it where it is."""
     days: tuple[date, ...]
     adopted_from: str
-    """What the history says of where it came from."""
     done_by: str = ""
-    """The publication that has given it back already: what is left to do is to tidy its folder and to move it."""
+    """The publication that released it already, if only tidying and moving are left."""
 
     @property
     def to(self) -> str:
@@ -52,8 +49,6 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class GivingBack:
-    """Gives one table back, to ``location`` if there is one."""
-
     lake: Lake
     table: str
     location: str
@@ -64,8 +59,9 @@ class GivingBack:
         return self.lake.publisher
 
     def plan(self) -> ReleasePlan:
-        """What would be done. Raises :class:`InvalidRequest` for a table that was never adopted, and
-        :class:`PublicationRefused` while a campaign or a timeline needs its files.
+        """Raises :class:`InvalidRequest` for a table that was never adopted.
+
+        Raises :class:`PublicationRefused` while a campaign or a timeline needs its files.
         """
         self.publisher.recover([self.table])
         records = history(self.lake.storage, self.table)
@@ -104,10 +100,7 @@ class GivingBack:
             raise InvalidRequest(f"{self.table} cannot be moved to {self.location}: {why}.")
 
     def carry_out(self, plan: ReleasePlan) -> str:
-        """Publish that it is given back, tidy its folder and move it; gives the publication.
-
-        A process that dies on the way leaves what doing this again goes on with.
-        """
+        """Publish the release, tidy and move the folder; returns the publication. Can be repeated after a crash."""
         by = plan.done_by or promote(self.publisher, _Released(self)).publication
         self._tidy()
         source = Path(self.lake.storage.uri(self.table))
@@ -116,7 +109,7 @@ class GivingBack:
         return by
 
     def request(self) -> Publication:
-        """Every day keeps its files, and what it holds is not known here any more."""
+        """Days keep their files, but have no known content any more."""
         head = self.publisher.log.head()
         main = MainTable.open(self.lake.storage, self.table)
         require_newest(self.table, main.version if main else None, head.state.versions.get(self.table))
@@ -143,10 +136,7 @@ class GivingBack:
         return TableChange(table=self.table, table_schema=schema, days=days)
 
     def _tidy(self) -> None:
-        """Delete what lies beside its data and is named by nobody: the logs of timelines, and files of older states.
-
-        Their folder is hidden from any VACUUM: nobody else would ever delete them.
-        """
+        """Delete logs of timelines and files of older states: no VACUUM would, as their folder is hidden from it."""
         main = MainTable.open(self.lake.storage, self.table)
         if main is None:
             return
@@ -164,8 +154,6 @@ class GivingBack:
 
 @dataclass
 class _Released:
-    """What main holds of a table that is given back, as it is now."""
-
     giving: GivingBack
 
     def stage(self, *, held: bool) -> Publication:

@@ -1,4 +1,4 @@
-"""Days of a step grow: their rows are computed from the new rows of its inputs, and from old ones of the same keys."""
+"""Extends days of a step: computes rows only from new input rows and old ones of the same keys."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ _ROWS_AT_ONCE = 16_384
 
 
 def grow_chunk(growing: Growing, chunk: Chunk, gains: Mapping[date, Gain], timelines: Mapping[str, Timeline]) -> Grown:
-    """Stage the days of ``chunk`` with what each of them ``gains``, and judge them as whole days.
+    """Extend days by their ``gains``, and judge them like whole days.
 
-    ``timelines`` has one for every table of the step. Days whose content cannot be told so, to the last metric, come
-    back with the reason why they have to be built whole.
+    ``timelines`` has one for each table of the step. Days whose metrics cannot be told exactly so have to be built
+    whole.
     """
     transform = chunk.version.transform
     if isinstance(transform, Refinement):
@@ -80,7 +80,6 @@ def grow_chunk(growing: Growing, chunk: Chunk, gains: Mapping[date, Gain], timel
 
 
 def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, Gain]) -> Grown:
-    """Winners and rejected rows."""
     started, days = clock.seconds(), growth.chunk.days
     raw = growth.chunk.catalog.table(growth.chunk.version.reads[0].table)
     bronze, quarantine = growth.chunk.step.tables
@@ -101,10 +100,10 @@ def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, G
 def _without_duplicates(
     growth: Growth, bronze: Table, grown: Mapping[str, Mapping[date, GrownTable]], raw: DayFiles
 ) -> dict[date, GrownTable]:
-    """Days with many deduplicated rows of which those in the ``raw`` files are of different versions.
+    """Days with many deduplicated rows, none of which was a true duplicate (equal key and version).
 
-    These have all rows of the changed keys. No other row of such a day can be a duplicate if there was none before. The
-    days that have one, or had, are left out: they are built whole.
+    The ``raw`` files hold all rows of the changed keys, so no other row can be a new duplicate if there was none
+    before. Days with a duplicate are left out, and built whole.
     """
     facts = plain_facts(growth.chunk, growth.metrics(grown))[bronze.name]
     known = {day: own for day, own in facts.items() if had_no_duplicates(growth.growing.content(bronze.name, day))}
@@ -122,7 +121,6 @@ def _without_duplicates(
 
 
 def _find_keys(growth: Growth, raw: Table, refinement: Refinement, gains: Mapping[date, Gain]) -> ChangedKeys:
-    """Where raw had the new keys before, and where the refined table and those that follow have them now."""
     days, growing, storage = growth.chunk.days, growth.growing, growth.storage
     new, old = (tuple(chain.from_iterable(getattr(gains[day], part) for day in days)) for part in ("new", "old"))
     values = keys_of_raw(storage, KeyedFiles(raw, new), refinement)
@@ -134,7 +132,7 @@ def _find_keys(growth: Growth, raw: Table, refinement: Refinement, gains: Mappin
 
 
 def _followers(steps: Sequence[Step], table: str, key: Sequence[str]) -> list[Table]:
-    """The tables that follow ``table`` row by row, in one of their versions, directly or through others."""
+    """Tables that follow ``table`` by rows in any version, directly or through others."""
     grown, found = {table}, list[Table]()
     for step in steps:
         follows = any(version.follows == "rows" and version.reads[0].table in grown for version in step.versions)
@@ -157,7 +155,7 @@ def _grow_following(growth: Growth, transform: Transform, keys: ChangedKeys, gai
 
 
 def _inputs(growth: Growth, gains: Mapping[date, Gain]) -> dict[str, DataFrame]:
-    """The changed rows of the first input, and the others as they are read for whole days."""
+    """Changed rows of the first input; other inputs as for whole days."""
     chunk = growth.chunk
     first = chunk.catalog.table(chunk.version.reads[0].table)
     rows = growth.rows(first, [file for day in chunk.days for file in gains[day].new])
@@ -170,7 +168,7 @@ def _inputs(growth: Growth, gains: Mapping[date, Gain]) -> dict[str, DataFrame]:
 
 
 def _require_keys_of(growth: Growth, table: Table, keys: ChangedKeys, gains: Mapping[date, Gain]) -> None:
-    """Rows of other keys would stand beside those that the table has of them."""
+    """A row of another key would be added beside the one that the table already has."""
     first = growth.chunk.version.reads[0].table
     for day in growth.chunk.days:
         made_files = growth.growing.grown[TableDay(table.name, day)].new
@@ -192,28 +190,21 @@ def _require_keys_of(growth: Growth, table: Table, keys: ChangedKeys, gains: Map
 
 @dataclass(frozen=True)
 class Grown:
-    """The days that have grown, judged; and why others have to be built whole."""
-
     staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
     whole: dict[date, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class GrownTable:
-    """What a table holds on a day once it has grown."""
-
     files: tuple[AddedFile, ...]
     metrics: Metrics
 
 
 GrownTables = Mapping[str, Mapping[date, GrownTable]]
-"""By table and day."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Days of a step that grow by one set of Spark jobs, and the timelines that they are staged in."""
-
     growing: Growing
     chunk: Chunk
     timelines: Mapping[str, Timeline]
@@ -232,7 +223,6 @@ class Growth:
         return {day: StagedAs(input_fingerprint=wanted[day].input_fingerprint) for day in self.chunk.days}
 
     def rows(self, table: Table, files: Sequence[AddedFile]) -> DataFrame:
-        """Rows of ``table`` with their files."""
         return rows_and_files(self.spark, self.storage, table, files)
 
     def metrics(self, grown: GrownTables) -> dict[str, dict[date, Metrics]]:
@@ -243,10 +233,10 @@ class Growth:
     def replace_rows(
         self, table: Table, came: Callable[[], Sequence[AddedFile]], schema: StructType, keys: ChangedKeys
     ) -> dict[date, GrownTable]:
-        """Put the rows that ``came``, those of the changed keys, in the place of the ones that ``table`` has of these.
+        """Replace the rows of the changed ``keys`` by those that ``came`` writes.
 
-        ``came`` writes them into files, which no log names yet. The rows that stay of a file are written apart from
-        them, so that each file is measured as a whole, without Spark.
+        ``came`` returns files that no log names yet. Remaining rows of rewritten files get files of their own, so each
+        file is measured as a whole, without Spark.
         """
         timeline, counts = self.timelines[table.name], keys.counts[table.name]
         published = self.growing.files[table.name]
@@ -271,7 +261,7 @@ class Growth:
         return grown
 
     def add_rows(self, table: Table, staged: Sequence[AddedFile]) -> dict[date, GrownTable]:
-        """Add the rows of written files to ``table``, which never loses any."""
+        """Add the rows of written files to a table that never loses any."""
         timeline = self.timelines[table.name]
         take_in(staged, written_schema(table.contract), timeline, self.staged_as)
         added = measured_files(self.spark, table, timeline, staged)
@@ -284,7 +274,6 @@ class Growth:
     def grown(
         self, table: Table, day: date, files: tuple[AddedFile, ...], removed: Metrics, added: Metrics
     ) -> GrownTable:
-        """What a day holds; empty metrics stand for no rows."""
         before = self.growing.content(table.name, day)
         metrics = grown_content.extended_metrics(before, removed, added, metric_names(table))
         return GrownTable(files, metrics if metrics["rows"] else dict(measures.zero_metrics(table)))
@@ -292,7 +281,7 @@ class Growth:
     # ---------------------------------------------------------------- judge
 
     def judged(self, grown: GrownTables, seconds: float) -> Grown:
-        """Judge each day as a whole one. If one of its rules cannot be judged so, the day is to be built whole."""
+        """A day with a rule that cannot be judged from new rows has to be built whole."""
         facts, tables = plain_facts(self.chunk, self.metrics(grown)), self.chunk.step.tables
         environment = environment_of(self.spark, self.chunk.catalog.folder)
         schemas = {name: timeline.schema() for name, timeline in self.timelines.items()}
@@ -317,12 +306,12 @@ class Growth:
         chunk, before = self.chunk, self.growing.content(table, day)
         metrics = {**measured, EXTENSIONS: grown_content.extensions_of(before) + 1}
         content = chunk.content_of(day, metrics)
-        # What the whole day took, for plans; as unknown as it was.
+        # Plans estimate whole builds by this: keep the time of the last one, known or not.
         return replace(with_verdict(content, rules), staged_ms=before.staged_ms)
 
 
 def _copy_others(storage: Storage, went: KeyedFiles, keys: ChangedKeys, timeline: Timeline) -> list[AddedFile]:
-    """The rows of the files that go whose keys have not changed, in a new file a day: copied as they are."""
+    """Copy rows whose keys have not changed from rewritten files into one new file a day."""
     folder, columns = write_folder(), copied_columns(went.table)
     copied = rows_of_other_keys(storage, went, keys.key, keys.values)
     for day, parts in groupby(copied, key=itemgetter(0)):
@@ -349,7 +338,7 @@ def _require_all_that_stays(
 
 
 def _why_whole(table: Table, facts: DayFacts) -> str:
-    """Why a whole build has to judge a day: it measures more than the new rows. Empty if it does not have to."""
+    """Returns an empty text if the new rows are enough to measure and judge the day."""
     if measures.shows_examples(facts.own, table):
         return "people are shown an example of what is wrong in its rows"
     looks = [rule for rule in table.rules if isinstance(rule, FewDuplicates | FewRejected)]
@@ -364,6 +353,5 @@ def _why_whole(table: Table, facts: DayFacts) -> str:
 
 
 def keys_in(storage: Storage, table: str, files: Sequence[AddedFile], key: Sequence[str]) -> set[tuple[object, ...]]:
-    """The keys of the rows in a few ``files`` of ``table``, read without Spark."""
     batches = (batch for file in files for batch in storage.parquet_batches(f"{table}/{file.path}", _ROWS_AT_ONCE, key))
     return {row for batch in batches for row in zip(*(batch.column(name).to_pylist() for name in key), strict=True)}

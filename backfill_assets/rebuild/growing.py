@@ -1,6 +1,6 @@
-"""What published days gained since they were built, and why some have to be built whole: from logs alone.
+"""Finds from logs alone what published days gained since they were built, and which have to be built whole.
 
-What a day of an input held earlier is found in what this process remembers, else in the publication log.
+Earlier states of input days come from memory, or else from the publication log.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.state.edited_logic import EditedLogic
 
 _SHORTEST_PAUSE, _PAUSE_TIMES = timedelta(seconds=60), 20
-"""A day that is held back when it is built whole waits this long, or so many times what building it took."""
+"""The pause of a day that was built whole and held back: at least the first, or this many build times."""
 _KEPT_STATES = 4
 _MOST_PARTS = 16
-"""Of the log, some 32 files each: a day whose state lies further back is built whole."""
+"""Parts of the log, about 32 files each; a day with an older state is built whole."""
 _COLUMNS = ["event", "table", "day", "rows", "checksum", "table_version"]
 Files = Mapping[date, tuple[AddedFile, ...]]
-"""Files by day."""
 
 
 def follows(step: Step) -> bool:
-    """Whether days of ``step`` grow with a stream: it refines raw rows, or declares how it follows."""
+    """Whether a stream extends its days: it refines raw rows, or declares how it follows."""
     if step.source is not None or step.cadence is not Cadence.DAILY:
         return False
     return isinstance(step.version().transform, Refinement) or step.version().follows != ""
 
 
 def following(steps: Iterable[Step], raw: str) -> list[Step]:
-    """Those of ``steps`` (in build order) that follow the table ``raw``, directly or through others."""
+    """Steps (in build order) that follow ``raw``, directly or through others."""
     grown, found = {raw}, list[Step]()
     for step in steps:
         if follows(step) and step.version().reads[0].table in grown:
@@ -61,21 +60,18 @@ def following(steps: Iterable[Step], raw: str) -> list[Step]:
 
 @dataclass(frozen=True)
 class ChangedKeys:
-    """The keys that raw brought, and how many of their rows each file has, by table and path."""
+    """Keys of new raw rows; ``counts`` are rows by table and file."""
 
     values: pa.Table
-    """The day and the typed key of each, once."""
+    """Distinct days and typed keys."""
     counts: Mapping[str, Mapping[str, int]]
     key: tuple[str, ...]
-    """The columns of the key in the refined table and in those that follow it by rows."""
+    """Shared by the refined table and those that follow it by rows."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What a day of a table gained: ``new`` files of rows, and the ``old`` ones of raw.
-
-    Where ``keys`` are given, ``new`` files have all rows of these keys, and no others.
-    """
+    """``old`` files are of raw only. With ``keys``, ``new`` files hold all rows of these keys and no others."""
 
     new: tuple[AddedFile, ...]
     old: tuple[AddedFile, ...] = ()
@@ -84,20 +80,19 @@ class Gain:
 
 @dataclass
 class Growing:
-    """Steps whose days grow together: one state of main for all of them, and what each table has gained since."""
+    """Steps whose days are extended together, on one pin of main."""
 
     lake: Lake
     steps: Sequence[Step]
     pin: Pin
     files: Mapping[str, Files]
-    """The published files by table and day, of days that are just as they were pinned."""
+    """Only days that have not moved since the pin."""
     memory: InputMemory
     grown: dict[TableDay, Gain] = field(default_factory=dict)
-    """By table and day that has grown: what the steps after it take for a gain."""
+    """The input of later steps."""
 
     @classmethod
     def begin(cls, lake: Lake, steps: Sequence[Step], days: Collection[date], memory: InputMemory) -> Growing:
-        """Look at main once, so that all ``steps`` see one state of it."""
         tables = [name for step in steps for name in step.table_names]
         reads = read_by_any((step, days) for step in steps)
         needed = {name for step in steps for name in gates.looked_at_beside(step)}
@@ -116,14 +111,14 @@ class Growing:
     # ---------------------------------------------------------------- days that are left alone
 
     def pause(self, step: Step, days: Mapping[date, float]) -> None:
-        """Leave ``days`` alone for a while, which were built whole in so many seconds each, and held back."""
+        """Skip days for a while that were built whole, in so many seconds each, and held back."""
         now = clock.now()
         for day, seconds in days.items():
             pause = max(_SHORTEST_PAUSE, _PAUSE_TIMES * timedelta(seconds=seconds))
             self.memory.paused[TableDay(step.name, day)] = now + pause
 
     def paused(self, step: Step, days: Iterable[date]) -> dict[date, str]:
-        """Those of ``days`` that are left alone, and why: a stream does not build them whole with every batch."""
+        """Without this, a stream would build them whole with every batch."""
         now = clock.now()
         until = {day: self.memory.paused.get(TableDay(step.name, day), now) for day in days}
         return {
@@ -135,9 +130,9 @@ class Growing:
     # ---------------------------------------------------------------- what days gained
 
     def look(self, step: Step, versions: Mapping[date, Version], seen: Pin) -> tuple[dict[date, Gain], dict[date, str]]:
-        """What each day of ``step`` can grow by, and why others are built whole.
+        """The gain of each day, and why others have to be built whole.
 
-        ``seen`` is main with what was staged of the steps before.
+        ``seen`` is main overlaid with what earlier steps staged.
         """
         gains: dict[date, Gain] = {}
         whole: dict[date, str] = {}
@@ -156,7 +151,6 @@ class Growing:
         return gains, whole
 
     def _why_whole(self, step: Step, version: Version, day: date) -> str:
-        """Why a table of ``step`` cannot grow on ``day``, as far as the tables themselves show."""
         for table in step.tables:
             files = self.files[table.name].get(day)
             paths = None if files is None else [file.path for file in files]
@@ -168,7 +162,6 @@ class Growing:
     def _of_raw(
         self, step: Step, version: Version, refinement: Refinement, days: Sequence[date], seen: Pin
     ) -> dict[date, Gain | str]:
-        """What days of the step that refines raw rows gained."""
         raw = version.reads[0].table
         if OCCURRENCE in refinement.key:
             return dict.fromkeys(days, "its key numbers identical lines")
@@ -186,7 +179,7 @@ class Growing:
         return found
 
     def _gained(self, step: Step, version: Version, raw: str, files: Files, seen: Pin) -> dict[date, frozenset[str]]:
-        """The files that each day of ``raw`` gained since its refined rows were built; days of which it is known."""
+        """Gained files, for days where they are known."""
         recorded = {day: self.content(step.name, day).inputs for day in files}
 
         def made_of(day: date) -> Callable[[str], bool]:
@@ -206,7 +199,7 @@ class Growing:
         return {day: new for day, new in found.items() if new is not None}
 
     def _of_rows(self, step: Step, version: Version, day: date) -> Gain | str:
-        """What a day gained whose rows each come from one row of the first input, of the same key."""
+        """For days whose rows each come from one row of the first input with the same key."""
         first = version.reads[0].table
         gain = self.grown.get(TableDay(first, day))
         if gain is None or gain.keys is None:
@@ -221,7 +214,6 @@ class Growing:
 
 
 def metric_names(table: Table) -> MetricNames:
-    """How each metric of ``table`` changes when rows come and go."""
     kept = tuple(measures.numbers(table))
     return MetricNames(
         numbers=tuple(name for name in kept if not name.endswith(EXAMPLE)),
@@ -231,7 +223,6 @@ def metric_names(table: Table) -> MetricNames:
 
 
 def _files_as_pinned(lake: Lake, table: str, days: Collection[date], pin: Pin) -> Files:
-    """The files of days that are just as they were pinned; others were moved in between."""
     main = MainTable.open(lake.storage, table)
     found = main.state().of_days(days) if main else dict.fromkeys(days, ())
     expected = {day: pin.expected[TableDay(table, day)].files for day in days}
@@ -243,18 +234,15 @@ def _files_as_pinned(lake: Lake, table: str, days: Collection[date], pin: Pin) -
 
 @dataclass
 class InputMemory:
-    """The last states of input days that a process has seen. A stream keeps one, to spare it the look into the log."""
+    """What a stream remembers between batches; earlier states spare it a search of the log."""
 
     _states: dict[TableDay, dict[str, EarlierState]] = field(default_factory=dict)
     paused: dict[TableDay, datetime] = field(default_factory=dict)
-    """Until when days are left alone that were built whole and held back."""
     kept_logic: set[tuple[str, str]] = field(default_factory=set)
-    """Steps and versions of which it is kept what the fingerprint of their logic stands for."""
     edited: Sequence[EditedLogic] | None = None
-    """Versions that were edited in place; None as long as nobody has looked, and again while there are some."""
+    """Is None if unknown; a list that is not empty is looked up again."""
 
     def remember(self, key: TableDay, state: EarlierState) -> None:
-        """Keep the newest states of ``key``."""
         states = self._states.setdefault(key, {})
         states.pop(state.logical, None)
         states[state.logical] = state
@@ -262,16 +250,16 @@ class InputMemory:
             del states[oldest]
 
     def of(self, key: TableDay) -> list[EarlierState]:
-        """What is known of ``key``, newest first."""
+        """Newest first."""
         return list(self._states.get(key, {}).values())[::-1]
 
 
 def find_earlier_states(
     log: PublicationLog, table: str, wanted: Mapping[date, Callable[[str], bool]]
 ) -> dict[date, EarlierState]:
-    """The newest published state of each day of ``table`` whose logical fingerprint is ``wanted``, if it can be read.
+    """The newest readable published state of each day whose logical fingerprint is ``wanted``.
 
-    A compaction has a state of its own, with the content of the one before: so days can be extended after one.
+    Compactions count, so days can be extended after one.
     """
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""What a day holds once it has grown: the files that stay, its metrics, and how it compares with a whole rebuild."""
+"""What an extended day holds, and how it compares with a whole rebuild."""
 
 from __future__ import annotations
 
@@ -13,29 +13,25 @@ from backfill_assets.model.declaration import DUPLICATES, DayRule, Metric, Metri
 from backfill_assets.quality.gates import ContractHolds, KeyIsUnique
 
 EXTENSIONS = "extensions"
-"""The metric of how often a day was extended since it was last built whole."""
+"""Metric: extensions since the last whole build."""
 _DIGITS = 100
 
 
 def extensions_of(content: DayContent | None) -> int:
-    """How often a day was extended since it was last built whole."""
     return int(content.metrics.get(EXTENSIONS) or 0) if content else 0
 
 
 Stored = TypeVar("Stored")
 _RECORDED = "from."
-"""Begins the metrics of the tables that a day was built from."""
+"""Prefix of metrics that describe the inputs of a day."""
 
 
 def without_extensions(metrics: Mapping[str, Stored]) -> dict[str, Stored]:
-    """``metrics`` as a whole rebuild would have them."""
     return {name: value for name, value in metrics.items() if name != EXTENSIONS}
 
 
 @dataclass(frozen=True)
 class FileChoice:
-    """What becomes of the files of a day: ``kept`` under their names, or ``rewritten`` without the removed rows."""
-
     kept: tuple[AddedFile, ...]
     rewritten: tuple[AddedFile, ...]
 
@@ -45,7 +41,7 @@ class FileChoice:
 
 
 def choose_files(files: Iterable[AddedFile], removed: Mapping[str, int]) -> FileChoice:
-    """Only the files that hold a removed row are rewritten; ``removed`` counts them by path."""
+    """Rewrite only files with ``removed`` rows, counted by path."""
     ordered = sorted(files)
     return FileChoice(
         tuple(file for file in ordered if not removed.get(file.path)),
@@ -55,18 +51,16 @@ def choose_files(files: Iterable[AddedFile], removed: Mapping[str, int]) -> File
 
 @dataclass(frozen=True)
 class MetricNames:
-    """The metrics of a table by the way in which they change when rows come and go."""
-
     numbers: tuple[str, ...]
-    """Add up, ``rows`` and ``checksum`` among them."""
+    """Sums, with ``rows`` and ``checksum``."""
     least: tuple[str, ...]
-    """The least text of all rows; its table only gains rows."""
+    """Minima of texts, in tables that only gain rows."""
     examples: tuple[str, ...]
-    """Examples of what is wrong in a row; empty as long as nothing is."""
+    """Examples of wrong rows; empty while no row is wrong."""
 
 
 def extended_metrics(old: DayContent, removed: Metrics, added: Metrics, names: MetricNames) -> dict[str, Metric]:
-    """What is measured of a day after ``removed`` rows went and ``added`` ones came; empty metrics are no rows."""
+    """Empty metrics stand for no rows."""
     before: Metrics = {**old.metrics, "rows": old.rows, "checksum": int(old.checksum)}
     numbers = {name: _changed(before[name], removed.get(name, 0), added.get(name, 0)) for name in names.numbers}
     least = {name: _least(before.get(name), added.get(name)) for name in names.least}
@@ -89,35 +83,33 @@ def _least(before: Metric, added: Metric) -> str:
 
 
 def without(went: Metrics, stayed: Metrics, names: MetricNames) -> Metrics:
-    """The numbers of the rows that leave files which hold ``went``, of which ``stayed`` is written again."""
+    """Numbers of the removed rows: ``went`` minus ``stayed``, which was written again."""
     return {name: _changed(went[name], stayed.get(name, 0), 0) for name in names.numbers if name in went}
 
 
 def miscounted(choice: FileChoice, removed: int, stayed: int) -> bool:
-    """Whether other rows of the rewritten files stay than those that are not removed."""
     return stayed != choice.rewritten_rows - removed
 
 
 def own_metrics(metrics: Mapping[str, Stored]) -> dict[str, Stored]:
-    """What was measured of the day itself, as a whole rebuild would have it."""
+    """Without metrics of inputs and extensions."""
     return {name: value for name, value in without_extensions(metrics).items() if not name.startswith(_RECORDED)}
 
 
 EQUAL = "equal to a whole rebuild"
-"""What is reported of an extended day that a whole rebuild has confirmed."""
 
 
 def same_origin(published: DayContent | None, rebuilt: DayContent) -> bool:
-    """Whether a published day was extended, and a rebuild has computed it from the same inputs by the same code."""
+    """Whether an extended day was rebuilt from the same inputs by the same code."""
     return published is not None and bool(
         extensions_of(published) and published.input_fingerprint == rebuilt.input_fingerprint
     )
 
 
 def difference(published: DayContent, rebuilt: DayContent) -> str:
-    """How an extended day differs from its whole rebuild: rows, checksum, and metrics, totals first; empty if equal.
+    """Totals first; empty if equal.
 
-    What other tables held when the day was built is no part of it: a rejected row changes that of raw, and no fact.
+    Metrics of inputs are not compared: a rejected row changes those of raw, and no fact.
     """
     before, after = own_metrics(published.metrics), own_metrics(rebuilt.metrics)
     names = sorted(before.keys() | after.keys(), key=lambda name: (not name.startswith(TOTAL), name))
@@ -130,13 +122,10 @@ def difference(published: DayContent, rebuilt: DayContent) -> str:
 
 
 def had_no_duplicates(content: DayContent) -> bool:
-    """Whether no row of a published day gave way to one of equal key and version, as far as that was counted."""
+    """False if true duplicates (equal key and version) were not counted."""
     return content.metrics.get(DUPLICATES, content.metrics.get("deduplicated")) == 0
 
 
 def is_truth(rule: DayRule) -> bool:
-    """Whether a rule fails for a day only if its rows are wrong, and not because there are many of a kind.
-
-    A whole build decides about an extended day that fails such a rule.
-    """
+    """Whether it fails only for wrong rows, not for many: then a whole build decides."""
     return rule.judged_afresh or isinstance(rule, ContractHolds | KeyIsUnique)

@@ -1,4 +1,4 @@
-"""Ingests what arrived on given days: appends landed rows to the event days they belong to, each file once."""
+"""Ingests what arrived on given days: appends landed rows to their event days, each file once."""
 
 from __future__ import annotations
 
@@ -36,18 +36,16 @@ from backfill_assets.state.stream_positions import stream_topics
 from backfill_assets.text import format_count, format_range, format_ranges
 
 _EXPANSION, _OF_PLAIN = 40, 5
-"""Rows in memory take about this many times the size of their compressed files, and of plain ones."""
+"""Bytes in memory per byte of a compressed file, and of a plain one."""
 
 
 @dataclass
 class ArrivalBuild(RawWriter):
-    """One ingest of the landed files of one source."""
-
     def run_days(self, days: Sequence[date]) -> BuildResult:
-        """Take in what arrived on ``days``; a day on which nothing new arrived is reused.
+        """Ingest what arrived on ``days``; days without new files are reused.
 
-        Raises :class:`SourceUnreadable` for all days without a delivery and all damaged or changed files at once,
-        before anything is staged.
+        Raises :class:`SourceUnreadable` for all missing deliveries and all damaged or changed files at once, before
+        staging.
         """
         before = self.lake.states(self.step)
         self.report_strays(days)
@@ -66,7 +64,6 @@ class ArrivalBuild(RawWriter):
     # ---------------------------------------------------------------- landing
 
     def report_strays(self, days: Sequence[date]) -> None:
-        """Report what was landed and is not read."""
         if astray := self.lake.landing.strays(self.source, days):
             self.progress(
                 f"Warning: {self.table.name}: {first_paths(astray)} is {no_file_of(self.source)} and is "
@@ -74,7 +71,7 @@ class ArrivalBuild(RawWriter):
             )
 
     def report_misplaced(self, days: Sequence[date]) -> None:
-        """Report the days that a refresh puts right: raw is appended to, and its rows stay where they are."""
+        """Only a refresh moves rows: an ingest appends."""
         if misplaced := self.misplaced(days):
             self.progress(
                 f"{self.table.name}: rows of {format_ranges(misplaced)} may belong to other days by what is declared "
@@ -82,7 +79,7 @@ class ArrivalBuild(RawWriter):
             )
 
     def missing_deliveries(self, days: Sequence[date]) -> list[SourceUnreadable]:
-        """None of what is landed whole when it changes: on other days it has not changed."""
+        """Never for a source that is landed whole when it changes: no delivery means no change."""
         if self.source.replaced_whole:
             return []
         deliveries = self.lake.landing.deliveries(self.source, days)
@@ -98,10 +95,7 @@ class ArrivalBuild(RawWriter):
         ]
 
     def new_files(self, days: Sequence[date], problems: Sequence[SourceUnreadable] = ()) -> list[LandedFile]:
-        """Files that main has not taken in yet, each checked to be whole.
-
-        Raises ``problems`` and those of all files at once: who puts the first right wants to know of the others.
-        """
+        """Files that main has not ingested; raises ``problems`` and those of all files together."""
         known, new, found = self.recorded(), [], list(problems)
         for file in self.lake.landing.files(self.source, days):
             try:
@@ -117,7 +111,7 @@ class ArrivalBuild(RawWriter):
     def result(
         self, days: Sequence[date], before: Mapping[TableDay, DayState], done: StagedChange | None
     ) -> BuildResult:
-        """Days outside the request that gained rows are named, too: their readers are in the report."""
+        """Names other days that gained rows too, so that their readers are reported."""
         name, ingested = self.table.name, done.days if done else {}
         states = self.lake.states(self.step)
         back = decide.rolled_back([TableDay(name, day) for day in ingested], before)
@@ -133,7 +127,7 @@ class ArrivalBuild(RawWriter):
 
 
 def from_landed_files(writer: RawWriter, files: Sequence[LandedFile]) -> RawChange:
-    """The rows of ``files``. A position is a file's path with its content."""
+    """Positions are paths with contents."""
     return RawChange(
         tuple(Position(id=file.position[0], before=None, after=file.position[1]) for file in files),
         partial(_stage_files, writer, files),
@@ -166,13 +160,12 @@ def _stage_files(writer: RawWriter, files: Sequence[LandedFile], timeline: Timel
 # ------------------------------------------------------------------ ingested again, to prove it
 
 Contents = Mapping[TableDay, DayContent]
-"""What was ingested, by table and day."""
 
 
 def ingest_again(lake: Lake, made_by: Prepared, lost: str, progress: Progress) -> Contents | str:
-    """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested.
+    """What the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested.
 
-    ``lost`` names what it had searched for earlier rows and that cannot be read any more; empty if all can.
+    ``lost`` names earlier rows that it searched and that are unreadable now; empty if none.
     """
     (change,) = made_by.publication.tables
     try:
@@ -193,9 +186,9 @@ def ingest_again(lake: Lake, made_by: Prepared, lost: str, progress: Progress) -
 
 
 def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
-    """A sentence that says which fields of the source were declared or dropped since ``made_by``; empty for none.
+    """A sentence that names fields declared or dropped since ``made_by``; empty if none.
 
-    Raw keeps the value of a field that is not declared elsewhere, so the same lines give other rows.
+    Raw keeps undeclared fields in a column of their own, so the same lines give other rows.
     """
     (change,) = made_by.publication.tables
     source = catalog.step(change.table).source
@@ -207,7 +200,7 @@ def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
 
 
 def _why_never(made_by: Prepared, change: TableChange) -> str:
-    """Why its rows cannot be had again from landed files, whichever there are; empty if they can."""
+    """Returns an empty text if landed files may give its rows again."""
     if made_by.publication.provenance.reason.startswith(REFRESH):
         return "it read its source again, and appended what differed from the rows that raw held then"
     if topics := stream_topics(change.positions):
@@ -216,7 +209,7 @@ def _why_never(made_by: Prepared, change: TableChange) -> str:
 
 
 def as_declared_then(step: Step, change: TableChange) -> Step:
-    """``step`` with the event days that were possible when ``change`` was ingested."""
+    """``step`` with the placement of event days that ``change`` was ingested by."""
     recorded = {day.content.code_version for day in change.days if day.content}
     if step.source is None or not recorded:
         return step
@@ -241,7 +234,7 @@ def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -
 
 
 def _landed_again(landing: LandingZone, source: Source, positions: tuple[Position, ...]) -> list[LandedFile] | str:
-    """The files of ``positions`` in the landing zone, or a sentence that names the one that changed."""
+    """Returns the files, or a sentence that names the one that changed."""
     paths = [position.id.split(":", 2)[2] for position in positions]
     there = {path for paths in landing.paths(source).values() for path in paths}
     if gone := sorted(set(paths) - there):

@@ -1,4 +1,4 @@
-"""What every build works with: the lakehouse, the landing zone, and a Spark session that starts when first needed."""
+"""What every build works with: lakehouse, landing zone, and a Spark session that starts when it is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Lake:
-    """``spark`` is called only when a day really has to be computed; ``catalog`` has all that is declared."""
+    """``spark`` is called only when a day has to be computed."""
 
     catalog: Catalog
     storage: Storage
@@ -46,41 +46,39 @@ class Lake:
     refuse_dirty_tree: bool = False
 
     def wait_for_holds(self, days: DaysOf, progress: Progress, seconds: float = LONGEST_WAIT_SECONDS) -> None:
-        """Let a campaign that is cutting over ``days`` (by table) pass, for ``seconds`` at most."""
+        """Wait for holds of cut-overs on ``days``."""
         wait_for_holds(self.storage, "", days, progress=progress, longest=seconds)
 
     def require_clean_tree(self) -> None:
-        """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
+        """Raise :class:`PublicationRefused` if it is dirty and the settings refuse that."""
         require_clean_tree(git_commit(self.catalog.folder), refuse=self.refuse_dirty_tree)
 
     def switches(self) -> Switches:
-        """The versions of the logic that publications made current, by step."""
         return self.publisher.log.head().state.switches
 
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
-        """``steps``, as they are declared, with the versions that are current now."""
         return with_current(steps, self.switches())
 
     def may_adopt(self, made_with: Environment | None) -> bool:
-        """Days that a dirty tree has staged are computed again where the settings refuse such code."""
+        """False for days from a dirty tree, if the settings refuse it."""
         return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
 
     def new_id(self, what: str) -> str:
-        """A unique name for a publication or a timeline, of letters, digits and dashes; names sort by time."""
+        """Unique: letters, digits and dashes, sorted by time."""
         name = what.replace("_", "-").replace(" ", "-")
         return f"{clock.now():%Y%m%dt%H%M%S}-{name}-{clock.token(4)}"
 
     def look_at_tables_of_others(self, steps: Iterable[Step]) -> None:
-        """Record what moved in the tables of others that ``steps`` read, or are; with what their tokens need."""
+        """Observe them among ``steps`` and their inputs; requires the token key for personal columns."""
         others = tables_of_others(steps, self.catalog.datasets)
         observe_tables(self.publisher, others)
         if any(external.personal for external, _ in others):
             require_token_key(self.storage, Path(self.token_key_file), self.catalog.tables_of_tokens)
 
     def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:
-        """A fresh timeline for each table of ``step``, marked as one whose days are still wanted.
+        """New open timelines, by table of ``step``.
 
-        A later run may adopt from it; from those of a ``campaign``, only that campaign.
+        A later run may reuse their days; those of a ``campaign`` only that campaign.
         """
         name = f"{campaign}-{self.new_id(step.name)}" if campaign else self.new_id(step.name)
         found = {table.name: Timeline(self.storage, table.name, name) for table in step.tables}
@@ -89,7 +87,6 @@ class Lake:
         return found
 
     def require_ended(self, step: Step, days: Iterable[date]) -> None:
-        """Raise :class:`InvalidRequest` for days that are not over."""
         today = clock.today()
         late = sorted(day for day in days if day >= today)
         if late:
@@ -107,15 +104,14 @@ class Lake:
 
 SILENT_SECONDS = 60.0
 WAITING = "Waiting: "
-"""How such a report begins; commands print it in logs too."""
+"""Prefix of reports that commands print in logs too."""
 
 
 @contextmanager
 def waiting(progress: Callable[[str], None], what: str) -> Iterator[None]:
-    """While the block runs, report ``what`` it waits for and for how long, every :data:`SILENT_SECONDS`.
+    """Report every :data:`SILENT_SECONDS` ``what`` the block waits for.
 
-    The block itself reports nothing: ``progress`` is called from another thread. An error of ``progress`` is raised
-    when the block ends.
+    The block must not report: ``progress`` runs in another thread. Its error is raised at the end of the block.
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="waiting") as pool:

@@ -1,4 +1,4 @@
-"""What a day of raw has lost with its files, and where the same rows are: by what the logs say of each file. Pure."""
+"""Finds out from logs what a day of raw lost with its files, and where the same rows still are. Pure."""
 
 from __future__ import annotations
 
@@ -15,28 +15,25 @@ from backfill_assets.text import format_count, format_first
 
 EVENTS, _MOST_NAMED = "kafka:", 5
 Parts = Mapping[str, Sequence[AddedFile]]
-"""By the path of a file that a compaction has written, the files that it has replaced: they have the same rows."""
+"""By path of a compacted file: the files that it replaced, which hold the same rows."""
 
 
 @dataclass(frozen=True)
 class LostDay:
-    """A day of raw with files that are gone or damaged, and what is left of their rows."""
-
     day: date
     recorded: Mapping[str, str]
-    """What it held, and is to hold again; empty if others have written to it."""
+    """Figures that the restored day must have; empty after a foreign write."""
     lost: tuple[AddedFile, ...]
     held: tuple[AddedFile, ...] = ()
-    """Files with rows of it that can be read: its own, and those that a compaction has replaced."""
+    """Readable files with its rows: its own, and those that a compaction replaced."""
     absent: tuple[AddedFile, ...] = ()
-    """Files whose rows no other file of the table has."""
+    """Files whose rows are in no other file of the table."""
     landed: Mapping[LandedFile, Source] = field(default_factory=dict)
-    """Landed files that may have these rows, each with its source as it was declared when raw read it."""
+    """Landed files that may have these rows, with the source as declared when raw read them."""
     problems: tuple[str, ...] = ()
-    """Why some of these rows can hardly be had again."""
 
     def refusal(self, found: Metrics) -> str:
-        """Why it is not put back, in words; empty if ``found``, of all rows that were read again, is what it held."""
+        """Why the day is not restored; empty if ``found`` are the recorded figures."""
         if self.recorded and all(str(found.get(name)) == known for name, known in self.recorded.items()):
             return ""
         lacking = int(self.recorded.get("rows", 0)) - int(str(found.get("rows", 0)))
@@ -52,7 +49,7 @@ def count_rows(files: Iterable[AddedFile]) -> int:
 
 
 def parts_of(made: Iterable[Prepared], table: str, day: date) -> Parts:
-    """Of the compactions among ``made`` that have written one file of ``day``: which files it replaces."""
+    """Only of compactions that wrote one file for ``day``."""
     found: dict[str, Sequence[AddedFile]] = {}
     for each in (each for each in made if each.publication.kind == "compact"):
         before, after = each.before_files(table).get(day, {}), each.target(table).get(day, {})
@@ -62,20 +59,20 @@ def parts_of(made: Iterable[Prepared], table: str, day: date) -> Parts:
 
 
 def with_parts(file: AddedFile, parts: Parts, is_lost: Callable[[AddedFile], bool]) -> list[AddedFile]:
-    """``file``; or if it is lost, what a compaction has made it of, and of these the lost ones in the same way."""
+    """``file``, or if lost, what it was compacted from, recursively."""
     if file.path not in parts or not is_lost(file):
         return [file]
     return [each for part in parts[file.path] for each in with_parts(part, parts, is_lost)]
 
 
 def may_hold(file: AddedFile, place: str) -> bool:
-    """Whether there can be rows in ``file`` whose ``source_file`` is ``place``; yes, of a file without statistics."""
+    """True without statistics."""
     found = json.loads(file.stats)
     least, greatest, nulls = (found.get(of, {}).get("source_file") for of in ("minValues", "maxValues", "nullCount"))
     return nulls != file.rows and (least is None or greatest is None or least <= place <= greatest)
 
 
 def place_of(position: str) -> str:
-    """What ``source_file`` is of rows that were read from a position: a landed file, or a partition of a topic."""
+    """The ``source_file`` of rows from a position: a landed file or a partition of a topic."""
     kind, _, rest = position.split(":", 2)
     return rest if kind == "landed" else f"{EVENTS}{rest.replace(':', '/', 1)}"

@@ -1,4 +1,4 @@
-"""Builds days of a step and publishes all of them together, each by its version of the logic."""
+"""Builds days of a step, each by its own version, and publishes them on main together."""
 
 from __future__ import annotations
 
@@ -28,18 +28,16 @@ _TRIES_BEFORE_A_HOLD = 2
 
 @dataclass
 class MainBuild:
-    """One build of one replacing step on main. Days that main moved under are staged again, and only those."""
+    """Stages only those days again that main moved under."""
 
     lake: Lake
     asked: StepRequest
     run: RunInfo
     progress: Progress
     verify: bool = False
-    """Build extended days whole as well; those that are equal to what is published are not published again."""
+    """Recompute extended days whole too; equal ones are not published again."""
     verified: dict[TableDay, str] = field(default_factory=dict)
-    """What was found of the days that were verified."""
     try_seconds: float = 0.0
-    """How long the last try took."""
 
     def __post_init__(self) -> None:
         self.todo, self.began = self.asked.days, clock.seconds()
@@ -53,10 +51,9 @@ class MainBuild:
         return self.asked.step
 
     def publish(self) -> BuildResult:
-        """Build the days and publish them together; raises :class:`DaysFailed` when a gate holds one back.
+        """Build the days and publish them together; raises :class:`DaysFailed` if a gate fails.
 
-        A stream may extend the days more often than they can be staged. After several times they are staged under a
-        hold, so that it leaves them alone meanwhile.
+        A stream may extend days faster than they can be staged: after two tries they are staged under a hold.
         """
         published = promote(
             self.lake.publisher,
@@ -69,7 +66,6 @@ class MainBuild:
         return self.result(published)
 
     def stage(self, *, held: bool) -> Publication | None:
-        """Stage the days that are left."""
         build, self.began = self.build, clock.seconds()
         build.stage(self.todo, forced=build.forced(self.todo) | self.extended(self.todo))
         refuse_failed(build.staged)
@@ -83,9 +79,9 @@ class MainBuild:
         return Again(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
 
     def hold(self) -> AbstractContextManager[object]:
-        """Ask others to leave the days, and what they are computed from, alone for the length of another try.
+        """Keep other writers off the days and their inputs for another try.
 
-        Raw may gain rows meanwhile: they are beyond what the days are built from.
+        Raw is not held: rows that it gains after the pin do not invalidate the build.
         """
         days = self.asked.days
         others = [(version, days) for version in self.step.versions if not isinstance(version.transform, Refinement)]
@@ -96,14 +92,13 @@ class MainBuild:
     # ------------------------------------------------------------------ verify
 
     def extended(self, days: Iterable[date]) -> set[date]:
-        """Those of ``days`` that are to be verified: a stream has extended them."""
         if not self.verify:
             return set()
         states = self.lake.states(self.step).items()
         return {key.day for key, state in states if grown_content.extensions_of(state.content)}.intersection(days)
 
     def compare_extended(self) -> None:
-        """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
+        """Days that equal their whole rebuild are not published; others are reported."""
         for day, staged in list(self.build.staged.items()) if self.verify else ():
             contents = {each.table: content_in(each.pin.states, TableDay(each.table, day)) for each in staged}
             if not any(grown_content.same_origin(contents[each.table], each.content) for each in staged):
@@ -128,7 +123,6 @@ class MainBuild:
         return BuildResult(tuple(sorted(self.built(published), key=lambda each: each.day)), publications)
 
     def built(self, published: Published | None) -> list[BuiltDay]:
-        """Every day that was staged or found unchanged, as the log knows it now."""
         build, states, back = self.build, self.lake.states(self.step), self.rolled_back()
         versions = published.versions if published else {}
         built: list[BuiltDay] = []
@@ -142,7 +136,6 @@ class MainBuild:
         return built
 
     def rolled_back(self) -> dict[TableDay, str]:
-        """The rollback that each staged day was published by when it was staged."""
         staged = {TableDay(day.table, day.day): day.pin for held in self.build.staged.values() for day in held}
         states = {key: pin.states[key] for key, pin in staged.items() if key in pin.states}
         return decide.rolled_back(staged, states)

@@ -1,4 +1,4 @@
-"""What a build gives back, a record a day, whether it was published now or found as it is; and who builds."""
+"""What a build returns by table and day, and who builds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHO, _KNOWN_BY = "who", "known by"
 
 @dataclass(frozen=True)
 class Person:
-    """``known_by`` says where ``name`` comes from; both are empty if it is unknown who it is."""
+    """``known_by`` is the source of ``name``; both are empty for an unknown person."""
 
     name: str = ""
     known_by: str = ""
@@ -35,11 +35,11 @@ class Person:
         return bool(self.name)
 
     def is_same_as(self, other: Person) -> bool:
-        """Two spellings of a name that differ in case alone are one person: that refuses more."""
+        """Ignores case: a false match only refuses more."""
         return bool(self) and self.name.casefold() == other.name.casefold()
 
     def to_report(self) -> dict[str, str]:
-        """As the journal of a campaign keeps it; nothing of an unknown person."""
+        """For the journal of a campaign; empty for an unknown person."""
         return {_WHO: self.name, _KNOWN_BY: self.known_by} if self else {}
 
     @classmethod
@@ -51,9 +51,9 @@ UNKNOWN = Person()
 
 
 def os_person() -> Person:
-    """The user as whom the operating system runs this process. ``LOGNAME`` and ``USER`` are not asked: they can be set.
+    """The OS user of this process. ``LOGNAME`` and ``USER`` are ignored, because anybody can set them.
 
-    Where there is no user database they are all there is, and ``known_by`` says so.
+    Without a user database they are all there is, and ``known_by`` says so.
     """
     if sys.platform == "win32":
         return Person(getpass.getuser(), "environment variable, not verified")
@@ -70,27 +70,26 @@ def os_person() -> Person:
 
 ADOPTED = "taken over from an earlier run"
 STAGED_AGAIN = "moved meanwhile, staging again"
-"""How progress reports that days were staged already, and that they are to be staged once more; the lab counts both."""
+"""In progress reports; the lab counts reports that contain these."""
 FLAGGED = "It is flagged incomplete"
-"""How progress ends of a week or month that a range cuts."""
+"""Ends the progress report of a week or month that a range cuts."""
 
 
 _MOST_CHECKS = 5
-"""Of a broken contract, in the text of an error; Dagster's metadata and ``--json`` have all."""
+"""Limits the checks in the text of an error; Dagster's metadata and ``--json`` have all."""
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """Who builds, and with which code: recorded with each publication, part of no fingerprint."""
+    """Recorded with each publication; part of no fingerprint."""
 
     run_id: str
     git_commit: str = ""
     launched_by: str = ""
     person: Person = UNKNOWN
-    """Unknown if a schedule, a sensor or a run without a user launched it."""
+    """Unknown for a schedule, a sensor or a run without a user."""
 
     def provenance(self, timeline: str = "", *, campaign: str = "", reason: str = "") -> Provenance:
-        """As a publication records it."""
         return Provenance(
             run=self.run_id,
             launched_by=self.launched_by,
@@ -103,7 +102,7 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class BuiltDay:
-    """One day of one table after a build; ``publication`` is empty when its gates failed."""
+    """``publication`` is empty if the gates failed."""
 
     table: str
     day: date
@@ -113,20 +112,19 @@ class BuiltDay:
     table_version: int
     code_version: str
     reused: bool
-    """Published before from just these inputs by this code: nothing was computed."""
+    """Published earlier from the same inputs by the same version."""
     input_fingerprint: str
     inputs: Mapping[str, int] = field(default_factory=dict)
-    """Delta version by table, of what was read."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     rules: tuple[RuleOutcome, ...] = ()
     bytes: int = 0
     files: int = 0
     seconds: float = 0.0
-    """The day's share of the time it took to stage its chunk."""
+    """The day's share of the time to stage its chunk."""
     rolled_back_by: str = ""
-    """The rollback that the day was published by before; this build has published over it."""
+    """The rollback that this build has published over."""
     verified: str = ""
-    """Of a day that was extended and is verified: ``equal to a whole rebuild``, or how it differed before it."""
+    """``equal to a whole rebuild``, or how it differed."""
 
     @classmethod
     def from_log(
@@ -138,7 +136,6 @@ class BuiltDay:
         reused: bool,
         staged: StagedTableDay | None = None,
     ) -> BuiltDay:
-        """One day as the publication log knows it now, with what staging it took if it was staged by this run."""
         content = state.content
         return cls(
             table=state.table,
@@ -161,15 +158,13 @@ class BuiltDay:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Everything that was asked for, by table and day, and where late rows went."""
-
     days: tuple[BuiltDay, ...]
     publications: tuple[str, ...] = ()
     appended_elsewhere: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
 
 class DaysFailed(GateFailed):
-    """Some staged days did not pass their gates; nothing was published, and the good days stay staged."""
+    """Staged days failed their gates. Nothing was published; good days stay staged."""
 
     def __init__(self, failed: Sequence[BuiltDay], staged: int) -> None:
         self.failed = tuple(failed)
@@ -178,7 +173,6 @@ class DaysFailed(GateFailed):
 
 
 def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
-    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
     failed = [day for days in staged.values() for day in days if not day.passed]
     if failed:
         built = [_not_published(day) for day in failed]
@@ -191,7 +185,6 @@ def _not_published(staged: StagedTableDay) -> BuiltDay:
 
 
 def adopted_line(table: str, days: int) -> str:
-    """Says that ``days`` of a table are not computed again."""
     return f"{table}: {format_are(days, 'staged day')} {ADOPTED}"
 
 

@@ -1,7 +1,7 @@
-"""One change of raw: all that a raw table gains or loses in one publication, and the one way in which it gets there.
+"""The only way into raw: one change of a raw table, in one publication.
 
-Makers find out what there is: of landed files :mod:`~backfill_assets.rebuild.ingest`, of a second reading of the source
-:mod:`~backfill_assets.rebuild.refresh`, of a topic's offsets :mod:`backfill_assets.stream.topic`.
+The changes are found by :mod:`~backfill_assets.rebuild.ingest` (landed files), :mod:`~backfill_assets.rebuild.refresh`
+(a second reading) and :mod:`backfill_assets.stream.topic` (offsets).
 """
 
 from __future__ import annotations
@@ -72,42 +72,41 @@ _MARKERS_AT_ONCE = 100_000
 
 @dataclass(frozen=True)
 class RawChange:
-    """What raw gains or loses, not staged yet."""
-
     positions: tuple[Position, ...]
     """Committed together with the rows."""
     stage: Callable[[Timeline], Sequence[InputRead]] | None = None
-    """Write rows and deletions into a timeline. Runs Spark. Returns the days of raw that they were made of: until
-    publishing these have to be as they were read. None for positions alone."""
+    """Runs Spark to write rows and deletions into a timeline; None if only positions change.
+
+    Returns the days of raw that it read, which may not move until the publication.
+    """
     fingerprint: str = ""
-    """What the rows were made of: what an earlier run has staged of the same is used. Empty if no run may."""
+    """An earlier run's staged rows with the same fingerprint are reused; empty to forbid it."""
     empty: Sequence[date] = ()
-    """Days that are published without rows, too."""
+    """Days that are published even without rows."""
     anew: frozenset[date] = frozenset()
-    """The days of which all rows are put on their days anew: their placement was declared anew since."""
+    """Days whose rows are all placed again, because their placement was declared anew."""
     reason: str = ""
     read: str = "files"
-    """What its positions are of, in words."""
+    """What its positions count, in words."""
 
 
 @dataclass
 class StagedChange:
-    """A change whose rows are written. What they supersede, and with it ``days``, is looked for at each try."""
+    """Rows that are written. Supersessions, and so ``days``, are looked for at each try."""
 
     change: RawChange
     timeline: Timeline | None
     files: Sequence[AddedFile] = ()
-    """Of its rows, as the timeline names them. Just these are published: another run can have adopted the timeline."""
+    """Exactly these are published: another run may have reused the timeline."""
     made_of: Sequence[InputRead] = ()
     environment: Environment | None = None
-    """What staged the rows, which may have been an earlier run; None if that was not recorded."""
+    """Is None if not recorded. An earlier run may have staged the rows."""
     started: float = field(default_factory=clock.seconds)
     markers: Sequence[AddedFile] = ()
-    """In no commit of the timeline: another try, or run, finds those that are due then."""
+    """In no commit of the timeline, because each try finds its own."""
     days: dict[date, StagedTableDay] = field(default_factory=dict)
     publication: str = ""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Once it is published."""
 
     @property
     def row_days(self) -> set[date]:
@@ -120,21 +119,21 @@ class StagedChange:
 
 @dataclass
 class RawWriter:
-    """Carries out changes of one raw table. What was read and the rows that it gave are committed together."""
+    """Changes one raw table: positions and rows are committed together."""
 
     lake: Lake
     step: Step
     run: RunInfo
     progress: Progress
     name: str = ""
-    """What its publications are named after; empty for the step."""
+    """Names its publications; empty for the step's name."""
     of_topic: ClassVar[bool] = False
     """Whether its rows are events of a topic, whose records have a time of their own."""
 
     transaction: str = ""
-    """The transaction that its publications share; empty if each has its own."""
+    """Shared by its publications; empty if each has its own."""
     hold_seconds: float = LONGEST_WAIT_SECONDS
-    """It waits no longer than this for others that hold its days."""
+    """The longest wait for holds of others."""
 
     @property
     def table(self) -> Table:
@@ -160,32 +159,31 @@ class RawWriter:
     # ------------------------------------------------------------------ what raw has
 
     def recorded(self) -> Mapping[str, int]:
-        """The positions that raw has of its sources, by id."""
         main = MainTable.open(self.lake.storage, self.table.name)
         return main.transactions() if main else {}
 
     def misplaced(self, days: Sequence[date]) -> list[date]:
-        """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
+        """Days with rows that would be placed or flagged differently now."""
         states, placement = self.lake.states(self.step), self.source.placement
         contents = {day: content_in(states, TableDay(self.table.name, day)) for day in days}
         return [day for day, has in contents.items() if has and placement.concerns(day, has.code_version, has.metrics)]
 
     def pin_all(self) -> Pin:
-        """Every published day, as it is now."""
         days = [day for name, day in self.lake.states(self.step) if name == self.table.name]
         return self.lake.publisher.pin(writes={}, reads={self.table.name: days})
 
     def rows(self, read: InputRead, days: Iterable[date]) -> DataFrame:
-        """The rows of ``days``, deletions and what they cancel included."""
+        """Includes deletions and the rows that they cancel."""
         return published_rows(self.lake.spark(), self.lake.storage, only(read, days), raw_schema(self.source))
 
     # ------------------------------------------------------------------ carry out
 
     def carry_out(self, look: Callable[[], RawChange | None], most: int = MOST_TRIES) -> StagedChange | None:
-        """Publish what ``look`` finds; None if that is nothing. It looks again when another run was first.
+        """Publish what ``look`` finds; None if that is nothing.
 
-        Rows are staged once; what they supersede is looked for again whenever the table gained rows meanwhile. Raises
-        :class:`PublicationRefused` when others keep being first, and :class:`DaysFailed` when a gate holds a day back.
+        Rows are staged once, unless another run ingests the same first. Supersessions are looked for again whenever the
+        table gained rows. Raises :class:`PublicationRefused` after too many lost races, and :class:`DaysFailed` for a
+        failed gate.
         """
         append = _Append(self, look)
         published = promote(
@@ -204,7 +202,6 @@ class RawWriter:
         return staged
 
     def searched(self, staged: StagedChange) -> Publication:
-        """Look for what the staged rows supersede, and judge them: what there is to publish."""
         name, pin = self.table.name, self.pin(staged)
         with waiting(self.progress, f"{name}: the staged rows are measured"):
             measured = self.measured(staged, pin.inputs.get(name))
@@ -212,7 +209,7 @@ class RawWriter:
         return self.request(staged, pin)
 
     def pin(self, staged: StagedChange) -> Pin:
-        """With a supersession window the table is an input of itself, and may not even gain rows until publishing."""
+        """With a supersession window, the days around the rows may not even gain rows until the publication."""
         around = self.source.days_around(staged.row_days)
         reads = {self.table.name: around} if around else {}
         return self.lake.publisher.pin(writes={}, reads=reads, exact=reads)
@@ -220,7 +217,7 @@ class RawWriter:
     # ------------------------------------------------------------------ stage
 
     def adopted(self, change: RawChange) -> StagedChange | None:
-        """What an earlier run has staged of just this change, all of it sound."""
+        """What an earlier run staged of the same change, if all of it passed."""
         if not change.fingerprint:
             return None
         for timeline in open_timelines(self.lake.storage, self.table.name):
@@ -235,10 +232,7 @@ class RawWriter:
         return passed and day.input_fingerprint == wanted and self.lake.may_adopt(day.environment)
 
     def fingerprint(self, read: Iterable[str]) -> str:
-        """What staged rows are made of: what was ``read``, the fields that are declared, and how days are judged.
-
-        Rows of other fields could be neither measured nor published.
-        """
+        """Includes the declared fields and the placement: rows of other fields could not be published."""
         made_of = fingerprints.physical([*read, *(f"field {name}" for name in self.source.columns)])
         return fingerprints.input_fingerprint(self.step.code_version, "", made_of)
 
@@ -253,13 +247,11 @@ class RawWriter:
         return StagedChange(change, timeline, timeline.files(), made_of, environment, started)
 
     def require_token_key(self) -> None:
-        """Raise :class:`LakehouseUnusable` unless the key is here that the personal fields of the source need."""
         if self.source.personal_fields:
             tables = {self.table.name, *self.lake.catalog.tables_of_tokens}
             require_token_key(self.lake.storage, Path(self.lake.token_key_file), tables)
 
     def measured(self, staged: StagedChange, around: InputRead | None) -> dict[date, Metrics]:
-        """By day: the rows are measured while their supersessions are looked for, which are measured when found."""
         timeline = staged.timeline
         if timeline is None or not staged.files:
             return {}
@@ -279,7 +271,7 @@ class RawWriter:
     def stage_supersessions(
         self, timeline: Timeline, rows: Sequence[AddedFile], around: InputRead | None
     ) -> list[AddedFile]:
-        """Write the markers that ``rows`` make necessary, and return their files. Very many are written in turns."""
+        """Write the markers that ``rows`` make necessary, in turns to bound memory."""
         if around is None:
             return []
         storage, source = self.lake.storage, self.source
@@ -291,7 +283,7 @@ class RawWriter:
             return self.write_markers(timeline, due)
 
     def write_markers(self, timeline: Timeline, due: Iterator[Mapping[str, Any]]) -> list[AddedFile]:
-        """Write these rows, each of which names the columns that have a value, and return their files."""
+        """``due`` rows name only columns that have a value."""
         files: list[AddedFile] = []
         while some := list(islice(due, _MARKERS_AT_ONCE)):
             files += write_here(pa.Table.from_pylist(some, columns_of(self.table.contract)), self.table, timeline)
@@ -300,7 +292,6 @@ class RawWriter:
     # ------------------------------------------------------------------ judge
 
     def judge(self, staged: StagedChange, pin: Pin, measured: Mapping[date, Metrics]) -> None:
-        """Gates on what is to be appended, day by day; raises :class:`DaysFailed` if one does not pass."""
         days = sorted({*measured, *staged.change.empty})
         seconds = (clock.seconds() - staged.started) / max(1, len(days))
         files = files_by_day(staged.timeline.folder, [*staged.files, *staged.markers]) if staged.timeline else {}
@@ -319,13 +310,13 @@ class RawWriter:
         for each in () if self.transaction else drifts(self.source, measured):
             self.progress(f"{self.table.name}: {each}")
         if staged.timeline:
-            # What was made of raw as it was is staged anew by each run.
+            # Rows that depend on the state of raw may not be reused.
             made_of = dict.fromkeys(days, "" if staged.made_of else staged.change.fingerprint)
             note_verdicts(staged.timeline, list(staged.days.values()), made_of, staged.environment)
         refuse_failed({day: [each] for day, each in staged.days.items()})
 
     def report_implausible_days(self, measured: Mapping[date, Metrics]) -> None:
-        """Say which rows are on the day they arrived, because the day that they name is not possible."""
+        """Rows are placed on their arrival day if the day that they name is not possible."""
         counts = {day: int(str(each[ON_ARRIVAL_DAY])) for day, each in measured.items() if each.get(ON_ARRIVAL_DAY)}
         if counts:
             example = date.fromisoformat(str(measured[min(counts)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))
@@ -359,7 +350,7 @@ class RawWriter:
         )
 
     def lineage(self, staged: StagedChange, own: StagedTableDay) -> DayLineage:
-        """The days that were searched for superseded rows, or compared; the landed files are in the positions."""
+        """Days that were searched or compared; landed files are in the positions."""
         read = next(chain(own.pin.inputs.values(), staged.made_of), None) if own.files else None
         if read is None:
             return DayLineage(environment=own.environment)
@@ -370,13 +361,10 @@ class RawWriter:
 
 @dataclass
 class _Append:
-    """What a look finds, on its way into raw."""
-
     writer: RawWriter
     look: Callable[[], RawChange | None]
     staged: StagedChange | None = None
     looks_again: bool = True
-    """Others took in the same, or moved what it was made of."""
 
     def stage(self, *, held: bool) -> Publication | None:
         writer = self.writer
@@ -409,12 +397,11 @@ class _Append:
         )
 
     def hold(self) -> AbstractContextManager[object]:
-        """Ask others to leave alone the days that it appends to, and those that it is compared with."""
+        """Hold the days that are appended to, and those that are compared."""
         writer, staged = self.writer, self.staged
         days = {*writer.source.days_around(staged.row_days), *staged.days} if staged else ()
         return holding(writer.lake.storage, writer.lake.new_id(writer.step.name), {writer.table.name: days})
 
 
 def only(read: InputRead, days: Iterable[date], *, exact: bool = False) -> InputRead:
-    """``read`` with no more than ``days`` of it."""
     return read.model_copy(update={"days": {day: read.days[day] for day in sorted(days)}, "exact": exact})

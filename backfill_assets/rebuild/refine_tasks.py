@@ -1,8 +1,4 @@
-"""Which days of raw one worker refines at once. Pure.
-
-Small days share a task, for each has a cost of its own; a large day is cut by its keys, so that a task needs bounded
-memory however many rows a day has.
-"""
+"""Divides days of raw among workers: small days share a task, large ones are cut by keys to bound memory. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +9,11 @@ from datetime import date
 from backfill_assets.lakehouse.delta_log import AddedFile
 
 SHARED_ROWS, MOST_ROWS = 100_000, 2_500_000
-"""Days of fewer rows share a task up to as many; a task with more is cut."""
+"""Days share a task up to the first; a task with more rows than the second is cut."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How a task looks at its days: past deletions, if they have some, and at ``part`` of ``parts`` of the keys."""
-
     has_deletions: bool = False
     part: int = 0
     parts: int = 1
@@ -27,14 +21,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class RefineTask:
-    """The files of days of raw, and how they are looked at."""
-
     files: Mapping[date, Sequence[AddedFile]]
     cut: Cut = Cut()
 
 
 def refine_tasks(files: Mapping[date, Sequence[AddedFile]], with_deletions: Collection[date]) -> list[RefineTask]:
-    """Tasks for all days of ``files``, the largest first; days ``with_deletions`` are among themselves."""
+    """Largest first; days ``with_deletions`` get tasks of their own."""
     rows = {day: sum(file.rows for file in some) for day, some in files.items()}
     tasks: list[tuple[int, RefineTask]] = []
     for has_deletions in (False, True):
@@ -48,7 +40,6 @@ def refine_tasks(files: Mapping[date, Sequence[AddedFile]], with_deletions: Coll
 
 
 def _groups(days: Iterable[date], rows: Mapping[date, int]) -> list[list[date]]:
-    """``days`` in their order, each group with at least :data:`SHARED_ROWS` rows, but for the last."""
     groups: list[list[date]] = []
     count = SHARED_ROWS
     for day in days:

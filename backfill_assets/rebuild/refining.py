@@ -1,4 +1,4 @@
-"""From raw to bronze and quarantine by the declared query, over files: of days by Spark's workers, of a batch here."""
+"""Refines raw into bronze and quarantine by the declared query: days in Spark's workers, batches in this process."""
 
 from __future__ import annotations
 
@@ -33,18 +33,15 @@ _RAW, _JUDGED, _ACCEPTED, _REJECTS, _REJECTED = "raw", "judged", "accepted", "re
 
 
 class Refined(NamedTuple):
-    """The files with accepted rows, and those with rejected ones."""
-
     accepted: tuple[AddedFile, ...]
     rejected: tuple[AddedFile, ...]
 
 
 @dataclass(frozen=True)
 class Queries:
-    """The declared query in DuckDB's SQL: what is judged of ``raw``, and both parts of what was ``judged``.
+    """DuckDB's SQL: ``judged`` reads raw; the others read what was judged.
 
-    Of those that are to be rejected, the ``rejects`` are taken together first: a function asked of a few rows at a
-    time costs as much as one that is asked of two thousand.
+    ``rejects`` are collected before they are ``rejected``: a Python function costs as much for a few rows as for 2,000.
     """
 
     judged: str
@@ -55,7 +52,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class RefineJob:
-    """What all tasks of one job share; no key of a store is in it."""
+    """Sent to workers, so it holds no credentials."""
 
     root: str
     columns: pa.Schema
@@ -64,7 +61,6 @@ class RefineJob:
     quarantine: DayFolders
 
     def __call__(self, task: RefineTask) -> Refined:
-        """Carry out one task in a worker."""
         storage, asked, name = Storage(self.root), self.queries[task.cut], _file_name()
         with database(threads=1) as connection:
             raw = select_rows(connection, storage, self.columns, DAY, task.files)
@@ -82,10 +78,7 @@ def refine(
     with_deletions: Collection[date],
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
-    """Write the accepted rows of ``files`` of ``raw`` and the rejected ones ``into`` the timelines of their tables.
-
-    One job of Spark. No log names the files yet.
-    """
+    """Write accepted and rejected rows ``into`` timelines, in one Spark job; no log names the files yet."""
     tasks = refine_tasks(files, with_deletions)
     bronze, quarantine = _folders(into)
     tables = (into[0][0], into[1][0])
@@ -109,11 +102,10 @@ def refine_gained(
     changed: pa.Table,
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
-    """Write what days gained by new files of ``raw``: rows of all keys that are ``changed``, and new rejected rows.
+    """Write the winning rows of all ``changed`` keys, and newly rejected rows, from new files of ``raw``.
 
-    The files ``before`` have older raw rows of these keys, which the new ones compete with.
-
-    This process does it, without a job of Spark's: a micro-batch is small, and to tell workers of it takes longer.
+    Files ``before`` hold older raw rows of these keys, which compete. Runs in this process: a Spark job takes longer
+    for a micro-batch.
     """
     (bronze, timeline), (quarantine, _) = into
     storage, asked = timeline.storage, _queries(refinement, raw.table, (bronze, quarantine), Cut())
@@ -122,7 +114,7 @@ def refine_gained(
         files = files_by_day(raw.table.name, raw.files)
         rows = select_rows(connection, storage, columns_of(raw.table.contract), DAY, files)
         connection.execute(f"CREATE TEMP TABLE {_JUDGED} AS {_over(rows, asked.judged)}")
-        # Older rows were rejected before.
+        # Before older rows are added: those were rejected earlier.
         rejected = _write_rejected(connection, asked, rejected_into, _file_name())
         if before.files:
             rows = select_rows_of_keys(connection, storage, refinement, changed, before)
@@ -137,7 +129,6 @@ def _write_rejected(connection: DuckDBPyConnection, asked: Queries, into: DayFol
 
 
 def _folders(into: Sequence[tuple[Table, Timeline]]) -> tuple[DayFolders, DayFolders]:
-    """New ones, of the refined table and of its quarantine."""
     bronze, quarantine = (day_folders(timeline, table, columns_written(table)) for table, timeline in into)
     return bronze, quarantine
 
@@ -147,7 +138,7 @@ def _file_name() -> str:
 
 
 def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:
-    """Make the queries that a whole day asks, ahead of :func:`refine`: about a second."""
+    """Generate the queries for whole days, which takes about a second."""
     _queries(refinement, raw, (tables[0], tables[1]), Cut())
 
 

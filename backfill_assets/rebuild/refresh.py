@@ -1,6 +1,6 @@
-"""A source-side refresh: landed files are read again, and raw gets the difference, in one publication or not at all.
+"""A refresh: reads landed files again and appends the difference to raw, in one publication.
 
-Rows of days whose possible event days were declared anew are compared, too: with where they belong now.
+Days whose placement was declared anew are compared too, with where their rows belong now.
 """
 
 from __future__ import annotations
@@ -47,31 +47,25 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 100_000
 RowCounts = Mapping[date, tuple[int, int]]
-"""Rows that are added and deleted, by event day."""
+"""Added and deleted rows by event day."""
 
 
 @dataclass(frozen=True)
 class RefreshResult:
-    """What a refresh has found, and appended."""
-
     files: Sequence[ArrivalFiles]
     rows: RowCounts = field(default_factory=dict)
     publication: str = ""
-    """Empty if nothing was published."""
     dry_run: bool = False
     read_otherwise: int = 0
-    """Of these rows, those of unchanged files: they are read otherwise now than when raw took them in."""
+    """Rows of unchanged files that are parsed differently now than when raw read them."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The landed files of some arrival days beside what raw has read of them."""
-
     files: tuple[ArrivalFiles, ...]
     known: Positions = field(default_factory=dict)
-    """What raw had recorded then."""
     anew: frozenset[date] = frozenset()
-    """The days of which all rows are put on their days anew: their placement was declared anew since."""
+    """Days whose rows are all placed again, because their placement was declared anew."""
 
     @property
     def different(self) -> list[ArrivalFiles]:
@@ -87,23 +81,17 @@ class Compared:
 
     @property
     def unchanged(self) -> list[str]:
-        """The paths of those that are read again only because others of their day differ."""
+        """Paths that are read again only because other files of their day differ."""
         return [file.path for each in self.different for file in each.unchanged]
 
 
 @dataclass
 class RefreshBuild(RawWriter):
-    """One look at the landed files of some arrival days, and what raw has to gain from it.
-
-    What differs is computed anew with each look: rows that were staged against another state of raw are not used.
-    """
-
     read_otherwise: int = 0
 
     # ------------------------------------------------------------------ what is asked for
 
     def preview(self, days: Sequence[date]) -> RefreshResult:
-        """What :meth:`run_days` would append; publishes nothing, and starts Spark only if a file differs."""
         found = self.compare(days)
         if not found.differs:
             return RefreshResult(found.files, dry_run=True)
@@ -112,11 +100,10 @@ class RefreshBuild(RawWriter):
         return RefreshResult(found.files, counts, dry_run=True, read_otherwise=otherwise)
 
     def run_days(self, days: Sequence[date]) -> RefreshResult:
-        """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
+        """Append the difference of the arrival ``days`` whose files differ.
 
-        Rows that lie on one of ``days`` and belong to another one by what is declared now are moved there.
-        Raises :class:`SourceUnreadable` for damaged files and for days without a folder, before anything is staged,
-        and :class:`DaysFailed` when a gate holds a day back.
+        Misplaced rows on ``days`` are moved to where they belong now. Raises :class:`SourceUnreadable` for damaged
+        files and for days without a folder, before staging, and :class:`DaysFailed` for a failed gate.
         """
         looked: list[Compared] = []
 
@@ -143,10 +130,10 @@ class RefreshBuild(RawWriter):
             return Compared(compare_files(self.lake.landing, self.source, known, arrived), known, anew)
 
     def difference(self, found: Compared) -> tuple[DataFrame, list[InputRead]]:
-        """All files of an arrival day are read, also unchanged ones: a row may have moved from one to another.
+        """The rows that differ, and the days of raw that were compared.
 
-        Rows of other files are as raw has them, on the days where they belong now. Beside it the days of raw that were
-        compared: they may gain rows, but for those of which all rows are put on their days anew.
+        Unchanged files of a differing arrival day are read too: a row may have moved between files. Compared days may
+        gain rows until the publication, except those that are placed again.
         """
         for file in found.to_read:
             self.lake.landing.verify_readable(self.source, file.path)
@@ -168,11 +155,11 @@ class RefreshBuild(RawWriter):
         return row_difference(source, standing, structures), [each for each in made_of if each.days]
 
     def landed_on(self, arrival_days: Collection[date]) -> Column:
-        """Whether a row is of a file that landed on ``arrival_days``; no event of a topic is."""
+        """False for events of a topic."""
         return F.col("source_file").startswith(f"{self.source.name}/") & F.col("arrival_day").isin(list(arrival_days))
 
     def refuse_foreign(self, days: Collection[date], pin: Pin) -> None:
-        """Refuse days with a foreign write: its rows would be moved as ours."""
+        """Rows of a foreign write would be moved as if they were ours."""
         main = MainTable.open(self.lake.storage, self.table.name)
         active = main.state().by_day() if main else {}
         for day in sorted(days):
@@ -211,7 +198,7 @@ class RefreshBuild(RawWriter):
 def _files_of(
     storage: Storage, read: InputRead, arrival_days: Collection[date], whole: Collection[date]
 ) -> dict[date, tuple[AddedFile, ...]]:
-    """The files of ``whole`` days of raw, and of those that by their statistics have rows of ``arrival_days``."""
+    """``whole`` days, and files that may have rows of ``arrival_days`` by their statistics."""
     if read.version is None:
         return {}
     files = read_log(storage, read.table, read.version).of_days(read.days)
@@ -234,17 +221,16 @@ def _may_hold(file: AddedFile, arrival_days: Sequence[str]) -> bool:
 _SIDE, _KEPT = "is in the source", "rescued or nothing"
 """No landed field has a space in its name."""
 _CONTENT = ["arrival_day", "day", "day_is_arrival", "content_hash", _KEPT]
-"""What makes two rows the same, wherever they are in the files of their arrival day."""
+"""Identify a row, wherever it is in the files of its arrival day."""
 _PLACE = ["source_file", "source_line"]
 
 
 def row_difference(source: DataFrame, standing: DataFrame, structures: Collection[str] = ()) -> DataFrame:
-    """``source`` are the rows of all files of some arrival days as they are now, ``standing`` what raw has of these.
+    """Deletions and additions that turn ``standing`` rows of raw into those of ``source``.
 
-    Rows are compared as multisets of arrival day, event day and whether that is the arrival day for want of a possible
-    one, content hash and unknown fields, also those within ``structures``. A row that moved to another line or file of
-    its arrival day is the same row, and stays in raw as it is. Of equal rows those stay that are where the source has
-    them, then those that come first by file and line.
+    Rows are compared as multisets of :data:`_CONTENT`, with unknown fields, also those within ``structures``. A row
+    that moved to another line or file of its arrival day is unchanged and stays. Among equal rows those stay that are
+    where the source has them, then the first by file and line.
     """
     names = source.columns
     both = source.withColumn(_SIDE, F.lit(True)).unionByName(standing.withColumn(_SIDE, F.lit(False)))
@@ -252,7 +238,7 @@ def row_difference(source: DataFrame, standing: DataFrame, structures: Collectio
         _KEPT, F.concat_ws("\u001f", *(F.coalesce(each, F.lit("")) for each in ("rescued", *structures)))
     )
     uneven = both.groupBy(*_CONTENT).agg(F.sum(_sign()).alias("more")).where(F.col("more") != 0)
-    # Hardly any content differs: what is numbered is little, and all else is only counted.
+    # Hardly any content differs: only few rows are numbered, all others just counted.
     few = both.join(F.broadcast(uneven.drop("more")), _CONTENT, "left_semi")
     at_place = Window.partitionBy(*_CONTENT, *_PLACE)
     placed = few.withColumn("stays", F.min(_SIDE).over(at_place) != F.max(_SIDE).over(at_place))
@@ -271,7 +257,7 @@ def row_difference(source: DataFrame, standing: DataFrame, structures: Collectio
 
 
 def count_rows(difference: DataFrame, unchanged: Collection[str]) -> tuple[RowCounts, int]:
-    """How many rows a difference adds and deletes, and how many of ``unchanged`` files do both. Runs Spark."""
+    """Also counts rows that ``unchanged`` files both add and delete. Runs Spark."""
     deletes, as_landed = F.col("record_kind") == DELETION, F.col("source_file").isin(list(unchanged))
     counts = (
         F.count_if(~deletes),
@@ -285,7 +271,7 @@ def count_rows(difference: DataFrame, unchanged: Collection[str]) -> tuple[RowCo
 
 
 def count_read_otherwise(storage: Storage, staged: Iterable[str], unchanged: Collection[str]) -> int:
-    """How many rows of ``unchanged`` files the ``staged`` files of a difference delete and add on the same day."""
+    """Rows of ``unchanged`` files that are both deleted and added on the same day."""
     counts: Counter[tuple[str, bool]] = Counter()
     files = pa.array(unchanged, pa.string())
     for path in staged if unchanged else ():

@@ -1,4 +1,4 @@
-"""Judges quarantined rows again by the contract and the code of now, and says what has to be rebuilt for them."""
+"""Judges quarantined rows again by the present contract and code, and rebuilds the days whose rows are freed."""
 
 from __future__ import annotations
 
@@ -37,21 +37,20 @@ _PLACE = ("day", "source_file", "source_line")
 
 @dataclass(frozen=True)
 class Judged:
-    """Quarantined rows of one day: how many the code of now would accept, and how many it would reject again."""
+    """Quarantined rows of one day: ``freed`` would be accepted now."""
 
     table: str
     day: date
     reason: str | None
-    """Of freed rows the reason they were rejected for, of the others the one they are rejected for now; in general
-    form. None counts each row once, for all its reasons together."""
+    """In general form: of freed rows the old reason, of others the present one. None counts each row once."""
     freed: int
     still_bad: int
 
 
 def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None, progress: Progress) -> list[Judged]:
-    """What would become of the published quarantine rows of ``days`` if their days were rebuilt; publishes nothing.
+    """What a rebuild of ``days`` would do with their quarantine; publishes nothing.
 
-    One Spark job, and none if nothing is quarantined. Rows whose raw rows were withdrawn since are not counted.
+    One Spark job, none without quarantined rows. Rows that the source has deleted since are not counted.
     """
     filled = quarantined_days(lake, rejects, days)
     if not filled:
@@ -70,7 +69,6 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None, progress: P
 
 
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
-    """The days that have quarantined rows, from the log alone."""
     held = (
         day
         for (table, day), state in lake.states(rejects.step).items()
@@ -85,9 +83,9 @@ def to_rebuild(
     published: Mapping[str, Collection[date]],
     filled: Filled = NOT_KNOWN,
 ) -> dict[str, list[date]]:
-    """The days to build, by step in build order: those with freed rows, and what was published from them downstream.
+    """Days to build, by step in build order: those with freed rows, and published days downstream of them.
 
-    ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every table.
+    ``freed`` is by bronze step; ``published`` has the days (first days of periods) by table.
     """
 
     def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
@@ -103,11 +101,10 @@ def to_rebuild(
 def rebuild(
     builder: Builder, freed: Mapping[str, Sequence[date]], run: RunInfo, progress: Progress
 ) -> Iterator[tuple[Step, BuildResult]]:
-    """Build the days with freed rows and what was made of them, step by step, as any build does: gates decide.
+    """Build the days with freed rows and those downstream, step by step; gates decide as always.
 
-    The steps in ``freed`` compute their days although no input changed, by the current version, which accepts the
-    rows. What is made of them keeps the version that each day was published with. What a step raises comes through;
-    steps before it are published then.
+    Steps in ``freed`` are forced, by the current version; later steps keep the version of each day. If a step raises,
+    the steps before it stay published.
     """
     catalog = builder.lake.catalog
     states = {key: state for step in catalog.steps for key, state in builder.lake.states(step).items()}
@@ -126,7 +123,7 @@ def _pin_inputs(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
 
 
 def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) -> DataFrame:
-    """``day, then, now, count``: why rows were rejected, and why they are now, null if they would be accepted."""
+    """``day, then, now, count``: old and present reasons; ``now`` is null for accepted rows."""
     inputs = {name: _read(lake, pin, name) for name in pin.inputs if name != rejects.table}
     then = _read(lake, pin, rejects.table).select(*_PLACE, F.col("reasons").alias("then"))
     raw = inputs[rejects.raw]

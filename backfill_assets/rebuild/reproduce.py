@@ -1,8 +1,7 @@
 """Proves that a publication can be computed again: same inputs, code and parameters give the same rows.
 
-Every table and day that a publication brought is staged again from what it was computed from, on a timeline that
-no build adopts from; landed files are ingested again. What cannot be staged again is named, with the reason: a day that
-an undo put back, or that a compaction rewrote, with the publication that brought it before.
+Each day is staged again on a timeline that no build reuses; landed files are ingested again. Days that cannot be
+reproduced have a reason; a day that was put back or compacted names the publication that brought it.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ _NOTHING = DayContent(rows=0, checksum="0")
 
 
 class ReproductionVerdict(enum.StrEnum):
-    """What became of a published day that was to be computed again."""
-
     EQUAL = "equal"
     DIFFERENT = "different"
     NOT_REPRODUCED = "cannot be reproduced"
@@ -58,14 +55,11 @@ class ReproductionVerdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Reproduced:
-    """One published day beside what the recorded inputs and code give today."""
-
     table: str
     day: date
     published: DayContent | None
-    """None for a day with a foreign write."""
+    """Is None after a foreign write."""
     staged: DayContent | None = None
-    """None if it could not be computed again; ``reason`` says why."""
     reason: str = ""
 
     @property
@@ -81,19 +75,16 @@ class Reproduced:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All days of a publication, and what computed them then and now."""
-
     days: tuple[Reproduced, ...]
     made_with: tuple[Environment, ...] = ()
-    """What computed them then; empty if that was not recorded, and if no day could be computed again."""
+    """Empty if not recorded, or if no day was reproduced."""
     here: Environment | None = None
-    """None if no day could be computed again."""
 
 
 def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
-    """Stage every day of every table of ``publication`` again and compare rows and checksums; publishes nothing.
+    """Stage every day of ``publication`` again and compare rows and checksums; publishes nothing.
 
-    Raises :class:`InvalidRequest` for a publication that is unknown, under way or aborted.
+    Raises :class:`InvalidRequest` if it is unknown, under way or aborted.
     """
     entry = lake.publisher.log.find_prepared(publication)
     if entry is None:
@@ -106,8 +97,6 @@ def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
 
 @dataclass(frozen=True)
 class _Day:
-    """A day of a table as the publication brought it."""
-
     table: str
     change: DayChange
 
@@ -122,8 +111,6 @@ class _Day:
 
 @dataclass
 class _Again:
-    """Stages the days of a publication again, step by step."""
-
     lake: Lake
     recorded: RecordedInputs
     progress: Progress
@@ -161,7 +148,7 @@ class _Again:
         return Reproduction(tuple(self.done[day.key] for day in self.days), *self.environments())
 
     def not_computed(self, day: _Day) -> str:
-        """Why the publication did not compute a day that it brought; empty if it did."""
+        """Returns an empty text if the publication computed the day."""
         if day.change.content is None:
             return "a writer that bypassed the log wrote it"
         before = self.put_back(day)
@@ -174,13 +161,12 @@ class _Again:
         if publication.kind == "compact":
             return self.made_by.before_of(day.table, day.change.day)
         before = self.undone.before_of(day.table, day.change.day) if self.undone else None
-        # An undo stages days again that moved since, and what reads them: these have files of their own.
+        # An undo stages days that have moved since, and their readers: these have new files.
         as_before = before and (day.change.adds, day.change.content) == (before.files, before.content)
         return before if as_before else None
 
     @cached_property
     def undone(self) -> Prepared | None:
-        """What the publication undid."""
         undoes = self.made_by.publication.provenance.undoes
         found = self.lake.publisher.log.find_prepared(undoes) if undoes else None
         return found[0] if found else None
@@ -199,13 +185,11 @@ class _Again:
                     self.settle(day, None, reason)
 
     def settle(self, day: _Day, staged: DayContent | None, reason: str = "") -> None:
-        """Keep what became of a day."""
         foreign = day.change.content is None and day.change.adds
         published = None if foreign else day.content
         self.done[day.key] = Reproduced(*day.key, published, staged, reason)
 
     def take(self, days: Sequence[_Day], staged: Mapping[TableDay, DayContent]) -> None:
-        """Settle those of ``days`` that were ``staged`` again."""
         for day in days:
             if (content := staged.get(day.key)) is not None:
                 self.staged = True
@@ -214,7 +198,7 @@ class _Again:
         self.progress(decide.days_so_far(what, len(self.done), len(self.days), clock.seconds() - self.started))
 
     def of_steps(self, days: Iterable[_Day]) -> Iterator[tuple[Step, list[_Day]]]:
-        """The days by the step that builds their table; those of tables that are no longer declared are settled."""
+        """Settles days of undeclared tables."""
         declared = step_by_table(self.lake.catalog.steps)
         by_step: dict[str, list[_Day]] = {}
         for day in days:
@@ -238,7 +222,7 @@ class _Again:
             self.stage_group(step, version, found, [day for day in days if day.change.day in found])
 
     def inputs_of(self, step: Step, day: _Day) -> tuple[Version, Inputs] | str:
-        """The version and the inputs that a day was computed with, or a sentence that says why they are not usable."""
+        """Returns a sentence if they are unusable."""
         content = day.content
         version = next((each for each in step.versions if each.name == content.code_version), None)
         if content.is_adopted:
@@ -254,7 +238,6 @@ class _Again:
         return lost or (version, inputs)
 
     def stage_group(self, step: Step, version: Version, inputs: Mapping[date, Inputs], days: Sequence[_Day]) -> None:
-        """Stage days that were computed from the same versions of the inputs."""
         read = [each for day in inputs.values() for each in day]
         pin, overlay = Pin({}, merge_inputs(read), {}), self.recorded.overlay(read)
         content = {day.change.day: day.content for day in days}
@@ -273,7 +256,7 @@ class _Again:
             self.take(days, {TableDay(day.table, day.day): day.content for day in staged})
 
     def environments(self) -> tuple[tuple[Environment, ...], Environment | None]:
-        """What computed the days then, each once, and what there is here; nothing if none could be computed again."""
+        """Distinct recorded ones and the present one; nothing if no day was reproduced."""
         if not self.staged:
             return (), None
         found = lineages(self.lake.storage, [self.made_by.publication.id]).values()
@@ -290,14 +273,13 @@ def _recorded_input(read: InputRead) -> RecordedInput:
 
 @dataclass(frozen=True)
 class RecordedInput:
-    """The days of one table that a day was computed from: from main at ``version``, or ``own``."""
+    """Main's days at ``version``, or ``own`` ones."""
 
     table: str
     version: int | None
     logicals: Mapping[date, str]
-    """The logical fingerprint of each day."""
     own: frozenset[date] = frozenset()
-    """Days that the same publication brought: these were read as it brought them."""
+    """Days that the same publication brought."""
 
 
 Inputs = tuple[RecordedInput, ...]
@@ -305,23 +287,19 @@ Inputs = tuple[RecordedInput, ...]
 
 @dataclass(frozen=True)
 class RecordedInputs:
-    """What one publication recorded of what its days were computed from."""
-
     made_by: Prepared
 
     @cached_property
     def own(self) -> dict[str, dict[date, DayRecord]]:
-        """The days that the publication brought."""
         return {
             change.table: {day.day: day_record(day.day, day.adds, day.content) for day in change.days}
             for change in self.made_by.publication.tables
         }
 
     def inputs_of(self, step: Step, version: Version, day: date, content: DayContent) -> Inputs | None:
-        """What ``content`` of ``day`` was computed from; None if the log does not say.
+        """What ``content`` was computed from; None if the log does not say.
 
-        It keeps the fingerprint of all inputs of a day together: of several versions of a table that were read, these
-        are the ones that it fits.
+        The log has one fingerprint for all inputs of a day, so the versions of inputs are found by trying.
         """
         needed = decide.read_days(step, version, [day])
         as_of = tables_as_of([step])
@@ -332,7 +310,7 @@ class RecordedInputs:
         return None
 
     def _candidates(self, table: str, needed: list[date], as_of: bool) -> Iterable[RecordedInput]:
-        """What the ``needed`` days may have been; of those that are read ``as_of`` a day, only what counted is kept."""
+        """Possible states of the ``needed`` days; of days read ``as_of`` a day, only the one that counted is logged."""
         held = self.own.get(table, {})
         own = {day: held[day].logical for day in needed if day in held}
         for brought in (own, {}) if own else ({},):
@@ -346,7 +324,6 @@ class RecordedInputs:
                     yield RecordedInput(table, read.version, logicals, frozenset(brought))
 
     def overlay(self, inputs: Iterable[RecordedInput]) -> Overlay:
-        """The days of ``inputs`` that the publication brought itself."""
         days: dict[str, dict[date, DayRecord]] = {}
         for each in inputs:
             days.setdefault(each.table, {}).update({day: self.own[each.table][day] for day in each.own})
@@ -354,7 +331,6 @@ class RecordedInputs:
 
 
 def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
-    """The inputs of several days that were read at the same versions, by table."""
     versions: dict[str, int | None] = {}
     days: dict[str, dict[date, str]] = {}
     for each in inputs:
@@ -365,17 +341,17 @@ def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
 
 @dataclass
 class Readable:
-    """Says whether days of tables can still be read at a version. Each version and each day is looked at once."""
+    """Whether days of tables are still readable at a version; cached."""
 
     storage: Storage
     _files: dict[tuple[str, int], dict[date, list[str]] | None] = field(default_factory=dict)
-    """Paths by day, by table and version; None if the version itself is gone."""
+    """A table and version has None if the version is gone."""
     _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:
-        """A sentence that names the first of ``inputs`` that can no longer be read; empty if all can.
+        """Names the first unreadable input; empty if all are readable.
 
-        ``own`` are the days that the publication brought itself: they are read by their files.
+        ``own`` days of the publication are read by their files.
         """
         for each in inputs:
             main = sorted(each.logicals.keys() - each.own)

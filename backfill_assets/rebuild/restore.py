@@ -1,8 +1,7 @@
-"""Damaged raw is put back: rows of files that are gone are read again, and must be the very rows that were published.
+"""Restores damaged raw: rows of missing files are read again, and must be exactly those that were published.
 
-They come from files that a compaction has replaced and that are still there, or from the landed files that raw has
-read. They are published as a compaction is, the same rows in other files: nothing is stale by it, and no position
-moves. A day of which anything else comes out stays as it is.
+They come from files that a compaction replaced, or from landed files. The publication is a compaction: nothing becomes
+stale, and no position moves. A day that would come out different is left alone.
 """
 
 from __future__ import annotations
@@ -49,30 +48,26 @@ _FIGURES = ("rows", "checksum", "content_hash_sum")
 Landed = dict[LandedFile, Source]
 _FOREIGN = 'others have written to it: backfill docs operations "Foreign writes"'
 _ROW = ["day", "source_file", "source_line", "content_hash"]
-"""What tells a received row from all others: after a refresh, two of them can have one line."""
+"""Identifies a received row: after a refresh, two rows can have the same line."""
 
 
 class RowsLost(LakehouseUnusable):
-    """Rows of raw that nothing has any more, or nothing that is known to have just these."""
+    """Rows of raw that are nowhere else, or not provably the same."""
 
 
 @dataclass(frozen=True)
 class Restored:
-    """The days that have lost files, and the publication that has put their rows back; empty for none."""
-
     days: Sequence[LostDay]
     publication: str = ""
 
 
 @dataclass
 class RestoreBuild(RawWriter):
-    """One look at days of a raw table, and what it takes to put their lost rows back."""
-
     def run_days(self, days: Sequence[date], *, dry_run: bool = False) -> Restored:
-        """Put the lost rows of ``days`` back, in one publication; a day that lost none is left alone.
+        """Restore the lost rows of ``days`` in one publication.
 
-        With ``dry_run`` it only looks, without Spark. Raises :class:`RowsLost` for days that cannot be put back, after
-        the others are.
+        ``dry_run`` only looks, without Spark. Raises :class:`RowsLost` for days that cannot be restored, after
+        restoring the others.
         """
         if dry_run:
             return Restored(self.look(days)[2])
@@ -93,7 +88,7 @@ class RestoreBuild(RawWriter):
     # ------------------------------------------------------------------ what is lost, and where it may be
 
     def look(self, days: Sequence[date]) -> tuple[MainTable, Pin, list[LostDay]]:
-        """What ``days`` have lost: every file of them is read to its end. Starts no Spark."""
+        """Reads every file to its end, without Spark."""
         storage, publisher, name = self.lake.storage, self.lake.publisher, self.table.name
         pin, main = publisher.pin({name: days}, {}), MainTable.open(storage, name)
         if main is None:
@@ -114,7 +109,7 @@ class RestoreBuild(RawWriter):
         made: Sequence[Prepared],
         known: Mapping[str, int],
     ) -> LostDay:
-        """What is left of the rows of ``day``, which ``made`` have brought; raw has read the ``known`` landed files."""
+        """``made`` are publications with rows of ``day``; raw has read ``known`` landed files."""
         name, lost = self.table.name, tuple(filter(is_lost, files))
         state = pin.states.get(TableDay(name, day))
         content = state.content_of(file.path for file in files) if state else None
@@ -138,7 +133,7 @@ class RestoreBuild(RawWriter):
     def landed_again(
         self, absent: Sequence[AddedFile], changes: Sequence[TableChange], known: Mapping[str, int]
     ) -> tuple[Landed, list[str]]:
-        """The landed files that may have rows of ``absent`` files, and why others are of no use."""
+        """Landed files that may have rows of ``absent`` files, and why others are useless."""
         zone, landed, problems = self.lake.landing, Landed(), list[str]()
         read = {place_of(position.id): change for change in changes for position in change.positions}
         for place in sorted(place for place in read if any(lost_rows.may_hold(file, place) for file in absent)):
@@ -154,7 +149,7 @@ class RestoreBuild(RawWriter):
         return landed, problems
 
     def source_then(self, change: TableChange) -> Source:
-        """The source as it was declared when ``change`` was read: a field that was declared since was rescued then."""
+        """The source as declared when ``change`` was read: a field declared later was an unknown field then."""
         source, known = as_declared_then(self.step, change).source or self.source, _columns(change)
         fields = tuple(name for name in source.fields if source.column_of(name) in known)
         return source if fields == source.fields else replace(source, fields=fields, rescued_fields=())
@@ -162,7 +157,7 @@ class RestoreBuild(RawWriter):
     # ------------------------------------------------------------------ read again, and compared
 
     def read_again(self, lost: Sequence[LostDay], timeline: Timeline, main: MainTable) -> list[AddedFile]:
-        """Write into ``timeline`` what is absent; gives all files that the days are to have."""
+        """Write absent rows into ``timeline``; returns all files that the restored days will have."""
         storage, name, written = self.lake.storage, self.table.name, list[AddedFile]()
         held = [file for each in lost for file in each.held]
         absent = [each.day for each in lost if each.absent]
@@ -187,7 +182,6 @@ class RestoreBuild(RawWriter):
         return files
 
     def absent_rows(self, landed: Landed, days: Sequence[date], held: Sequence[AddedFile]) -> DataFrame:
-        """The rows of ``days`` in ``landed`` files that are not in ``held`` ones."""
         lake, spark, schema = self.lake, self.lake.spark(), raw_schema(self.source)
         files: dict[Source, list[LandedFile]] = {}
         for file, source in landed.items():
@@ -204,7 +198,7 @@ class RestoreBuild(RawWriter):
         return rows.join(there.select(_ROW), _ROW, "left_anti").select(*schema.names).repartition("day")
 
     def refusals(self, lost: Sequence[LostDay], files: Sequence[AddedFile]) -> dict[date, str]:
-        """The days that are not as they were recorded, each with the reason. Spark computes every hash anew."""
+        """Days that differ from the recorded figures, with the reason. Spark computes every hash again."""
         lake, name = self.lake, self.table.name
 
         def rows() -> DataFrame:
@@ -218,16 +212,12 @@ class RestoreBuild(RawWriter):
 
 @dataclass
 class _LostRows:
-    """The lost rows of ``days``, on their way back into raw."""
-
     build: RestoreBuild
     days: Sequence[date]
     lost: Sequence[LostDay] = ()
     refused: Mapping[date, str] = field(default_factory=dict)
-    """The days that stay as they are, and why: the others are put back."""
 
     def stage(self, *, held: bool) -> Publication | Conflict | None:
-        """Look, read again and compare."""
         build, lake, name = self.build, self.build.lake, self.build.table.name
         lake.publisher.recover([name])
         main, pin, self.lost = build.look(self.days)

@@ -1,6 +1,4 @@
-"""Proves that a version that was edited in place gives the same rows as before: published days are computed again by
-the logic there is now, and compared. Nothing of it is published, whatever comes out.
-"""
+"""Proves that a version edited in place gives the same rows: computes published days again, and publishes nothing."""
 
 from __future__ import annotations
 
@@ -30,11 +28,10 @@ _MOST_RANGES, _MOST_DIFFERENCES = 3, 5
 def prove_same_rows(
     lake: Lake, step: Step, days: Collection[date], run: RunInfo, progress: Progress
 ) -> tuple[SameRows, ...]:
-    """The proofs that were recorded, of each logic that some of ``days`` were published with; none if no version was
-    edited.
+    """Record a proof for each logic that some of ``days`` were published with; none if no version was edited.
 
-    Raises :class:`LogicEdited` with the differences if there are any, and :class:`InvalidRequest` if ``days`` have none
-    that can be compared.
+    Raises :class:`LogicEdited` with the differences if there are any, and :class:`InvalidRequest` if no day can be
+    compared.
     """
     contents = contents_of(lake.states(step))
     edited = edited_logic(lake.storage, [step], contents)
@@ -45,8 +42,6 @@ def prove_same_rows(
 
 @dataclass(frozen=True)
 class _Comparison:
-    """One edited version, and what its days hold."""
-
     lake: Lake
     step: Step
     edited: EditedLogic
@@ -57,7 +52,7 @@ class _Comparison:
     def prove(self, days: Collection[date]) -> Iterator[SameRows]:
         asked = StepRequest(self.step, sorted({*days} & {*self.edited.days}), self.edited.version)
         build = StepBuild(self.lake, asked, self.run, self.progress, compares=True)
-        # Days with other inputs now have other rows whatever the logic is.
+        # Days whose inputs changed have other rows whatever the logic.
         days_kept = build.look(asked.days).days(Decision.KEEP) if asked.days else []
         if not any(self.contents[key].rows for day in days_kept for key in asked.keys(day) if key in self.contents):
             raise self.nothing_to_compare()
@@ -95,7 +90,6 @@ class _Comparison:
         )
 
     def proofs(self, days: Collection[date]) -> Iterator[SameRows]:
-        """One for each logic that some of ``days`` were made with."""
         now = logic_of(self.step.version(self.edited.version)).fingerprint
         for then in self.edited.published:
             keys = [TableDay(name, day) for name in self.step.table_names for day in sorted(days)]

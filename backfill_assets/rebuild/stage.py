@@ -1,4 +1,4 @@
-"""Stages days of a step into a given timeline: read pinned inputs, transform, write, measure, judge."""
+"""Stages days of a step into a timeline: reads pinned inputs, transforms, writes, measures, judges."""
 
 from __future__ import annotations
 
@@ -58,20 +58,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Contents = Mapping[str, DayContent]
-"""What the tables hold on one day, by table."""
+"""By table, of one day."""
 Facts = Mapping[str, Mapping[date, DayFacts]]
-"""What rules look at, by table and day."""
 MeasuredTables = Mapping[str, Future[dict[date, Metrics]]]
-"""What the tables of a chunk are found to hold, once that is known."""
 JUDGING_THREADS = 3
-"""As many as have work at once: both tables of a refinement are measured while the days before are judged."""
+"""Both tables of a refinement are measured while earlier days are judged."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class StagedTableDay:
-    """A judged day of one table in a timeline, ready to be published if its rules passed."""
-
     table: str
     day: date
     files: tuple[AddedFile, ...]
@@ -81,7 +77,6 @@ class StagedTableDay:
     table_schema: str
     seconds: float = 0.0
     environment: Environment | None = None
-    """What computed the day; None if that was not recorded."""
 
     @property
     def passed(self) -> bool:
@@ -89,14 +84,11 @@ class StagedTableDay:
 
 
 def filled_in(step: Step, pin: Pin) -> Filled:
-    """The days with rows of what ``step`` reads as of a day, as they were pinned."""
     return decide.filled_days([step], {table: read.days for table, read in pin.inputs.items()})
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Days that are computed by one set of Spark jobs, and what each of them is computed from."""
-
     catalog: Catalog
     step: Step
     version: Version
@@ -104,28 +96,26 @@ class Chunk:
     wanted: Mapping[date, InputFingerprint]
     pin: Pin
     judged: bool = True
-    """False to measure only, when what the gates would look at is not the present state."""
+    """False: only measure, as what gates compare with is not the present state."""
     overlay: Overlay = NOTHING_LAID
     token_key_file: str = ""
-    """Where the key of tokens is, which personal columns of tables of others get as they are read."""
+    """Tokenizes personal columns of external tables as they are read."""
 
     @cached_property
     def filled(self) -> Filled:
-        """The days with rows of what is read as of a day."""
         return filled_in(self.step, self.pin)
 
     @property
     def read_days(self) -> dict[str, list[date]]:
-        """The days of every input that count for its days, sorted."""
         return decide.read_days(self.step, self.version, self.days, self.filled)
 
     def days_held(self, read: AsOf) -> dict[date, date]:
-        """By each of its days, the day whose rows hold then."""
+        """For each day of the chunk, the day of ``read`` whose rows count."""
         periods = ((day, read.counted(DayRange.of(day), self.filled[read.table])) for day in self.days)
         return {day: held for day, counted in periods for held in counted}
 
     def upstream(self, day: date) -> dict[str, DayContent]:
-        """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
+        """Other tables that rules judge by, as of when the inputs were built from them."""
         if not self.judged:
             return {}
         period = self.step.cadence.period(day)
@@ -145,13 +135,12 @@ class Chunk:
         return {table: beside(table) for table in gates.looked_at_beside(self.step)}
 
     def content_of(self, day: date, metrics: Metrics) -> DayContent:
-        """What a day holds that was computed by the version of this chunk."""
         content = content_of(metrics, self.version.name, self.wanted[day].inputs, self.upstream(day))
         return replace(content, logic=logic_of(self.version).fingerprint)
 
 
 def prepare_chunk(chunk: Chunk) -> None:
-    """Make the queries that ``chunk`` asks of its tables and of raw ahead: it takes a second."""
+    """Generate queries ahead, which takes about a second."""
     prepare(chunk.step.tables)
     if isinstance(transform := chunk.version.transform, Refinement):
         refining.prepare(transform, chunk.catalog.table(transform.raw), chunk.step.tables)
@@ -160,7 +149,6 @@ def prepare_chunk(chunk: Chunk) -> None:
 def stage_chunk(
     spark: SparkSession, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]
 ) -> list[StagedTableDay]:
-    """The days of one chunk, written and judged: see :func:`write_chunk`."""
     with ThreadPoolExecutor(JUDGING_THREADS) as judging:
         return write_chunk(spark, storage, chunk, timelines, judging).result()
 
@@ -168,17 +156,15 @@ def stage_chunk(
 def write_chunk(
     spark: SparkSession, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline], judging: ThreadPoolExecutor
 ) -> Future[list[StagedTableDay]]:
-    """Write the rows of ``chunk``; gives its days when they are judged, and their verdicts recorded.
+    """Write the rows of ``chunk``; the future gives its days, judged and with recorded verdicts.
 
-    One write and one pass of measuring a table. To measure and to judge is no work of Spark's as a rule, so threads of
-    ``judging`` do it while the caller has Spark write something else; there are :data:`JUDGING_THREADS`.
-
-    ``timelines`` has one for every table of the step. Nothing that is published is touched.
+    Threads of ``judging`` (:data:`JUDGING_THREADS`) measure and judge, mostly without Spark, while the caller has Spark
+    write the next chunk. ``timelines`` has one for each table of the step.
     """
     started = clock.seconds()
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     writing = _Writing(spark, chunk, timelines, staged, judging)
-    # What cannot be prepared is an error of the measuring itself.
+    # An error of this is not lost: measuring raises it again.
     judging.submit(prepare, chunk.step.tables)
     inputs: Mapping[str, DataFrame] = {}
     if isinstance(chunk.version.transform, Refinement):
@@ -210,8 +196,6 @@ def write_chunk(
 
 @dataclass(frozen=True)
 class _Writing:
-    """Writes the tables of a chunk, and has each measured as soon as its files are there."""
-
     spark: SparkSession
     chunk: Chunk
     timelines: Mapping[str, Timeline]
@@ -219,8 +203,6 @@ class _Writing:
     judging: ThreadPoolExecutor
 
     def each(self, computed: Mapping[str, DataFrame]) -> MeasuredTables:
-        """Each table in a job of its own."""
-
         def written(table: Table) -> Future[dict[date, Metrics]]:
             stage(computed[table.name], self.timelines[table.name], self.staged, table=table)
             return self.measured(table)
@@ -228,7 +210,7 @@ class _Writing:
         return side_by_side(self.spark, {table.name: partial(written, table) for table in self.chunk.step.tables})
 
     def refined(self, storage: Storage, refinement: Refinement) -> MeasuredTables:
-        """Both tables of a refinement with one look at raw."""
+        """Both tables in one job that reads raw once."""
         tables, raw = self.chunk.step.tables, self.chunk.catalog.table(refinement.raw)
         into = [(table, self.timelines[table.name]) for table in tables]
         files = input_files(storage, self.chunk, raw.name)
@@ -246,10 +228,7 @@ class _Writing:
 
 
 def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
-    """Run each piece of ``work`` in its own thread and return the results; raise the first error when all have ended.
-
-    One uses the cores that another leaves idle.
-    """
+    """Raises the first error when all threads have ended."""
     if len(work) == 1:
         return {name: piece() for name, piece in work.items()}
     with ThreadPoolExecutor(len(work)) as pool:
@@ -258,9 +237,9 @@ def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) 
 
 
 def for_another_thread(spark: SparkSession, piece: Callable[[], Result]) -> Callable[[], Result]:
-    """``piece`` for another thread, with a copy of this thread's properties.
+    """``piece`` with a copy of this thread's Spark properties.
 
-    Wrapped once for each thread: Spark would take two threads with one set of properties for one query.
+    Wrap it anew for each thread: Spark takes two threads with one set of properties for one query.
     """
     from pyspark.util import inheritable_thread_target
 
@@ -269,7 +248,6 @@ def for_another_thread(spark: SparkSession, piece: Callable[[], Result]) -> Call
 
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
-    """The metrics of every day, from its staged files; days without rows have zeros."""
     metrics_of = measured_files(spark, table, timeline, timeline.files(days))
     return {day: metrics_of[day] if day in metrics_of else measures.zero_metrics(table) for day in days}
 
@@ -277,10 +255,7 @@ def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: S
 def measured_files(
     spark: SparkSession, table: Table, timeline: Timeline, files: Sequence[AddedFile]
 ) -> dict[date, Metrics]:
-    """The metrics of the days that have rows in ``files`` of ``timeline``.
-
-    No files, no look: a quarantine table is mostly empty.
-    """
+    """Days without rows are left out."""
     if not files:
         return {}
     by_day = files_by_day(timeline.path, files)
@@ -294,9 +269,9 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
 
 
 def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
-    """The rows of ``days`` of an input; of raw those that its source has not taken back.
+    """Rows of an input, without raw rows that the source has deleted.
 
-    What is read as of a day has its rows once for each day that they are read for, which is their ``day``.
+    Rows that are read as of a day are repeated for each day that reads them, with that day in ``day``.
     """
     rows = _rows_of_days(spark, storage, chunk, name, days)
     for read in chunk.version.reads:
@@ -326,14 +301,13 @@ def _days_to_read(storage: Storage, chunk: Chunk, external: ExternalTable, days:
 
 
 def _require_inputs_as_looked_at(storage: Storage, chunk: Chunk) -> None:
-    """Once more, after all was read: a file that was replaced meanwhile is in no version that could be pinned."""
+    """Run after reading: no pinned version shows that a file of an external table was replaced meanwhile."""
     for name, days in chunk.read_days.items():
         if external := chunk.catalog.step(name).external:
             require_as_looked_at(external, _days_to_read(storage, chunk, external, days))
 
 
 def _made_of_broken_rows(chunk: Chunk, inputs: Mapping[str, DataFrame]) -> dict[date, list[RuleOutcome]]:
-    """By day of ``chunk``, what is wrong with the days of tables of others that it was made of."""
     others = {name: rows for name, rows in inputs.items() if name in chunk.pin.inputs}
     found = {
         name: broken_days(chunk.catalog.table(name), rows)
@@ -344,21 +318,20 @@ def _made_of_broken_rows(chunk: Chunk, inputs: Mapping[str, DataFrame]) -> dict[
         return {}
     read = {day: decide.read_days(chunk.step, chunk.version, [day], chunk.filled) for day in chunk.days}
     return {
-        # What is read as of a day has that day.
+        # Rows that are read as of a day carry that day.
         day: [each for name, broken in found.items() for at in {*tables[name], day} for each in broken.get(at, ())]
         for day, tables in read.items()
     }
 
 
 def input_files(storage: Storage, chunk: Chunk, name: str) -> Mapping[date, Sequence[AddedFile]]:
-    """The files of all days that ``chunk`` reads of an input, by day."""
     days = chunk.read_days[name]
     read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")})
     return chunk.overlay.files(storage, read)
 
 
 def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[date]]) -> dict[str, DataFrame]:
-    """The published days of inputs that are read in part, so that the transform can say how much of a period it saw."""
+    """Tells transforms which days of a partly read period are published."""
     partial = [read.table for read in chunk.version.reads if read.partial]
     if not partial:
         return {}
@@ -395,17 +368,12 @@ def _judge_days(
 
 
 def staged_files(timeline: Timeline, days: Sequence[date]) -> DayFiles:
-    """The files that ``timeline`` has of ``days``."""
     return files_by_day(timeline.path, timeline.files(days))
 
 
 def judge(
     storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Callable[[], DayFiles]
 ) -> dict[date, tuple[RuleOutcome, ...]]:
-    """What every gate of ``table`` says of each day; with what pandera says of the rows, where they are wrong.
-
-    A gate that a person has released the day from warns.
-    """
     judged = {day: gates.judge(table, each) for day, each in facts.items()}
     return with_reports(storage, table, with_releases(storage, table.name, judged), files)
 
@@ -416,7 +384,7 @@ def facts_of(
     measured: Mapping[str, Mapping[date, Metrics]],
     rejects: Callable[[str], DayFiles],
 ) -> Facts:
-    """What the rules of each table look at: where they have to, also raw rows and the ``rejects`` of a quarantine."""
+    """What rules judge; close looks also read raw rows and ``rejects``."""
 
     def files(rule: FewDuplicates | FewRejected, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
         raw = chunk.overlay.files(storage, chunk.pin.inputs[rule.raw])
@@ -429,8 +397,6 @@ def facts_of(
 
 
 def plain_facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> dict[str, dict[date, DayFacts]]:
-    """What was measured of the days of a chunk, and of what they are looked at beside."""
-
     def of_day(table: str, day: date) -> DayFacts:
         return DayFacts(
             own=measured[table][day],
@@ -454,7 +420,7 @@ def record_verdicts(
     environment: Environment | None = None,
     measured: str = "",
 ) -> list[StagedTableDay]:
-    """Record the verdicts in the timeline, with what computed the days, and give the days their files."""
+    """Like :func:`note_verdicts`; returns ``days`` with files and environment."""
     note_verdicts(timeline, days, input_fingerprints, environment, measured)
     held = timeline.days()
     return [replace(day, files=held[day.day].files, environment=environment) for day in days]
@@ -467,9 +433,9 @@ def note_verdicts(
     environment: Environment | None,
     measured: str = "",
 ) -> None:
-    """Record the verdicts in the timeline, with what computed the days, and what was ``measured`` for them.
+    """Record verdicts, environment and the fingerprint of what was ``measured``.
 
-    The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
+    Days are listed again too: in Spark a write without rows makes no commit, and lists no day.
     """
     verdicts = {
         day.day: GateVerdict(
@@ -492,7 +458,7 @@ def _replaced_publication(day: StagedTableDay) -> str:
 
 
 def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:
-    """What a day holds, and the accounting of what it was built from, so that later tables judge by the same state."""
+    """Includes the accounting of the inputs, by which later tables are judged."""
     own = {name: as_stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
     return DayContent(
         rows=int(str(metrics["rows"])),
@@ -504,12 +470,12 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
 
 
 def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
-    """``content`` with how many rules held: known without judging again when the day is reused."""
+    """Record the rule counts, so that a reused day need not be judged again."""
     return replace(content, metrics={**content.metrics, **gates.to_metrics(rules)})
 
 
 def with_cost(content: DayContent, seconds: float) -> DayContent:
-    """``content`` with what staging it took: plans estimate by it."""
+    """Record the staging time, from which plans estimate."""
     return replace(content, staged_ms=round(seconds * 1000))
 
 
@@ -534,7 +500,7 @@ def _accounting(upstream: Contents) -> dict[str, int | str | None]:
 
 
 def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
-    """The accounting of ``table`` as it was when ``content`` was built from it, or None if it was not."""
+    """The accounting of ``table`` when ``content`` was built from it; None if it was not."""
     prefix = f"{FROM}{table}."
     metrics = {name.removeprefix(prefix): value for name, value in content.metrics.items() if name.startswith(prefix)}
     if not metrics:
@@ -543,7 +509,7 @@ def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
 
 
 def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
-    """What the days of ``period`` hold together; days that were never published hold nothing."""
+    """Sums over days; unpublished days count as empty."""
     contents = [content for day in period if (content := content_in(pin.states, TableDay(table, day)))]
     if len(contents) == 1:
         return contents[0]
@@ -555,7 +521,7 @@ def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
 
 
 def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
-    """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
+    """Days without rows count as zero, even for a total declared after they were published."""
     totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
     nothing = dict.fromkeys(totals, 0)
     return measures.add_up(
@@ -564,7 +530,6 @@ def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | N
 
 
 def as_facts(content: DayContent) -> Metrics:
-    """The metrics of a published or staged day, in the form that gates read."""
     return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
 
 

@@ -1,4 +1,4 @@
-"""Builds days of one step on a place: what is so already is kept or taken by name, the rest grows or is computed."""
+"""Builds days of one step on a place: keeps, reuses, extends or computes each, and judges it."""
 
 from __future__ import annotations
 
@@ -43,40 +43,34 @@ from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
-"""Rows in memory take about this many times their size in Parquet."""
+"""Bytes in memory per byte of Parquet, about."""
 
 
 @dataclass
 class StepBuild:
-    """Days of one step on a place: kept as they are, taken from where they were made, grown or computed, and judged."""
-
     lake: Lake
     asked: StepRequest
     run: RunInfo
     progress: Progress
     place: Place = MAIN
     growing: Growing | None = None
-    """Where days grow: main as all of its steps see it, and what has grown so far."""
     versions: dict[date, Version] = field(default_factory=dict)
-    """The version that each day was decided for."""
     staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
     kept: dict[date, Pin] = field(default_factory=dict)
-    """Days that the place shows just so already."""
+    """The place has them from these inputs already."""
     from_main: dict[date, Pin] = field(default_factory=dict)
-    """Days that main has just so, and that the place showed otherwise."""
+    """Main has them up to date and the place does not: files are reused by name."""
     timelines: dict[str, Timeline] = field(default_factory=dict)
     computed: set[date] = field(default_factory=set)
-    """Days that this build has staged itself; others were staged before."""
     grown: set[date] = field(default_factory=set)
-    """Days that were staged with no more than what they gained."""
     whole: dict[date, str] = field(default_factory=dict)
-    """Why others of a build whose days grow could not; empty where that was no question."""
+    """Why days could not be extended; empty if the version never allows it."""
     proven: set[date] = field(default_factory=set)
-    """Days that were staged, and came out as they are published."""
+    """Staged, and equal to what is published."""
     compares: bool = False
-    """What is staged is compared with what is published, and never published itself: an edited version may stage it."""
+    """Staged days are only compared with published ones, so edited versions may stage them."""
     after_chunk: Callable[[StepBuild], None] | None = None
-    """Called while there is more to compute; what it raises ends the build, and what was staged is kept."""
+    """Called between chunks. An error ends the build, but staged days stay in their timelines."""
 
     @property
     def step(self) -> Step:
@@ -87,7 +81,6 @@ class StepBuild:
         return self.asked.named
 
     def version_of(self, day: date) -> Version:
-        """The version that a day was decided for."""
         return self.versions.get(day, self.version)
 
     @property
@@ -95,14 +88,16 @@ class StepBuild:
         return self.step.table_names
 
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
-        """What is to be done with each of ``days``."""
         looking = StepLooking(self.lake.publisher, self.place, self.asked, self.growing)
         return looking.look(days, forced=forced, blocked=blocked)
 
     # ------------------------------------------------------------------ stage
 
     def stage(self, days: Sequence[date], *, forced: Collection[date] | None = None) -> None:
-        """Decide for each of ``days``, and see to it. ``forced`` are computed whatever is there."""
+        """Do what each day needs; ``forced`` days are computed in any case.
+
+        Raises :class:`LogicEdited` for a version that was edited in place after days were made with it.
+        """
         computed_anyway = self.forced(days) if forced is None else forced
         found = self.look(days, forced=computed_anyway)
         self.refuse_edited({version.name for version in found.versions.values()})
@@ -119,15 +114,11 @@ class StepBuild:
         self.compute([day for day in todo if day not in self.staged], found)
 
     def refuse_edited(self, versions: Collection[str]) -> None:
-        """Raise :class:`LogicEdited` if days of the place were made with another logic of one of ``versions``.
-
-        Days that grow are asked about by who lets them grow, once for all batches.
-        """
+        """A stream checks this once for all its batches, not here."""
         if not self.compares and self.growing is None:
             refuse_edited([each for each in self.edited() if each.version in versions])
 
     def keep_logic(self, found: StepLook) -> None:
-        """Keep what the fingerprints of days to come stand for; once for all batches of a stream."""
         known = self.growing.memory.kept_logic if self.growing else set[tuple[str, str]]()
         todo = {day: found.versions[day] for day in found.days(Decision.COMPUTE, Decision.GROW)}
         for version, _ in decide.by_version(todo):
@@ -149,7 +140,6 @@ class StepBuild:
         return edited_logic(self.lake.storage, [self.step], {**contents_of(self.lake.states(self.step)), **own})
 
     def is_of_this_logic(self, day: date, staged: StagedDay) -> bool:
-        """Whether a staged day was made with the logic that its version has now; of older ones it is not known."""
         content = staged.verdict.content if staged.verdict else None
         return not (content and content.logic) or not edited_logic(
             self.lake.storage, [self.step], {TableDay(self.step.name, day): content}
@@ -159,7 +149,6 @@ class StepBuild:
         return {day for day in days if self.asked.force and day not in self.asked.along}
 
     def hold_back_without_inputs(self, found: StepLook) -> None:
-        """Fail days that lack an input, before anything is computed."""
         for day, missing in found.missing.items():
             made = found.wanted[day].inputs
             content = DayContent(rows=0, checksum="0", code_version=found.versions[day].name, inputs=made)
@@ -167,7 +156,6 @@ class StepBuild:
             self.staged[day] = [StagedTableDay(name, day, (), content, rules, found.pin, "") for name in self.tables]
 
     def report_cut_periods(self, days: Sequence[date], found: StepLook) -> None:
-        """Report the periods that the range cuts: they are built from the days that there are."""
         logicals = {name: read.days for name, read in found.pin.inputs.items()}
         for day in days:
             period = decide.period_days(self.step, found.versions[day], day, logicals)
@@ -175,7 +163,7 @@ class StepBuild:
                 self.progress(f"{self.step.name} {period.period} is cut: {period}. {FLAGGED}")
 
     def take_staged(self, days: Sequence[date], found: StepLook) -> None:
-        """Take what a failed or killed run staged from just these inputs, without copying it."""
+        """Reuse, without a copy, what another run staged from the same inputs."""
         if not days:
             return
         storage, pin = self.lake.storage, found.pin
@@ -212,7 +200,7 @@ class StepBuild:
         self.progress(adopted_line(self.step.name, len(taken)))
 
     def record_taken(self, table: str, days: Mapping[date, Timeline], schemas: Mapping[str, str], pin: Pin) -> None:
-        """List for a campaign what named timelines have staged for it, where its readers look."""
+        """List reused days of named timelines in the campaign's own timeline, where its readers look."""
         if not days or not self.place.is_campaign:
             return
         expected = {day: pin.expected[TableDay(table, day)].publication for day in days}
@@ -221,7 +209,6 @@ class StepBuild:
         own.adopt(schemas[next(iter(days.values())).path], found)
 
     def grow(self, found: StepLook) -> dict[date, str]:
-        """Stage what the days that can grow have gained; gives those that turned out to have to be whole, and why."""
         whole: dict[date, str] = {}
         if self.growing is None:
             return whole
@@ -260,7 +247,6 @@ class StepBuild:
             self.report_staged(done + self.take(before), len(whole.days), started)
 
     def chunks(self, days: Iterable[date], found: StepLook) -> list[Chunk]:
-        """``days`` by the version that each of them was decided for."""
         parts = decide.by_version({day: found.versions[day] for day in days})
         return [
             Chunk(
@@ -277,7 +263,6 @@ class StepBuild:
         ]
 
     def take(self, judged: Future[list[StagedTableDay]] | None) -> int:
-        """Take the days of a chunk once they are judged; gives how many."""
         chunk_days = judged.result() if judged else []
         for staged in chunk_days:
             self.staged.setdefault(staged.day, []).append(staged)
@@ -332,22 +317,21 @@ class StepBuild:
             )
             for day in sorted(days, key=lambda day: day.day)
         )
-        # A version that came later may have a column more: in the rows of the others it is null.
+        # A later version may have one column more, null in rows of the others.
         widest = max((day.table_schema for day in days), key=len)
         return TableChange(table=table, table_schema=widest, days=changes)
 
     def made_of(self, staged: StagedTableDay) -> dict[str, DayRange]:
-        """The days of each table that a day was computed from."""
         return made_of(self.step, self.version_of(staged.day), staged.day, filled_in(self.step, staged.pin))
 
     def lineage(self, staged: StagedTableDay) -> DayLineage:
-        """What a day was computed from, also what a campaign stages itself; and with what."""
+        """Includes reads of days that the same campaign staged."""
         reads = self.made_of(staged)
         parts = (self.place.overlay.day_reads(staged.pin.inputs[table], days) for table, days in reads.items())
         return DayLineage(reads=tuple(each for part in parts for each in part), environment=staged.environment)
 
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
-        """What the days that were staged against ``pin`` were computed from, of main."""
+        """Inputs from main for days staged against ``pin``, as PREPARE compares them."""
         versions = {day: self.version_of(day) for day, held in self.staged.items() if held[0].pin is pin}
         read = decide.all_read_days(self.step, decide.by_version(versions), filled_in(self.step, pin))
         for table, of_table in read.items():
@@ -363,9 +347,9 @@ class StepBuild:
     # ---------------------------------------------------------------- what it gives
 
     def records(self) -> dict[str, dict[date, DayRecord]]:
-        """What the tables hold on the days that are other than the place showed.
+        """Days that differ from what the place showed.
 
-        Raises :class:`PublicationRefused` if main has published a day again since it was taken from there.
+        Raises :class:`PublicationRefused` if main has replaced a reused day since.
         """
         held = [each for of_day in self.staged.values() for each in of_day]
         return {
@@ -392,10 +376,7 @@ class StepBuild:
         return found
 
     def close_timelines(self) -> None:
-        """Close timelines from which no later run can adopt a day; others stay open for their other days.
-
-        Those of named timelines stay open until these are deleted.
-        """
+        """Close timelines with nothing left to reuse; named ones stay open until they are deleted."""
         published = {*self.staged, *self.proven}
         for timeline in (each for each in self.timelines.values() if not each.is_named):
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
@@ -403,21 +384,19 @@ class StepBuild:
                 timeline.close()
 
     def forget(self, days: Iterable[date]) -> None:
-        """Drop what was decided about ``days``: they are staged again, perhaps by another version."""
+        """``days`` may be staged again by another version."""
         for day in days:
             for decided in (self.staged, self.kept, self.from_main, self.versions):
                 decided.pop(day, None)
             self.grown.discard(day)
 
     def keep(self, day: date) -> None:
-        """Leave ``day`` as it is published: what was staged of it is the same."""
         self.kept[day] = self.staged.pop(day)[0].pin
         self.proven.add(day)
         if not self.staged:
             self.close_timelines()
 
     def content(self, key: TableDay) -> DayContent | None:
-        """What a day holds after this build; None for one that it holds nothing of."""
         if key.day in self.staged:
             return next(each.content for each in self.staged[key.day] if each.table == key.table)
         if key.day in self.from_main:
@@ -425,7 +404,6 @@ class StepBuild:
         return shown(self.place, key, self.kept[key.day]) if key.day in self.kept else None
 
     def input_versions(self, day: date) -> dict[str, int]:
-        """The Delta version of each table that ``day`` was staged, or found as it is, from."""
         pin = self.staged[day][0].pin if day in self.staged else self.kept[day]
         reads = ((read.table, pin.inputs[read.table].version) for read in self.version_of(day).reads)
         return {table: version for table, version in reads if version is not None}

@@ -1,4 +1,4 @@
-"""Looks at days of a step on a place, and says what is to be done with each: from logs alone, before a JVM starts."""
+"""Decides what to do with days of a step on a place, from logs alone, before a JVM starts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepRequest:
-    """Days of one step that are wanted, and the version of its logic that each of them is built by.
+    """Days of one step, and which version builds them.
 
-    ``version`` names one (empty: the current one), or is :data:`decide.AS_PUBLISHED`: then each day goes by the version
-    that the place shows it by, as days ``along`` do in any case. Those are never forced.
+    ``version`` is a name, empty for the current one, or :data:`decide.AS_PUBLISHED`: then each day keeps the version
+    that the place has. Days ``along`` always do, and are never forced.
     """
 
     step: Step
@@ -36,31 +36,30 @@ class StepRequest:
     along: Collection[date] = frozenset()
     force: bool = False
     open_days: frozenset[date] = frozenset()
-    """Reference data of these days may be missing: it has not landed yet, and the day is built again when it has."""
+    """Days that may lack reference data; they are built again when it has landed."""
 
     @property
     def tables(self) -> tuple[str, ...]:
         return self.step.table_names
 
     def keys(self, day: date) -> list[TableDay]:
-        """All tables of the step on ``day``."""
         return [TableDay(name, day) for name in self.tables]
 
     @property
     def named(self) -> Version:
-        """The version of all days that do not go by the one that they have."""
+        """Builds days that do not keep their own version."""
         return self.step.version("" if self.version == decide.AS_PUBLISHED else self.version)
 
     @property
     def versions(self) -> tuple[Version, ...]:
-        """All that a day may go by: which one that is, is seen when it is decided about."""
+        """All that may be needed: which one builds a day is only decided later."""
         return self.step.versions if any(map(self.goes_as_published, self.days)) else (self.named,)
 
     def goes_as_published(self, day: date) -> bool:
         return self.version == decide.AS_PUBLISHED or day in self.along
 
     def versions_of(self, days: Sequence[date], shown: States) -> dict[date, Version]:
-        """Raises :class:`InvalidRequest` for days that go by a version that is not declared any more."""
+        """Raises :class:`InvalidRequest` for days whose version is not declared any more."""
         kept = [day for day in days if self.goes_as_published(day)]
         names = decide.versions_as_published(self.step, kept, shown) if kept else {}
         return {day: self.step.version(names[day]) if day in names else self.named for day in days}
@@ -68,21 +67,19 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class StepLook:
-    """What is to be done with each day of a step, and the state that this was decided from."""
+    """Decisions, and the state that they rest on: ``pin`` is main with the ``overlay`` applied."""
 
     pin: Pin
-    """Main, with the days of the place over it that the step reads."""
     overlay: Overlay
-    """These days."""
+    """Days of the place that the step reads."""
     versions: Mapping[date, Version]
     wanted: Mapping[date, InputFingerprint]
     decided: Mapping[date, Decision]
     missing: Mapping[date, Sequence[str]]
-    """The input days that were never published, of days that need one."""
+    """Unpublished input days."""
     gains: Mapping[date, Gain] = field(default_factory=dict)
-    """What the days that can grow have gained."""
     whole: Mapping[date, str] = field(default_factory=dict)
-    """Why others cannot; empty for a step that is always computed whole."""
+    """Why days cannot be extended; empty if their version never can be."""
 
     def days(self, *decisions: Decision) -> list[date]:
         return [day for day, decision in self.decided.items() if decision in decisions]
@@ -90,16 +87,12 @@ class StepLook:
 
 @dataclass(frozen=True)
 class StepLooking:
-    """A step that is looked at."""
-
     publisher: Publisher
     place: Place
     asked: StepRequest
     growing: Growing | None = None
-    """None where days do not grow."""
 
     def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
-        """Pin, and decide for each day. Reads logs only."""
         step, tables, reads = self.asked.step, self.asked.tables, self.days_read(days)
         looked_at = gates.looked_at_beside(step)
         if self.growing:
@@ -115,13 +108,13 @@ class StepLooking:
         here = {day: [shown(self.place, key, pin) for key in self.asked.keys(day)] for day in days}
         same = {day for day in days if decide.made_from(wanted[day].input_fingerprint, here[day])}
         for day in filter(self.is_laid, same):
-            missing.pop(day, None)  # it was put here as it is, made while an input was not there yet
+            missing.pop(day, None)  # laid here as it is, even if an input was not there yet
         adopted = self.adopted(days, pin).difference(forced)
         other = {day: version for day, version in versions.items() if day not in same | adopted}
         gains, whole = self.growing.look(step, other, seen) if self.growing else ({}, {})
         decided = dict.fromkeys(adopted, Decision.KEEP)
         for day in sorted(adopted):
-            missing.pop(day, None)  # nothing here has made it of anything
+            missing.pop(day, None)  # adopted days have no inputs
         for day in (day for day in days if day not in adopted):
             main = [pin.content(key) for key in self.asked.keys(day)]
             out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
@@ -131,21 +124,19 @@ class StepLooking:
         return StepLook(seen, below, versions, wanted, decided, missing, gains, whole)
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
-        """By any version that a day may go by: which one that is, the pin shows."""
+        """By any version that may be needed: only the pin shows which."""
         versions = replace(self.asked, days=days).versions
         return decide.all_read_days(self.asked.step, ((version, days) for version in versions))
 
     def adopted(self, days: Sequence[date], pin: Pin) -> set[date]:
-        """Those that were taken over with their table: main keeps them unless they are forced. Elsewhere, who asks for
-        days has named these very ones.
-        """
+        """Adopted days, which main keeps unless forced; on other places days are named explicitly."""
         return set() if self.place.owner else {day for day in days if is_adopted(pin.states, self.asked.tables, day)}
 
     def is_laid(self, day: date) -> bool:
         return any(self.place.record(*key) is not None for key in self.asked.keys(day))
 
     def states_shown(self, days: Sequence[date], pin: Pin) -> States:
-        """What the place shows of its own tables, for the days that go by the version that they have."""
+        """What the place has of the step's own tables, for days that keep their version."""
         kept = [day for day in days if self.asked.goes_as_published(day)]
         return self.place.seen(dict.fromkeys(self.asked.tables, kept)).over(pin).states if kept else {}
 
@@ -158,7 +149,7 @@ class StepLooking:
         }
 
     def missing_inputs(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, list[str]]:
-        """The input days that were never published, of each day that needs one: they are not empty days."""
+        """Unpublished input days do not count as empty."""
         published = decide.published_days(pin.states)
         logicals = {name: read.days for name, read in pin.inputs.items()}
         found: dict[date, list[str]] = {}
@@ -172,6 +163,6 @@ class StepLooking:
 
 
 def shown(place: Place, key: TableDay, pin: Pin) -> DayContent | None:
-    """What ``place`` shows of a day; None for one that it shows nothing of, and where that is not known."""
+    """Returns None if the place has nothing, or nothing known."""
     record = place.record(*key)
     return pin.content(key) if record is None else record.content

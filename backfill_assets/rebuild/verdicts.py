@@ -1,8 +1,7 @@
-"""Verdicts that were kept: on days that were staged before, and on published days that a run finds unchanged.
+"""Finds verdicts of reused days.
 
-What was staged before is judged by the rules that are declared now, before it is published: of what was measured then,
-or of its files where the rules ask for more. Of a published day the verdict is shown that it was staged with; the
-timeline that has its rows keeps it until these are reclaimed.
+Days staged earlier are judged by today's rules before they are published, from their metrics, or from their files if
+rules need more. Published days show the verdict of their staging, until the timeline with their rows is reclaimed.
 """
 
 from __future__ import annotations
@@ -34,16 +33,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Held = Mapping[date, tuple[Timeline, StagedDay]]
-"""By day: the timeline that has its rows, and how it was staged there."""
 Staged = Mapping[date, StagedTableDay]
 
 
 def judged_now(
     lake: Lake, chunk: Chunk, staged: Mapping[str, Staged], held: Mapping[str, Held]
 ) -> Mapping[str, Staged]:
-    """The ``staged`` days of ``chunk``, by table, with today's verdicts: one that is another now is recorded.
+    """Adds today's verdicts to ``staged`` days, and records those that changed.
 
-    ``held`` says where they are. A verdict on what was not measured for rules stays what it is.
+    Verdicts without a record of what was measured stay as they are.
     """
     tables = chunk.step.tables
     days = [day for day in chunk.days if all(_verdict(held[table.name][day]).measured for table in tables)]
@@ -65,14 +63,14 @@ def judged_now(
 
 
 def _verdict(held: tuple[Timeline, StagedDay]) -> GateVerdict:
-    """Of a day that was adopted, which has passed."""
+    """Fails for a day that was never judged."""
     if held[1].verdict is None:
         raise LookupError(f"{held[0].table} {held[1].day} was never judged.")
     return held[1].verdict
 
 
 def _metrics(lake: Lake, table: Table, days: Sequence[date], staged: Staged, held: Held) -> dict[date, Metrics]:
-    """What was measured of each day; measured again where that was for other rules than those of ``table`` now."""
+    """Measures days again whose metrics were measured for other rules."""
     other = {day for day in days if _verdict(held[day]).measured != fingerprint(table)}
     files = [file for day in other for file in staged[day].files]
 
@@ -111,7 +109,6 @@ Verdicts = Mapping[date, GateVerdict]
 
 
 def with_kept_rules(storage: Storage, log: PublicationLog, days: Sequence[BuiltDay]) -> list[BuiltDay]:
-    """``days`` with the rules of those that were reused, as they were judged; without them where nothing was kept."""
     reused = [day for day in days if day.reused and not day.rules]
     places = _places(storage, log, reused)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -123,9 +120,10 @@ def with_kept_rules(storage: Storage, log: PublicationLog, days: Sequence[BuiltD
 def _places(
     storage: Storage, log: PublicationLog, days: Sequence[BuiltDay]
 ) -> dict[TableDay, tuple[tuple[str, str], ...]]:
-    """The timelines that have the rows of each day, as (table, name), newest first.
+    """The timelines with the rows of each day, as (table, name), newest first.
 
-    A day without rows has no file: what was published with it was staged beside it, or its publication says where.
+    A day without rows has no file: it was staged beside other days of its publication, or on the timeline that this
+    names.
     """
     places: dict[TableDay, tuple[tuple[str, str], ...]] = {}
     for table in {day.table for day in days}:
@@ -149,7 +147,7 @@ def _prepared(log: PublicationLog, days: Iterable[BuiltDay]) -> Iterable[Prepare
 
 
 def _files(storage: Storage, table: str, days: Sequence[date]) -> dict[date, list[str]]:
-    """None of a table that cannot be read: its publications say where days are then."""
+    """Empty for an unreadable table: its publications then tell the timelines."""
     version = newest_version(storage, table)
     if version is None:
         return {}
@@ -164,7 +162,7 @@ def _verdicts(storage: Storage, table: str, name: str) -> Verdicts:
 
 
 def _with_rules(day: BuiltDay, verdicts: Sequence[Verdicts]) -> BuiltDay:
-    """The verdict on just this content; of a raw day that came in several deliveries, the newest one."""
+    """The verdict on this content; for a raw day of several deliveries, else the newest one."""
     said = [found[day.day] for found in verdicts if day.day in found]
     same = [each for each in said if each.content and each.content.checksum == day.checksum]
     kept = [*same, *(said if len(verdicts) > 1 else [])]

@@ -1,8 +1,7 @@
-"""The one walk through steps in build order: each step reads what the ones before it have put in the place.
+"""Stages steps in build order on a place; each reads what the ones before it staged. Publishes nothing.
 
-A campaign, a timeline, a look at either: all are walked here. Nothing is published, and readers of main see nothing of
-it. Walked again, every day that is there from just the inputs there are now is kept or taken, and only those that moved
-are computed: so a killed process goes on, and so days that main has moved under are staged again before a cut-over.
+A repeated walk computes only days whose inputs have changed: so a killed process resumes, and days that main moved
+under are staged again before a cut-over.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LONGEST_ERROR = 300
 
 @dataclass(frozen=True)
 class HeldBack:
-    """A day that is not staged for publishing, and why: its gates, a day it is computed from, or an error."""
+    """A day that is not staged for publishing, because of its gates, a day that it reads, or an error."""
 
     table: str
     day: date
@@ -48,7 +47,7 @@ class HeldBack:
     because_of: str = ""
     error: str = ""
     rejects: tuple[AddedFile, ...] = ()
-    """The files of rejected rows that were staged with the day, of a step that rejects rows."""
+    """Staged files of the step's quarantine table."""
 
     @property
     def why(self) -> str:
@@ -60,18 +59,17 @@ class HeldBack:
 
 @dataclass(frozen=True)
 class StepBuilt:
-    """What became of the days of one step. ``build`` holds what a cut-over publishes."""
+    """``build`` holds what a cut-over publishes."""
 
     build: StepBuild
     kept: tuple[date, ...]
-    """As the place shows them already, from these inputs by this version."""
+    """The place has them from these inputs already."""
     from_main: tuple[date, ...]
-    """Main has them from just these inputs by this version: its files are used by name."""
+    """Main has them up to date: files are reused by name."""
     staged: tuple[date, ...]
-    """Computed, or grown by what they gained: ``build`` knows which."""
     held_back: tuple[HeldBack, ...] = ()
     records: DayRecords = field(default_factory=dict)
-    """What the tables hold on the days that are other than the place showed."""
+    """What changed against the place."""
     seconds: float = 0.0
 
     @classmethod
@@ -89,7 +87,7 @@ class StepBuilt:
 
     @property
     def rows(self) -> int:
-        """Of the step's table, on all days that were asked for and are not held back."""
+        """Rows of the step's table on all requested days that are not held back."""
         contents = (self.build.content(TableDay(self.step, day)) for day in (*self.kept, *self.from_main, *self.staged))
         return sum(each.rows for each in contents if each is not None)
 
@@ -100,7 +98,6 @@ class StepBuilt:
 
 
 def request_of(done: Iterable[StepBuilt], id: str) -> Publication | None:
-    """All that was staged, to be published together; None if that is nothing."""
     requests = [each.build.request() for each in done if each.build.staged]
     if not requests:
         return None
@@ -111,26 +108,23 @@ def request_of(done: Iterable[StepBuilt], id: str) -> Publication | None:
 
 @dataclass
 class Walk:
-    """Goes from step to step in ``place``, and lays what each has given over it."""
-
     lake: Lake
     place: Place
     run: RunInfo
     progress: Progress
     holds_back: bool = True
-    """A day that fails its gates is held back with all that reads it, and so is one that cannot be computed at all: the
-    range is halved until it stands alone. Otherwise the step fails: none of its days count, the good ones stay staged.
+    """Hold back a day that fails its gates or cannot be computed, and every day that reads it.
+
+    If False, one such day fails the whole step; its good days stay staged.
     """
     growing: Growing | None = None
-    """Where days grow with what they gained."""
     watch: Callable[[Sequence[StepBuilt]], None] | None = None
-    """Called with what is built so far, after each step and within it: what it raises ends the walk."""
+    """Called with the results so far, after each step and within it; an error ends the walk."""
     out: dict[str, frozenset[date]] = field(default_factory=dict)
-    """The days that are held back, by table."""
     done: list[StepBuilt] = field(default_factory=list)
 
     def take(self, asked: StepRequest) -> StepBuilt:
-        """Stage the days of one step; raises :class:`DaysFailed` where a walk does not hold back."""
+        """Stage the days of one step; raises :class:`DaysFailed` unless ``holds_back``."""
         began = clock.seconds()
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place, self.growing)
         build.after_chunk = self._watch_chunk if self.watch else None
@@ -144,14 +138,13 @@ class Walk:
         return done
 
     def _watch_chunk(self, build: StepBuild) -> None:
-        """Show the step that is under way as if it ended here."""
         failed = _failed_days(build)
         good = replace(build, staged={day: held for day, held in build.staged.items() if day not in failed})
         if self.watch:
             self.watch([*self.done, StepBuilt.of(good, tuple(_hold_back_failed(build, failed)), seconds=0.0)])
 
     def forget(self, days: Collection[date]) -> None:
-        """Take ``days`` out of all steps that were walked through: they stay as they were."""
+        """Leave ``days`` out of all results so far: they stay as published."""
         tables = [table for done in self.done for table in done.build.tables]
         self.place = replace(self.place, overlay=self.place.overlay.without_days(tables, days))
         for done in self.done:
@@ -161,7 +154,6 @@ class Walk:
 
     @property
     def changed(self) -> DayRecords:
-        """The days that are other than the place showed when the walk began."""
         found = NOTHING_LAID
         for done in self.done:
             found = found.with_records(done.records)
@@ -190,21 +182,19 @@ class Walk:
         )
 
     def _stage_all_that_can_be(self, build: StepBuild, days: Sequence[date]) -> Mapping[date, Exception]:
-        """Stage ``days``; those that cannot be computed are found by halves, with their errors."""
         try:
             if days:
                 build.stage(days)
         except Exception as error:
             if not is_day_failure(error):
                 raise
-            # Days that a timeline has as they are prove nothing about the logic.
+            # Days that a timeline kept prove nothing about the logic.
             tried = [day for day in days if self.place.is_campaign or day not in build.kept]
             most = len(tried) if self.growing else _MOST_BAD_DAYS
             return isolate_failing_days(build.stage, tried, is_day_failure, self.progress, failed=error, most=most)
         return {}
 
     def _blocked_days(self, asked: StepRequest) -> set[date]:
-        """The days that read one that is held back, by any version that they may go by."""
         filled = self.filled(asked.step)
         return {
             day
@@ -213,12 +203,11 @@ class Walk:
         }
 
     def filled(self, step: Step) -> Filled:
-        """The days with rows of what ``step`` reads as of a day, as the place shows them."""
         tables, log = tables_as_of([step]), self.lake.publisher.log
         return self.place.filled([step], log.day_states(log.head(), tables)) if tables else NOT_KNOWN
 
     def look(self, asked: StepRequest) -> tuple[StepBuild, StepLook]:
-        """What would be done with the days of one step. The caller says what lies over main for the steps after it."""
+        """What staging would do; the caller lays results over the place for later steps."""
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
         return build, build.look(asked.days, blocked=self._blocked_days(asked))
 
@@ -231,10 +220,9 @@ def shadow(
     progress: Progress,
     watch: Callable[[Sequence[StepBuilt]], None] | None = None,
 ) -> list[StepBuilt]:
-    """Stage the ``steps`` of a campaign, which are in build order, on its own timelines.
+    """Stage a campaign's ``steps``, given in build order, on its own timelines.
 
-    A day that fails its gates is held back with all that reads it. A dirty tree is refused with
-    :class:`PublicationRefused` if the settings say so. ``watch`` may end it before all is computed.
+    Raises :class:`PublicationRefused` for a dirty tree if the settings forbid one. An error of ``watch`` ends the walk.
     """
     if not campaign.startswith(CAMPAIGN):
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
@@ -246,18 +234,14 @@ def shadow(
 
 @dataclass(frozen=True)
 class StagedDays:
-    """What publishing a campaign would bring, and by table the days that it would leave as they are, and why."""
-
     overlay: Overlay
     failed: Mapping[str, frozenset[date]]
-    """They failed their gates."""
     unchanged: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    """Nothing that they are computed from changes: main holds already what would be computed."""
+    """Days that main has from the same inputs already."""
     left_out: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    """They read a day that is held back, or could not be computed."""
+    """Days that read one that is held back, or could not be computed."""
 
     def why_it_stays(self, table: str, day: date) -> Stays:
-        """Of a day that nothing is staged of."""
         reasons: tuple[tuple[Stays, Mapping[str, frozenset[date]]], ...] = (
             ("held back", self.failed),
             ("left out", self.left_out),
@@ -267,7 +251,6 @@ class StagedDays:
 
 
 def staged_by(done: Sequence[StepBuilt]) -> StagedDays:
-    """Just what a cut-over of ``done`` publishes."""
     overlay = NOTHING_LAID
     failed: dict[str, frozenset[date]] = {}
     unchanged: dict[str, frozenset[date]] = {}
@@ -283,7 +266,7 @@ def staged_by(done: Sequence[StepBuilt]) -> StagedDays:
 
 
 def sides_of(done: Sequence[StepBuilt]) -> dict[TableDay, tuple[str, str]]:
-    """Of each day that a cut-over of ``done`` publishes: what compare-and-swap expects in main, and what is staged."""
+    """By day: the fingerprint that compare-and-swap expects in main, and the staged one."""
     sides = {TableDay(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
     for staged in (staged for each in done for held in each.build.staged.values() for staged in held):
         key = TableDay(staged.table, staged.day)
@@ -294,10 +277,7 @@ def sides_of(done: Sequence[StepBuilt]) -> dict[TableDay, tuple[str, str]]:
 
 
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
-    """What ``campaign`` has staged, from its timelines alone, for those who stage nothing themselves.
-
-    Which of the other days stay as they are is for :func:`with_days_that_stay` to say.
-    """
+    """What the timelines of ``campaign`` hold, for readers that stage nothing."""
     overlay = NOTHING_LAID
     failed: dict[str, frozenset[date]] = {}
     for table in tables:
@@ -308,12 +288,11 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
 
 
 def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: StagedDays) -> StagedDays:
-    """``staged`` with the days of ``steps``, which are in build order, that stay as they are, and why.
+    """Add to ``staged`` which days of ``steps``, given in build order, stay as they are, and why.
 
-    Such a day looks like one whose turn has not come: neither is on a timeline. The decision that staging makes divides
-    them, so it is made here again.
-    A day that reads one whose turn has not come waits as well: what it will read is not known yet. What was staged of a
-    day that a cut-over leaves out does not count as staged: its other table failed, or what it reads is held back.
+    A day that stays and one that is not staged yet look alike, as no timeline lists them: the decision of staging tells
+    them apart. Days that read an unstaged day are left undecided. Staged days that the cut-over leaves out (their other
+    table failed, or an input is held back) do not count as staged.
     """
     walk = Walk(lake, Place(overlay=staged.overlay), RunInfo(""), lambda _: None)
     unchanged: dict[str, frozenset[date]] = {}
@@ -343,14 +322,13 @@ _SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
 
 
 def is_day_failure(error: Exception) -> bool:
-    """True if a computation failed. A server that is gone, a refused request or a full disk is no failure of days."""
+    """False if the server is gone, the request was refused or the disk is full."""
     if not isinstance(error, PySparkException | Py4JJavaError) or type(error).__name__ in _SERVER_GONE:
         return False
     return full_disk("", error) is None
 
 
 def first_line(error: Exception) -> str:
-    """What an error of Spark's says, without its plans and traces."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:_LONGEST_ERROR]
 
 
@@ -379,10 +357,7 @@ def _hold_back_blocked(
 # ------------------------------------------------------------------ days that cannot be computed
 
 _MOST_BAD_DAYS = 3
-"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time.
-
-A stream has no such limit: the days that can be computed follow, however many others wait.
-"""
+"""Above this the logic or the engine is broken. A stream has no such limit."""
 
 
 def isolate_failing_days(
@@ -393,10 +368,10 @@ def isolate_failing_days(
     failed: Exception | None = None,
     most: int = _MOST_BAD_DAYS,
 ) -> dict[date, Exception]:
-    """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
+    """Bisect ``days`` where ``attempt`` fails; returns those that fail alone, with their errors.
 
-    ``failed`` is the error of an attempt over all of them that was made before. An error that ``is_about_days``
-    denies is raised at once, and so is the first one when every day of a range fails or more than ``most`` days do.
+    ``failed`` is the error of an earlier attempt over all of them. An error that is not ``is_about_days`` is raised at
+    once; the first error is raised if all days fail or more than ``most`` do.
     """
     bad: dict[date, Exception] = {}
     pending = [tuple(days)] if days else []

@@ -1,7 +1,6 @@
-"""What raw tables had been read of their sources at a state, and which rows arrived between two states.
+"""What raw tables had read of their sources at a state, and which rows arrived between two states. Reads logs only.
 
-Only logs are read: what a day holds is known by count and checksum, and rows that arrive are added to both. So what a
-day held before, and what arrived on it since, are together what it holds now.
+Arriving rows add to a day's count and checksum, so the arrivals are the difference of both.
 """
 
 from __future__ import annotations
@@ -21,18 +20,17 @@ from backfill_assets.timeline.view import filled_in_records, made_of
 
 
 def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
-    """``tables`` and all that they are computed from, in build order. Pure."""
+    """``tables`` and all their inputs, in build order. Pure."""
     return expand_tables(steps, tables, upstream=True)
 
 
 def base_of(view: View, tables: Iterable[str]) -> TimelineBase:
-    """``view`` as a timeline keeps it, of ``tables`` alone."""
     versions = {name: view.versions[name] for name in sorted(tables) if name in view.versions}
     return TimelineBase(sequence=view.sequence, versions=versions)
 
 
 def raw_reads(view: View, steps: Sequence[Step], tables: Collection[str]) -> tuple[RawRead, ...]:
-    """What every raw table that ``tables`` are computed from held in ``view``, and how far it had been read."""
+    """Content and positions of every raw table behind ``tables``."""
     needed = set(needed_tables(steps, tables))
     names = [
         name
@@ -63,7 +61,7 @@ def _raw_read(view: View, table: str, held: Iterable[DayRecord], positions: RawV
 def arrivals_between(
     storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]
 ) -> dict[str, tuple[ArrivedRows, ...]]:
-    """What arrived on each day of each raw table after the one state and by the other, ascending."""
+    """By raw table, ascending by day."""
     earlier = {each.table: each for each in before}
     found = {
         each.table: tuple(arrivals(_days_at(storage, earlier.get(each.table)), _days_at(storage, each)))
@@ -79,9 +77,9 @@ def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, DayRecord]
 
 
 def arrivals(then: Mapping[date, DayRecord], now: Mapping[date, DayRecord]) -> list[ArrivedRows]:
-    """The days that hold other rows now, with how many more, and the sum of their hashes. Pure.
+    """Days with other rows now: the difference of counts and checksums. Pure.
 
-    Rows that were taken back count below zero. What came to a day with a foreign write is not known.
+    Rows that the source deleted count below zero; ``rows`` is None for a day with a foreign write.
     """
     found = []
     for day in sorted({*then, *now}):
@@ -103,17 +101,14 @@ def _sums(held: DayRecord) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What a forward found at its sources: the state that it read, and what arrived since the one before it."""
-
     reads: tuple[RawRead, ...] = ()
     since_last: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
     since_moment: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
-    """Empty for a timeline that was not rewound."""
+    """Empty if the timeline was not rewound."""
     waiting: Mapping[str, Sequence[date]] = field(default_factory=dict)
-    """Days of tables that main has not taken these rows into yet, and that the timeline reads through to."""
+    """Days, by table, that the timeline reads from main and that main has not built from these rows yet."""
 
     def recorded_on(self, timeline: NamedTimeline) -> NamedTimeline:
-        """``timeline`` with what was read, and what arrived since its moment."""
         return timeline.model_copy(update={"reads": self.reads, "arrived": self.since_moment})
 
 
@@ -121,12 +116,11 @@ NOTHING_ARRIVED = Arrived()
 
 
 def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> list[str]:
-    """The files of these days that are gone."""
     return storage.missing(f"{table}/{file.path}" for held in days for file in held.files)
 
 
 def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
-    """What raw holds in ``view``, and what of it arrived since ``timeline`` was made or last went forward."""
+    """Arrivals in ``view`` since ``timeline`` was made and since it last went forward."""
     reads = raw_reads(view, steps, timeline.days)
     moment, last = (
         arrivals_between(view.storage, known, reads) if known else {}
@@ -138,9 +132,9 @@ def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) ->
 def waiting_days(
     view: View, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
-    """The days between raw and ``timeline`` that main has not computed from the rows that ``arrived``, by table.
+    """Days between raw and ``timeline`` that main has not built from rows that ``arrived``.
 
-    A look back reaches days that have no inputs of their own yet: these are days to come.
+    Days that a look back reaches count only once their own inputs exist.
     """
     needed = needed_tables(steps, timeline.days)
     held = view.records(needed)
@@ -161,7 +155,7 @@ def waiting_days(
 
 
 def _up_to_date(step: Step, held: DayRecords, behind: Days) -> set[date]:
-    """The days that were computed from what their inputs hold now, and from none that is ``behind`` itself."""
+    """Days built from the present state of their inputs, none of which is ``behind`` itself."""
     contents = {day: each.content for day, each in held.get(step.name, {}).items() if each.content is not None}
     found: set[date] = set()
     for version in step.versions:

@@ -1,16 +1,11 @@
-"""Builds days on a timeline by the gates that a run has: those that are asked for, or all that it has, from now on.
+"""Builds requested days on a timeline (``run_on``), or all that it has again (``forward``), through the usual gates.
 
-A run reads what the timeline shows: its own days, and all others as of its base. It takes all of its days of a step or
-none, and writes one revision at its end: a process that is killed leaves the timeline as it was, and what it has staged
-is used by the next one.
+A run takes all its days of a step or none, and writes one revision at its end: a killed process leaves the timeline
+unchanged, and the next run reuses what it staged. Spark starts only if a day has to be computed.
 
-Going forward computes the timeline's own days again. Raw is read as it is now, so that rows which arrived since its
-moment are taken once. Without arrivals, everything is read as it was at the moment: what changes then is the work of
-the logic alone. The other days read through to the moment from then on, so that the timeline agrees with itself, and to
-main again when it goes forward with arrivals.
-
-A day whose inputs, version and content are as they were is kept; one that main has just so is taken over by name; the
-others are staged in the timeline's folders. Without a day to compute, no Spark is started.
+Going forward reads raw as it is now, so rows that arrived since the moment are taken once. Without arrivals, inputs are
+those of the moment and only the logic differs; the timeline's other days then show that moment too, until it goes
+forward with arrivals.
 """
 
 from __future__ import annotations
@@ -57,13 +52,12 @@ from backfill_assets.timeline.view import filled_in_records
 
 @dataclass(frozen=True)
 class TimelineBuilt:
-    """The timeline as it is now, or is to be written, and what was done for it, in build order."""
+    """The timeline as written or to be written."""
 
     timeline: NamedTimeline
     steps: tuple[StepBuilt, ...] = ()
     arrived: Arrived = NOTHING_ARRIVED
     note: str = ""
-    """Why nothing was done, if that is so."""
 
 
 # ------------------------------------------------------------------ days that are asked for
@@ -78,14 +72,11 @@ def run_on(
     *,
     report: Callable[[StepBuilt], None] = lambda _: None,
 ) -> TimelineBuilt:
-    """Build days on ``timeline``, step by step, and write its next revision if one of them is other than it was.
+    """Build days on ``timeline`` step by step, and write its next revision if one changed.
 
-    ``report`` is called with each step that is built.
-
-    When a step fails, the steps before it are on the timeline. Raises :class:`DaysFailed` when a gate holds a day back
-    (the good days stay staged and are used by the next run), :class:`InvalidRequest` for raw tables and for days that
-    have not ended, :class:`PublicationRefused` if another process has changed the timeline meanwhile, and for a dirty
-    tree if the settings refuse it.
+    If a step fails, the steps before it are written. Raises :class:`DaysFailed` for a failed gate (good days stay
+    staged for the next run), :class:`InvalidRequest` for raw tables and for days that have not ended,
+    :class:`PublicationRefused` if another process changed the timeline, and for a dirty tree if the settings refuse it.
     """
     for each in asked:
         refuse_raw(each.step, timeline.name)
@@ -108,7 +99,7 @@ def run_on(
 
 
 def refuse_raw(step: Step, timeline: str) -> None:
-    """Raise :class:`InvalidRequest` for a raw step, or a table of others, on the timeline of this name."""
+    """Raise :class:`InvalidRequest` for a raw or external table."""
     if step.external is not None:
         step.external.refuse(
             f"it is not built on the timeline {timeline}",
@@ -123,14 +114,13 @@ def refuse_raw(step: Step, timeline: str) -> None:
 
 
 def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
-    """The timeline over its base, as far as the steps write, read or look at tables: main may have moved on since."""
+    """Shows the timeline's base instead of main, which may have moved since."""
     tables = {name for each in asked for name in (*touched_tables(each.step), *gates.looked_at_beside(each.step))}
     base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, Overlay(timeline.records), base)
 
 
 def _version_of(done: StepBuilt) -> str:
-    """The version that a plan is to go by which publishes these days."""
     asked = done.build.asked
     if asked.version != decide.AS_PUBLISHED:
         return asked.named.name
@@ -138,7 +128,6 @@ def _version_of(done: StepBuilt) -> str:
 
 
 def _write(lake: Lake, timeline: NamedTimeline, walk: Walk, versions: Mapping[str, str]) -> NamedTimeline:
-    """The next revision, if a day is other than it was."""
     changed = {
         table: {day: each for day, each in days.items() if each != timeline.held(table).get(day)}
         for table, days in walk.changed.items()
@@ -166,10 +155,10 @@ def forward(
     other: str | None = None,
     by: str = "",
 ) -> TimelineBuilt:
-    """Compute the days of ``timeline`` again, on itself or as the timeline ``other``, and write what became of it.
+    """Compute the days of ``timeline`` again and write them, to itself or to a new timeline ``other``.
 
-    Raises :class:`InvalidRequest` if ``other`` is taken, before anything is computed; :class:`PublicationRefused` if
-    another process has changed the timeline meanwhile; and what :func:`computed_again` raises.
+    Raises :class:`InvalidRequest` before computing if ``other`` is taken, :class:`PublicationRefused` if another
+    process changed the timeline, and what :func:`computed_again` raises.
     """
     storage = lake.storage
     if other is not None:
@@ -187,10 +176,10 @@ def forward(
 def computed_again(
     lake: Lake, timeline: NamedTimeline, version: str, run: RunInfo, progress: Progress, *, arrivals: bool = True
 ) -> TimelineBuilt:
-    """Compute the days of ``timeline`` again, which is not written; ``version`` is for the tables it was rewound for.
+    """Compute the days of ``timeline`` again, without writing it.
 
-    Without one, each step goes by its current version. A day that its gates hold back stays what it was on the
-    timeline, with all that reads it. Without ``arrivals``, everything is read as it was at the moment of the timeline.
+    ``version`` is for the tables it was rewound for; other steps use their current versions. A day that gates hold back
+    keeps its content on the timeline, with all days that read it. Without ``arrivals``, inputs are those of the moment.
 
     Raises :class:`InvalidRequest` for a version that none of these tables has and for a timeline without days,
     :class:`PublicationRefused` for a dirty tree if the settings refuse it, and for a moment whose files are gone.
@@ -227,7 +216,6 @@ def computed_again(
 
 
 def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str) -> dict[str, str]:
-    """The version of each step that has days on ``timeline``. Pure."""
     concerned = steps_of(steps, timeline.days)
     named = [step for step in concerned if not set(timeline.targets or timeline.days).isdisjoint(step.table_names)]
     with_version = {step.name for step in named if version in {each.name for each in step.versions}}
@@ -241,10 +229,10 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
 
 
 def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> DayRecords:
-    """What the tables held at the moment of ``timeline`` that its days are computed from, and its own tables.
+    """Inputs and tables of ``timeline`` as of its moment.
 
-    Raises :class:`InvalidRequest` for a timeline that does not keep which state that was, :class:`PublicationRefused`
-    where files of what its days read are gone, with the earliest moment of each table that can be had.
+    Raises :class:`InvalidRequest` if the timeline does not record that state, and :class:`PublicationRefused` with the
+    earliest possible moments if files are gone.
     """
     if timeline.moment_base is None:
         raise InvalidRequest(
@@ -257,7 +245,7 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 
 
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
-    """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
+    """The ``held`` days that days of ``timeline`` read, by any version."""
     concerned = steps_of(steps, timeline.days)
     filled = filled_in_records(concerned, held)
     read = read_by_any(((step, timeline.days_of(step.table_names)) for step in concerned), filled)
@@ -267,10 +255,7 @@ def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords)
 
 
 def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
-    """Everything as it was at the moment of ``timeline``, for its other days to read through to.
-
-    It keeps what its days are computed from. Of other tables files may be gone: such a table is left out.
-    """
+    """Everything at the moment of ``timeline``; tables with missing files are left out, unless its days read them."""
     if timeline.moment_base is None:
         raise AssertionError(f"{timeline.name} has no moment.")
     then = timeline.moment_base

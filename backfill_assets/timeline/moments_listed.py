@@ -1,4 +1,4 @@
-"""The moments worth going to, from the logs: publications, changes of columns and versions, and gates that failed."""
+"""Lists moments worth rewinding to, from logs: publications, changed columns, version switches and failed gates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.text import format_count, format_first
 
 Columns = Mapping[str, str]
-"""The columns of a table, each with its type."""
 _MOST_COLUMNS = 5
 
 
 @dataclass(frozen=True)
 class ColumnsChanged:
-    """What became of the columns of a table: names, and of other types what they were and are."""
-
     came: tuple[str, ...] = ()
     went: tuple[str, ...] = ()
     other_types: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -41,7 +38,7 @@ class ColumnsChanged:
 
 @dataclass(frozen=True)
 class FailedGate:
-    """A gate that held days of a table back: nothing of them was published."""
+    """A gate that kept days of a table from being published."""
 
     table: str
     first_bad_day: date
@@ -49,30 +46,26 @@ class FailedGate:
     why: str
     at: datetime
     by: str
-    """The campaign, or the staging of a run."""
+    """A campaign, or the timeline of a run."""
 
 
 @dataclass(frozen=True)
 class MomentWorthGoingTo:
-    """A publication that changed what days hold, or the one that was newest when a gate failed."""
+    """A publication that changed content, or the newest one before a gate failed."""
 
     publication: str
     at: datetime
     by: str
     changed: Mapping[str, int] = field(default_factory=dict)
-    """Days, by table; none where a gate failed."""
+    """Days by table; empty for a failed gate."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The versions of the logic that the days came from, by table."""
     switched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Tables whose days came from another version before, and from which to which."""
+    """Former and new version, by table."""
     columns: Mapping[str, ColumnsChanged] = field(default_factory=dict)
-    """Tables whose columns changed with it."""
     failed: FailedGate | None = None
-    """The gate that failed after it."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What it is worth going to for."""
         if self.failed is not None:
             return ("failed gate",)
         found = {"schema change": self.columns, "version switch": self.switched}
@@ -82,7 +75,7 @@ class MomentWorthGoingTo:
 def publications_worth_going_to(
     records: Iterable[PublicationRecord], tables: Collection[str]
 ) -> list[MomentWorthGoingTo]:
-    """Those of ``records``, which come newest first, that brought days of ``tables`` and were not mere maintenance."""
+    """Publications among ``records`` (newest first) that brought days of ``tables``, without compactions."""
     found: list[MomentWorthGoingTo] = []
     for each in records:
         parts = {table: part for table, part in each.tables.items() if table in tables}
@@ -95,7 +88,7 @@ def publications_worth_going_to(
 
 
 def with_switches(found: Sequence[MomentWorthGoingTo]) -> list[MomentWorthGoingTo]:
-    """The same, newest first, with the tables whose days came from another version in the publication before."""
+    """Adds switches against the publication before; newest first."""
     newest: dict[str, str] = {}
     switched: list[MomentWorthGoingTo] = []
     for each in reversed(found):
@@ -107,7 +100,6 @@ def with_switches(found: Sequence[MomentWorthGoingTo]) -> list[MomentWorthGoingT
 
 
 def columns_changed(before: Columns, after: Columns) -> ColumnsChanged | None:
-    """What became of the columns; None if they are the same."""
     both = before.keys() & after.keys()
     changed = ColumnsChanged(
         came=tuple(name for name in after if name not in before),
@@ -120,7 +112,7 @@ def columns_changed(before: Columns, after: Columns) -> ColumnsChanged | None:
 
 
 def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
-    """One of each table, reason and launcher: the newest, with the first bad day of all."""
+    """One by table, reason and launcher: the newest, with the first bad day of all."""
     found: dict[tuple[str, str, str], FailedGate] = {}
     for each in sorted(failed, key=lambda gate: gate.at):
         key = each.table, each.why, each.by
@@ -133,9 +125,9 @@ def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
 def with_failed_gates(
     found: Sequence[MomentWorthGoingTo], failed: Iterable[FailedGate], most: int
 ) -> list[MomentWorthGoingTo]:
-    """Both, newest first: a failed gate is listed with the publication that was newest then.
+    """Both, newest first; a failed gate names the publication that was newest then.
 
-    One that failed before all of ``found`` is left out: what was published then is not among them.
+    Gates that failed before all of ``found`` are left out.
     """
     gates = []
     for gate in first_gates(failed):
@@ -146,7 +138,6 @@ def with_failed_gates(
 
 
 def what_changed(moment: MomentWorthGoingTo) -> str:
-    """In a few words, for a person."""
     if (gate := moment.failed) is not None:
         days = f"{format_count(gate.days, 'day')} of {gate.table} held back, the first is {gate.first_bad_day}"
         return f"gate failed: {days}: {gate.why}"
@@ -165,8 +156,7 @@ _LONGEST_WHY = 200
 
 
 def moments_worth_going_to(storage: Storage, tables: Collection[str], most: int) -> list[MomentWorthGoingTo]:
-    """Of ``tables``, newest first, at most ``most``."""
-    # One more than is shown: what the oldest one changed is seen beside the one before it.
+    # One more than is listed: the oldest is compared with the one before it.
     found, versions = _publications(storage, tables, most + 1)
     listed = with_switches(found)
     for table in tables:
@@ -183,7 +173,6 @@ def moments_worth_going_to(storage: Storage, tables: Collection[str], most: int)
 def _publications(
     storage: Storage, tables: Collection[str], most: int
 ) -> tuple[list[MomentWorthGoingTo], dict[str, dict[str, int]]]:
-    """The newest publications of ``tables``, and by table and publication the Delta version that each made."""
     asked = most
     while True:
         records: dict[str, PublicationRecord] = {}
@@ -210,10 +199,7 @@ def _publications(
 
 
 def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int]) -> dict[str, ColumnsChanged]:
-    """What became of the columns of ``table`` with each publication, of those that made ``versions``.
-
-    By halves: of versions with equal columns, none between them is looked at.
-    """
+    """Changed columns by publication. Bisects ``versions``: a range with equal columns at both ends is skipped."""
     ordered = sorted(versions.items(), key=lambda each: each[1])
 
     @cache
@@ -235,7 +221,7 @@ def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int
 
 
 def _columns_at(storage: Storage, table: str, version: int) -> Columns | None:
-    """None where the Delta log of the version was cleaned up."""
+    """Returns None if the Delta log of the version was cleaned up."""
     try:
         fields = json.loads(schema_at(storage, table, version))["fields"]
     except VersionGone:
@@ -255,7 +241,6 @@ def _failed_gates(storage: Storage, tables: Collection[str], most: int) -> list[
 
 
 def _failed_in_runs(storage: Storage, tables: Collection[str], most: int) -> Iterator[FailedGate]:
-    """What runs have staged and not published, the newest ``most`` of each table."""
     for table in tables:
         since = open_since(storage, table)
         names = sorted((name for name in since if not name.startswith((CAMPAIGN, NAMED))), reverse=True)
@@ -275,7 +260,6 @@ def _failed_in(timeline: Timeline, at: datetime) -> Iterator[FailedGate]:
 
 
 def _failed_in_campaigns(storage: Storage, tables: Collection[str], most: int) -> Iterator[FailedGate]:
-    """What the journals of the newest ``most`` campaigns say that was held back."""
     for entries in campaign_journal.newest(storage, most):
         for entry in entries:
             yield from _failed_by(entry, tables)

@@ -1,9 +1,7 @@
-"""Timelines of a version: what main would hold if another version of a step were the current one.
+"""Timelines of a version: what main would hold if another version of a step were current.
 
-Their days are the step's, and those that are computed from them. Going forward brings one up to date with what arrived
-since; days whose inputs are the same are kept, and without a day to compute no Spark is started. One that is kept fresh
-goes forward every night. The timeline of the version that is current now follows main by naming its files, so that the
-way back is ready.
+They hold days of the step and of its readers. Fresh ones go forward every night and compute only days whose inputs
+changed. The timeline of the current version names main's files, for switching back.
 """
 
 from __future__ import annotations
@@ -41,20 +39,18 @@ from backfill_assets.timeline.rewind import new_timeline
 
 
 def fresh_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """Those that are brought up to date every night, by name."""
     return [each for each in kept_timelines(storage, now) if each.of_version and each.of_version.fresh]
 
 
 def find_of_version(storage: Storage, now: datetime, step: str, version: str) -> NamedTimeline | None:
-    """The timeline that has the days of ``version`` of ``step``; None if there is none."""
     kept = [(each, each.of_version) for each in kept_timelines(storage, now)]
     return next((each for each, of in kept if of and (of.step, of.version) == (step, version)), None)
 
 
 def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion, by: str) -> NamedTimeline:
-    """Make a timeline for the days of a version beside the current one; going forward computes them.
+    """Make a timeline for days of a version; going forward computes them.
 
-    Raises :class:`InvalidRequest` for the current version, for one that is not declared, and if there is one already.
+    Raises :class:`InvalidRequest` for the current version, for an undeclared one, and if the timeline exists.
     """
     if step.external is not None:
         step.external.refuse(
@@ -74,7 +70,7 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 def take_days(
     lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> tuple[NamedTimeline, bool]:
-    """Put ``days`` over those that the timeline of a version has; with whether it had to be created for it."""
+    """Put ``days`` on the timeline of a version; True if it was created for them."""
     storage, now = lake.storage, clock.now()
     found = find_of_version(storage, now, asked.step, asked.version)
     if found is None:
@@ -84,12 +80,10 @@ def take_days(
 
 
 def current_version(lake: Lake, step: Step) -> str:
-    """The one that main has, also if it is not declared any more."""
     return lake.switches().get(step.name, step.current)
 
 
 def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
-    """The days of ``step`` in main, by the version that they were built with."""
     found: dict[str, list[date]] = {}
     for day, record in sorted(main_days(lake.publisher.log, [step.name]).get(step.name, {}).items()):
         found.setdefault(record.content.code_version if record.content else "", []).append(day)
@@ -97,7 +91,7 @@ def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
 
 
 def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]]) -> InvalidRequest:
-    """Days of other versions may still be in main: a plan rebuilds them."""
+    """Days of other versions may still be in main; the hint names a plan that rebuilds them."""
     others = [day for name, days in published.items() if name not in ("", version) for day in days]
     is_current = f"{version} is the current version of {step.name}: runs build main with it"
     if not others:
@@ -113,7 +107,7 @@ def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]
 
 
 def name_of_version(step: str, version: str) -> str:
-    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash of all of it."""
+    """Like ``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash."""
     name = f"standby-{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
     if len(name) <= LONGEST_NAME:
         return name
@@ -130,7 +124,7 @@ def _created(
 
 
 def days_to_keep(steps: Sequence[Step], asked: TimelineVersion, published: Days) -> dict[str, set[date]]:
-    """The published days of the version's step, and those that are computed from them, by table. Pure."""
+    """Published days of the version's step and of its readers."""
     own = {step.name: _chosen_days(step, asked, published) for step in steps_of(steps, [asked.step])}
 
     def visit(step: Step, given: set[date], readers: set[date]) -> set[date]:
@@ -149,14 +143,14 @@ def _published_days(step: Step, published: Days) -> set[date]:
 
 
 def with_days_to_keep(timeline: NamedTimeline, days: Days) -> NamedTimeline:
-    """``timeline`` with just ``days``; those that it does not have yet hold nothing. Pure."""
+    """Exactly these ``days``; new ones are empty."""
     held = {table: timeline.held(table) for table in days}
     chosen = {table: {day: held[table].get(day, DayRecord(day=day)) for day in of} for table, of in days.items()}
     return timeline.model_copy(update={"days": {}}).with_days(chosen)
 
 
 def version_of(timeline: NamedTimeline) -> TimelineVersion:
-    """The version that ``timeline`` is of; raises :class:`InvalidRequest` for another timeline."""
+    """Raises :class:`InvalidRequest` for a timeline of no version."""
     if timeline.of_version is None:
         raise InvalidRequest(
             f"{timeline.name} is not a timeline of a version.",
@@ -166,17 +160,17 @@ def version_of(timeline: NamedTimeline) -> TimelineVersion:
 
 
 def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fresh: bool) -> NamedTimeline:
-    """Let every night bring it up to date, or no longer; raises :class:`InvalidRequest` for one of no version."""
+    """Raises :class:`InvalidRequest` for a timeline of no version."""
     asked = version_of(timeline).model_copy(update={"fresh": fresh})
     change = "kept fresh" if fresh else "not kept fresh any more"
     return change_timeline(storage, timeline.model_copy(update={"of_version": asked}), change, now)
 
 
 def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> TimelineBuilt:
-    """Days that are new in main come along on a timeline of a version, stale ones are computed by that version.
+    """Add main's new days to a timeline of a version, and compute stale ones by that version.
 
-    What is computed from the step is built by the current versions. A version that is not declared any more is noted,
-    and not built. The timeline of the current version is given the files that main has.
+    Readers of the step use their current versions. A version that is not declared any more is noted, not built. The
+    timeline of the current version gets main's files.
     """
     asked, current = version_of(timeline), lake.with_current(lake.catalog.steps)
     step = next((each for each in current if each.name == asked.step), None)
@@ -194,20 +188,17 @@ def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress
 
 
 def days_published(lake: Lake, steps: Sequence[Step]) -> Days:
-    """What main has of each table, by the log alone."""
     log = lake.publisher.log
     return published_days(log.day_states(log.head(), {name for step in steps for name in step.table_names}))
 
 
 def _following_main(lake: Lake, timeline: NamedTimeline, wanted: Days) -> NamedTimeline:
-    """``timeline`` whose days are those ``wanted`` of main."""
     base, main = View.newest(lake.storage).base, main_days(lake.publisher.log, wanted)
     days = {table: {day: main[table].get(day, DayRecord(day=day)) for day in days} for table, days in wanted.items()}
     return timeline.model_copy(update={"days": {}, "base": base, "held_back": ()}).with_days(days)
 
 
 def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str) -> NamedTimeline:
-    """Write a revision, if there is something new."""
     same = all(getattr(after, name) == getattr(before, name) for name in ("days", "held_back", "versions"))
     if same and after.base.versions == before.base.versions:
         return before
@@ -217,7 +208,7 @@ def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str)
 
 
 def _close_what_it_left(storage: Storage, timeline: NamedTimeline) -> None:
-    """Close its folders of staged days that it names no more: it may live for years, and is staged every night."""
+    """Otherwise they add up: such a timeline may live for years, and stages every night."""
     for table, held in timeline.days.items():
         named = {file.path for each in held for file in each.files}
         folders = {path.split("/", 2)[1] for path in named if path.startswith(f"{TIMELINES}/")}

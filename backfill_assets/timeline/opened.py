@@ -1,11 +1,11 @@
-"""Reading a timeline with any engine: its rows for Arrow, and plain Delta tables that only name files.
+"""Reads a timeline with any engine: as an Arrow dataset, or as a plain Delta table that only names files.
 
     revenue = open_timeline(storage, "with-v2").dataset("fact_daily_revenue")
     revenue.to_table(filter=pc.field("day") == date(2017, 3, 1))                  # pyarrow
     duckdb.connect().register("revenue", revenue)                                 # DuckDB: select ... from revenue
 
-A plain Delta table is a log whose files are named by their full addresses, as the protocol allows: Spark and readers
-built on Delta's kernel open it, delta-rs does not. A revision of a timeline never changes, and so does its table.
+The plain Delta table names its files by full address: Spark and readers built on Delta's kernel open it, delta-rs does
+not. A revision of a timeline never changes.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedTimeline:
-    """One revision of a timeline, with what its other days read through to."""
-
     storage: Storage
     timeline: NamedTimeline
 
@@ -51,7 +49,7 @@ class OpenedTimeline:
         return View.of(self.storage, self.timeline)
 
     def held(self, table: str) -> dict[date, DayRecord]:
-        """What every day of ``table`` holds, ascending; raises :class:`InvalidRequest` if it has none."""
+        """Every day of ``table``, ascending; raises :class:`InvalidRequest` if there is none."""
         held = self.shown.records([table])[table]
         if not held:
             raise InvalidRequest(
@@ -60,21 +58,19 @@ class OpenedTimeline:
         return held
 
     def stale_days(self, steps: Sequence[Step]) -> StaleDays:
-        """The days that were computed from others than it shows, and why."""
         base, around = self.timeline.base, tables_around(steps, self.timeline.days)
         published = View.at(self.storage, base).records(around)
         return stale_days(steps, self.timeline, published)
 
     def files(self, table: str) -> list[AddedFile]:
-        """The files of all days of ``table``, relative to it."""
         return [file for held in self.held(table).values() for file in held.files]
 
     def dataset(self, table: str) -> ds.Dataset:
-        """The rows of ``table``, read when they are asked for; filters on ``day`` leave other days' files closed."""
+        """Lazy; a filter on ``day`` opens only the files of those days."""
         return dataset_of_files(self.storage, table, self.files(table), self.shown.schema(table))
 
     def plain_table(self, table: str) -> str:
-        """Write the log of a plain Delta table of ``table``, if there is none yet; what Spark is given to open it."""
+        """Write the log of a plain Delta table once; returns its address for Spark."""
         path = f"{opened_folder(self.timeline)}/{self.timeline.name}-{self.timeline.revision:06d}/{table}"
         if not self.storage.exists(f"{path}/_delta_log/{0:020d}.json"):
             create_table_with_add_actions(
@@ -87,9 +83,9 @@ class OpenedTimeline:
         return self.storage.spark_uri(path)
 
     def view(self, table: str) -> str:
-        """Spark SQL of a view on ``table``: on its plain Delta table, or on main at its base.
+        """Spark SQL of a view on the plain Delta table of ``table``, or on main at its base.
 
-        Main serves where the timeline has no days, while its Delta log still has that version.
+        Main is used if the timeline has no days of ``table`` and main's log still has that version.
         """
         if table in self.timeline.days or self._is_gone(table):
             options = {"path": self.plain_table(table)}
@@ -100,9 +96,9 @@ class OpenedTimeline:
         return f"CREATE OR REPLACE TEMPORARY VIEW {table} USING delta OPTIONS ({listed});"
 
     def views(self, tables: Collection[str] = ()) -> dict[str, str]:
-        """The views of ``tables``, or of all; raises :class:`InvalidRequest` for one that it has no days of.
+        """Views by table; raises :class:`InvalidRequest` for a table without days.
 
-        The timeline of a campaign is refused: it changes as long as the campaign works.
+        Campaigns are refused: their timelines change while they work.
         """
         if is_of_campaign(self.timeline.name):
             name = shown_name(self.timeline.name)
@@ -115,12 +111,12 @@ class OpenedTimeline:
         return {table: self.view(table) for table in tables or self.tables}
 
     def _is_gone(self, table: str) -> bool:
-        """Was the Delta log cleaned up of the version that the timeline reads through to?"""
+        """Whether Delta's log of the base version was cleaned up."""
         oldest = oldest_version(self.storage, table)
         return oldest is None or oldest > self.timeline.base.versions[table]
 
     def _add(self, table: str, file: AddedFile) -> AddAction:
-        # Delta-rs writes what is given here as Delta has it: with the percent encoding of an address.
+        # Delta-rs percent-encodes the address itself.
         address = self.storage.spark_uri(f"{table}/{file.path}")
         whole = address if "://" in address else f"file://{address}"
         return AddAction(whole, file.size, {PARTITION_COLUMN: file.day}, file.modified_ms, True, file.stats)
@@ -131,12 +127,11 @@ def _escape(text: str) -> str:
 
 
 def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
-    """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` if there is none."""
+    """The newest revision; raises :class:`InvalidRequest` for an unknown name."""
     return OpenedTimeline(storage, find_place(storage, name, clock.now()))
 
 
 def recipe_of(opened: OpenedTimeline, table: str) -> list[str]:
-    """Lines of Python that read ``table`` of the timeline, by pyarrow and by DuckDB."""
     return [
         "import duckdb",
         "from backfill_assets.lakehouse.storage import Storage",

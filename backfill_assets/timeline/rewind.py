@@ -1,4 +1,4 @@
-"""Rewinding: a timeline whose days are what they were at a moment. Files are named, and no row is read or copied."""
+"""Rewinding makes a timeline whose days are as they were at a moment. It names files; no row is read or copied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from backfill_assets.timeline.view import inputs_shown, made_of, tables_around
 
 @dataclass(frozen=True)
 class RewindRequest:
-    """``tables`` and what is computed from them go back; of ``days`` if they are given, else of all that differ."""
+    """Rewinds ``tables`` and their readers: the given ``days``, or all that differ."""
 
     name: str
     tables: Sequence[str]
@@ -42,7 +42,6 @@ class RewindRequest:
 
 
 def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTimeline:
-    """A timeline without days of its own: all of them read through to what is published now."""
     base = View.newest(storage)
     return NamedTimeline(
         id=new_timeline_id(now),
@@ -55,21 +54,20 @@ def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTi
 
 
 def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
-    """Another timeline of the same days: what is done on it leaves ``timeline`` as it is. No file is copied."""
+    """An independent timeline with the same days; no file is copied."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
     own = {"change": f"copied from {timeline.name}", "keep_until": None, "of_version": None}
     return timeline.model_copy(update={**values, **own})
 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
-    """The timeline's own days, by table, that hold something else than what is published now."""
     own = timeline.records
     found = differing(own, View.newest(storage).records(own))
     return {table: found[table] & own[table].keys() for table in own}
 
 
 def days_of_same_logic(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
-    """The timeline's own days, by table, that the logic has made which made what is published now."""
+    """Days that were made by the same version as main's."""
     own = timeline.records
     main = View.newest(storage).records(own)
     return {
@@ -86,11 +84,10 @@ def _logic(record: DayRecord | None) -> tuple[str, str] | None:
 def rewound_timeline(
     storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: Moment, now: datetime
 ) -> NamedTimeline:
-    """The timeline that ``asked`` describes, which is not written yet.
+    """The timeline for ``asked``, not written yet.
 
-    Raises :class:`InvalidRequest` for a raw table, which is only ever appended to, and when nothing of the days was
-    ever published; :class:`PublicationRefused` when files of the moment are gone, with the earliest moment of each
-    table that can be had.
+    Raises :class:`InvalidRequest` for raw tables and if nothing differs, and :class:`PublicationRefused` with the
+    earliest possible moments if files are gone, and before an adoption.
     """
     _refuse_raw(steps, asked.tables)
     timeline = new_timeline(storage, asked.name, asked.by, now)
@@ -120,7 +117,7 @@ def rewound_timeline(
 
 
 def _refuse_before_adoption(tables: Iterable[str], then: DayRecords, since: DayRecords, moment: str) -> None:
-    """Before its table was taken over, a day had its past elsewhere: here it would be lost."""
+    """Earlier days of an adopted table were elsewhere: a rewind would show them as lost."""
     for table in tables:
         adopted = (each for each in since.get(table, {}).values() if each.content and each.content.is_adopted)
         if not then.get(table) and any(adopted):
@@ -134,14 +131,11 @@ def _refuse_before_adoption(tables: Iterable[str], then: DayRecords, since: DayR
 def rewound_days(
     steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
 ) -> dict[str, dict[date, DayRecord]]:
-    """The days of each table that go back, and what each holds on the timeline, by which files.
+    """Days of the requested tables and of their readers, with what the timeline will hold of each. Pure.
 
-    These are days of the tables asked for, and the periods that are computed from them. ``then`` and ``since`` are what
-    all days held at the moment, and hold now.
-
-    Days that were asked for are what they were. A day that comes along is, too, if it was computed from just what the
-    timeline shows; else it stays as published. If that was computed from other days as well, the day is stale until the
-    timeline goes forward: a rewind computes nothing. Pure.
+    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were. A day that reads them
+    does too, if it was computed from exactly what the timeline shows; else it stays as published, and is stale until
+    the timeline goes forward, because a rewind computes nothing.
     """
     given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
 
@@ -165,7 +159,7 @@ def rewound_days(
 
 
 def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: DayRecords) -> set[date]:
-    """Those of ``days`` that were computed from what is ``shown``, or that nothing was computed of from just that."""
+    """Days that were computed from what is ``shown``, or were empty with the same inputs."""
     held = [then.get(name, {}).get(day, DayRecord(day=day)) for name in step.table_names for day in days]
     something = {each.day for each in held if each.content is not None or each.foreign}
     wrong = {each.day for each in held if each.foreign}
@@ -180,14 +174,13 @@ def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: Da
 
 
 def _concerned(steps: Sequence[Step], asked: RewindRequest) -> list[Step]:
-    """The steps of the tables asked for, and those that are computed from them."""
     return steps_of(steps, expand_tables(steps, asked.tables, downstream=True))
 
 
 def _asked_days(
     steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
 ) -> dict[str, set[date]]:
-    """The days of the tables asked for: all that differ, or those of the given days that there are or were."""
+    """All days that differ, or the given ones that exist or existed."""
     found = {}
     for step in steps_of(steps, asked.tables):
         for name in step.table_names:
@@ -213,7 +206,7 @@ def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
 
 
 def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
-    """Raise :class:`PublicationRefused` for files that are gone, with the earliest moment of each table."""
+    """Raise :class:`PublicationRefused` with the earliest possible moment of each table if files are gone."""
     gone = {table: missing_files(storage, table, days.values()) for table, days in held.items()}
     lost = {table: len(paths) for table, paths in gone.items() if paths}
     if not lost:
@@ -236,9 +229,9 @@ def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
 
 
 def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
-    """The oldest publication of ``table`` whose state still has all of its files; None if there is none.
+    """The oldest publication of ``table`` whose state is complete; None if none is.
 
-    Files go oldest first, so that the search is by halves.
+    Files are reclaimed oldest first, so it is found by bisection.
     """
     records = [each for each in history(storage, table) if each.outcome == "done"][::-1]
     low, high = 0, len(records)
@@ -255,11 +248,10 @@ _MAIN = "main"
 
 
 def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: datetime) -> NamedTimeline:
-    """A timeline without days of its own, whose days read through to ``base``: main, a publication or a time in UTC.
+    """A timeline without own days, based on ``base``: main, a publication or a time in UTC. Not written yet.
 
-    With the name of a timeline as ``base`` it has that one's days and base. It is not written yet. Raises
-    :class:`InvalidRequest` for what names no state, :class:`PublicationRefused` when files of that state are gone, with
-    the earliest moment of each table that can be had.
+    A timeline as ``base`` is copied with its days. Raises :class:`InvalidRequest` if ``base`` names no state, and
+    :class:`PublicationRefused` with the earliest possible moments if files are gone.
     """
     if base == _MAIN:
         return new_timeline(storage, name, by, now)
@@ -281,11 +273,11 @@ def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: date
 
 
 def create_whole(storage: Storage, make: Callable[[], NamedTimeline]) -> NamedTimeline:
-    """Write the timeline that ``make`` finds, whose files may be those of an old state.
+    """Write the timeline from ``make``, whose files may be reclaimed at the same time.
 
-    What nothing needs may be reclaimed meanwhile. Who does that looks at timelines before, and once more when what is
-    to go is on the log; who makes a timeline looks at the log once it is written. So one of the two sees the other.
-    Raises what :func:`create_timeline` raises, and :class:`PublicationRefused` where files go: then there is none.
+    Reclaiming looks at timelines before and after it logs what will go; this looks at the log after it has written the
+    timeline. So one of the two sees the other. Raises what :func:`create_timeline` raises, and
+    :class:`PublicationRefused` if files are going; then the timeline is deleted again.
     """
     log = PublicationLog(storage)
     before = log.head().state

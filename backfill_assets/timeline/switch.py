@@ -1,8 +1,7 @@
-"""Making another version of a step current: its days on a timeline and the version come to main in one publication.
+"""Switches a step to another version: its days on a timeline and the version come to main in one publication.
 
-Whether the timeline holds what the version gives now is known from logs alone. No row is read and no file is copied.
-What main held becomes the timeline of the version that was current, before anything is published: a switch
-that dies is finished by the next process, and the way back needs nothing else.
+Readiness is decided from logs alone; no row is read and no file copied. Before publishing, main's days are kept on a
+timeline of the former version: so a switch that died can be finished, and switching back needs nothing else.
 """
 
 from __future__ import annotations
@@ -60,15 +59,15 @@ from backfill_assets.timeline.of_version import (
 
 @dataclass(frozen=True)
 class Readiness:
-    """``behind`` are days that it does not have as they would be computed now; the others can be published."""
+    """Days that are ``behind`` would be computed differently now; the others can be published."""
 
     behind: Mapping[str, set[date]] = field(default_factory=dict)
     changes: tuple[TableChange, ...] = ()
-    """The days that main does not hold just so."""
+    """Days that differ from main."""
     inputs: tuple[InputRead, ...] = ()
-    """What those days were computed from, of main."""
+    """What those days read from main."""
     differing: Mapping[str, int] = field(default_factory=dict)
-    """How many of them have other rows, by table: others differ by their version alone."""
+    """Days with other rows, by table; the rest differ by version alone."""
 
     @property
     def days_behind(self) -> int:
@@ -83,7 +82,7 @@ def readiness_of(
 ) -> Readiness:
     """Compare each day of ``timeline`` with what would be computed now, and with main.
 
-    ``steps`` have their current versions; ``to_keep`` are the days that the timeline is to have, by table.
+    ``steps`` have their current versions; ``to_keep`` are the days that the timeline should have.
     """
     own = with_days_to_keep(timeline, to_keep)
     walk = Walk(lake, Place(timeline.id), RunInfo(""), lambda _: None)
@@ -92,7 +91,7 @@ def readiness_of(
         held = {name: own.held(name) for name in step.table_names}
         days = sorted(own.days_of(step.table_names))
         version = asked.version if step.name == asked.step else step.current
-        # What is not brought is read from main: compare-and-swap has to look at what main holds of it.
+        # Everything else is read from main, as compare-and-swap compares it there.
         walk.place = Place(timeline.id, brought.overlay.with_records(held))
         build, found = walk.look(StepRequest(step, days, version))
         ready = found.days(Decision.KEEP)
@@ -107,9 +106,9 @@ def readiness_of(
 
 
 def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
-    """How many days ``timeline`` does not have as its version would compute them now.
+    """Days that ``timeline`` does not have as its version would compute them now.
 
-    None for a timeline of the current version, of one that is not declared any more, and of no version at all.
+    None if it is of no version, of the current one, or of an undeclared one.
     """
     asked, current = timeline.of_version, lake.with_current(lake.catalog.steps)
     step = next((each for each in current if asked and each.name == asked.step), None)
@@ -126,8 +125,6 @@ def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
 
 @dataclass
 class _Brought:
-    """What a switch publishes: the days of the timeline that main does not hold just so."""
-
     view: View
     overlay: Overlay = NOTHING_LAID
     changes: list[TableChange] = field(default_factory=list)
@@ -135,7 +132,6 @@ class _Brought:
     differing: dict[str, int] = field(default_factory=dict)
 
     def add(self, build: StepBuild, found: StepLook, ready: Mapping[date, Mapping[str, DayRecord]]) -> None:
-        """Add those of the ``ready`` days of a step that differ; by day and table."""
         build.place, build.versions, pin = Place(overlay=self.overlay), dict(found.versions), found.pin
         for day, held in ready.items():
             if not all(_is_in_main(pin, name, each) for name, each in held.items()):
@@ -160,34 +156,32 @@ class _Brought:
 
 
 def _is_in_main(pin: Pin, table: str, held: DayRecord) -> bool:
-    """Does main hold the day from just these inputs by this version? The files may be others: main is compacted."""
+    """Compares inputs and version, not files: main may be compacted."""
     return held.content is not None and is_as(pin.content(TableDay(table, held.day)), held.content)
 
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """What a switch would publish: decided on one state of main, and refused if that has moved."""
+    """Decided on one state of main; refused if that has moved."""
 
     timeline: NamedTimeline
     step: Step
     version: str
     former: str
-    """The version that is current now."""
     switch: Switch
     new_days_only: bool
-    """Days that are published stay as they are."""
     ready: Readiness = _NOTHING
     days: Days = field(default_factory=dict)
-    """All that the timeline is to have, by table: those that main holds just so among them."""
+    """All that the timeline should have, also days that equal main's."""
     leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
-    """The days that read what the switch brings and are not on the timeline, by table."""
+    """Readers of what the switch brings that are not on the timeline."""
 
 
 def plan_switch(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool) -> SwitchPlan:
-    """Plan to make the version of ``timeline`` current, with its days; from logs alone.
+    """Plan to make the version of ``timeline`` current, with its days; reads logs only.
 
-    Raises :class:`InvalidRequest` for the version that is current, for one that is not declared and for a timeline of
-    no version, :class:`PublicationRefused` for a timeline that is behind.
+    Raises :class:`InvalidRequest` for the current version, an undeclared one or a timeline of none, and
+    :class:`PublicationRefused` for a timeline that is behind.
     """
     asked, steps = version_of(timeline), lake.catalog.steps
     lake.publisher.recover({name for each in steps for name in each.table_names})
@@ -243,10 +237,10 @@ def _again(plan: SwitchPlan) -> str:
 
 
 def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = tell_nobody) -> Published:
-    """Publish what ``plan`` says, days and version together; a timeline of the former version has what main holds.
+    """Publish days and version of ``plan`` together; keeps main's days on a timeline of the former version.
 
-    It is planned again if main moves meanwhile. Raises :class:`PublicationRefused` if the timeline is behind by then,
-    if another version is current, or if main keeps moving: nothing is left of the switch then.
+    Plans again if main moves. Raises :class:`PublicationRefused`, and leaves nothing behind, if the timeline is behind
+    by then, another version is current, or main keeps moving.
     """
     switching = _Switching(lake, plan, run)
     try:
@@ -260,13 +254,11 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progr
 
 @dataclass
 class _Switching:
-    """The days of a timeline and their version, on their way to be main's."""
-
     lake: Lake
     plan: SwitchPlan
     run: RunInfo
     made: NamedTimeline | None = None
-    """The timeline of the former version, if it was made for this."""
+    """The timeline of the former version, if this switch created it."""
 
     def stage(self, *, held: bool) -> Publication:
         plan = self.plan
@@ -294,14 +286,14 @@ class _Switching:
         return Again(f"{step}: main moved while it was switched ({reasons}), looking again", refused)
 
     def forget_former(self) -> None:
-        """Another switch would need the timeline for the way back."""
+        """A timeline left behind would be in the way of another switch."""
         now = self.lake.switches().get(self.plan.step.name, self.plan.former)
         if self.made is not None and now == self.plan.former:
             delete_timeline(self.lake.storage, self.made, clock.now())
 
 
 def _keep_former(lake: Lake, plan: SwitchPlan, run: RunInfo) -> tuple[NamedTimeline, bool]:
-    """Keep what main holds, foreign rows too, on a timeline of the current version; with whether there was none yet."""
+    """Keep main's days, with foreign rows, on a timeline of the current version; True if it is new."""
     former = version_of(plan.timeline).model_copy(update={"version": plan.former})
     held = main_days(lake.publisher.log, plan.days, with_foreign_rows=True)
     kept = {table: {day: held[table][day] for day in days if day in held[table]} for table, days in plan.days.items()}

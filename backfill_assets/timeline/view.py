@@ -1,7 +1,4 @@
-"""What a timeline looks like to those who decide by the logs: its own days over the state of its base.
-
-A day that was computed from other days than the timeline shows is stale. The timeline of a campaign is found like any.
-"""
+"""A timeline as logs show it: own days over its base. Days computed from others than it shows are stale."""
 
 from __future__ import annotations
 
@@ -30,12 +27,11 @@ from backfill_assets.text import format_range, format_ranges, suggest_or_list
 
 
 def all_places(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """The timelines that are kept, by name, and then those of open campaigns."""
     return [*kept_timelines(storage, now), *(_of_campaign(storage, each) for each in under_way(storage))]
 
 
 def find_place(storage: Storage, name: str, now: datetime) -> NamedTimeline:
-    """The timeline ``name``, or that of the open campaign ``name``; raises :class:`InvalidRequest` with the nearest."""
+    """Also finds open campaigns; raises :class:`InvalidRequest` with the nearest name."""
     if not is_of_campaign(name):
         return find_timeline(storage, name, now)
     plans = {campaign_of(each.plan): each for each in under_way(storage)}
@@ -52,7 +48,7 @@ def is_of_campaign(name: str) -> bool:
 
 
 def refuse_campaign(name: str) -> None:
-    """Raise :class:`InvalidRequest` for the timeline of a campaign: nothing else changes it."""
+    """Raise :class:`InvalidRequest` for a campaign's timeline, which only the campaign may change."""
     if is_of_campaign(name):
         raise InvalidRequest(
             f"{plan_of(name)} is a campaign: only the campaign changes it.",
@@ -79,7 +75,7 @@ def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
 
 
 StaleDays = Mapping[str, Mapping[date, str]]
-"""By table and day, why a day is stale: a clause that follows the day."""
+"""By table and day: a clause that says why."""
 _MOST_RANGES = 3
 
 
@@ -89,7 +85,6 @@ _MOST_RANGES = 3
 def inputs_shown(
     step: Step, version: Version, days: Sequence[date], shown: DayRecords
 ) -> dict[date, decide.InputFingerprint]:
-    """What ``days`` would be computed from by ``version`` if everything is as ``shown``."""
     logicals = {
         table: {day: (shown.get(table, {}).get(day) or DayRecord(day=day)).logical for day in read}
         for table, read in decide.read_days(step, version, days).items()
@@ -98,10 +93,9 @@ def inputs_shown(
 
 
 def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) -> set[date]:
-    """Those of the days that were computed from just what is ``shown``.
+    """Days that were computed from exactly what is ``shown``; adopted days count too.
 
-    A version that is not declared any more may have read what any other one reads: the fingerprint of the inputs
-    names tables and days. Days that were taken over with their table were made of nothing else.
+    Days of an undeclared version are tried with every declared one: the fingerprint of inputs names tables and days.
     """
     declared = {version.name for version in step.versions}
     found = {day for day, each in contents.items() if each.is_adopted}
@@ -114,22 +108,21 @@ def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) 
 
 
 def filled_in_records(steps: Iterable[Step], shown: DayRecords) -> Filled:
-    """The days with rows of what ``steps`` read as of a day."""
     found = {table: shown.get(table, {}).items() for table in tables_as_of(steps)}
     return {table: sorted(day for day, each in days if has_rows(each.logical)) for table, days in found.items()}
 
 
 def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
-    """``tables`` and those that read them, and all that one of these reads, by any version."""
+    """``tables``, their readers, and all inputs of both, by any version."""
     reads = {step.name: {read.table for version in step.versions for read in version.reads} for step in steps}
     around = [step for step in steps if not reads[step.name].union(step.table_names).isdisjoint(tables)]
     return {name for step in around for name in (*step.table_names, *reads[step.name])}
 
 
 def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords) -> StaleDays:
-    """The days that the timeline shows and that were computed from others: its own, and readers of its own.
+    """Stale days among the timeline's own and their readers.
 
-    ``base`` is what it reads through to, of :func:`tables_around` its own tables.
+    ``base`` has the :func:`tables_around` its own tables.
     """
     own = timeline.records
     shown = {table: {**base.get(table, {}), **own.get(table, {})} for table in {*base, *own}}
@@ -160,7 +153,7 @@ def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: DayRecords)
 
 
 def stale_ranges(stale: StaleDays) -> list[tuple[str, list[date], str]]:
-    """Each table with its days that are stale for one reason, and the reason."""
+    """Table, stale days and their common reason."""
     return [
         (table, [day for day, each in days.items() if each == why], why)
         for table, days in stale.items()
@@ -169,7 +162,6 @@ def stale_ranges(stale: StaleDays) -> list[tuple[str, list[date], str]]:
 
 
 def stale_lines(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
-    """A line for the days of each table that are stale for one reason."""
     return [
         f"stale on {timeline.name}: {table} {format_ranges(days, _MOST_RANGES)} {why}"
         for table, days, why in stale_ranges(stale)
@@ -177,7 +169,7 @@ def stale_lines(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 
 
 def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
-    """The commands that compute them: those that are the timeline's own go forward with it."""
+    """Commands that compute stale days; the timeline's own days go forward with it."""
     own = [table for table, days in stale.items() if days.keys() & timeline.held(table).keys()]
     through = {table: days.keys() - timeline.held(table).keys() for table, days in stale.items()}
     runs = [
@@ -193,8 +185,6 @@ def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 
 @dataclass(frozen=True)
 class ObservedTimeline:
-    """A timeline, and what the logs would say if it were main."""
-
     timeline: NamedTimeline
     view: LogView
 
@@ -203,9 +193,9 @@ class ObservedTimeline:
 
 
 def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> ObservedTimeline:
-    """``tables`` as the timeline ``name`` has them; raises :class:`InvalidRequest` if there is no such timeline."""
+    """Raises :class:`InvalidRequest` for an unknown name."""
     found = find_place(publisher.storage, name, clock.now())
     with gc_paused():
         observed = View.of(publisher.storage, found).observed(tables)
-    # Which version is current is of now, also on an old base: another one is asked for by its name.
+    # Current versions are today's, even on an old base.
     return ObservedTimeline(found, replace(observed, switches=read_switches(publisher.storage)))
