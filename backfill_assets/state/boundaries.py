@@ -24,7 +24,6 @@ class RawBoundary:
 
     table: str
     versions: tuple[int, ...]
-    """Ascending."""
     positions: tuple[PartitionPosition, ...] = ()
     landed_files: int | None = 0
     """None if no longer known."""
@@ -96,7 +95,6 @@ def group_days(boundary_of: Mapping[date, Sequence[RawBoundary]], table: str) ->
 
 
 def merge_tables(found: Iterable[DaysBoundary]) -> list[DaysBoundary]:
-    """Joins tables with the same days and boundary, in order of appearance."""
     tables: dict[tuple[tuple[date, ...], RawBoundary], list[str]] = {}
     for each in found:
         tables.setdefault((each.days, each.boundary), []).extend(each.tables)
@@ -107,7 +105,6 @@ def merge_tables(found: Iterable[DaysBoundary]) -> list[DaysBoundary]:
 
 
 def positions_text(positions: Iterable[PartitionPosition]) -> str:
-    """``topic orders: partition 0 up to offset 1,234 (live since 1,000), partition 1 up to offset 99``."""
     topics = groupby(sorted(positions, key=lambda each: (each.topic, each.partition)), key=lambda each: each.topic)
     return "; ".join(f"topic {topic}: {', '.join(map(str, parts))}" for topic, parts in topics)
 
@@ -121,7 +118,6 @@ def read_text(boundary: RawBoundary) -> str:
 
 
 def versions_text(versions: Sequence[int]) -> str:
-    """``version 12`` or ``versions 12 to 15``."""
     return f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
 
 

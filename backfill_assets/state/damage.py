@@ -20,7 +20,6 @@ from backfill_assets.lakehouse.storage import Storage
 
 
 def gone_files(storage: Storage, table: str, files: Iterable[AddedFile]) -> list[str]:
-    """Paths relative to ``table``."""
     paths = [file.path for file in files]
     missing = set(storage.missing([f"{table}/{path}" for path in paths]))
     return [path for path in paths if f"{table}/{path}" in missing]
@@ -59,9 +58,10 @@ def _notes(storage: Storage) -> Documents[list[str]]:
 def files_may_go(
     storage: Storage, versions: Mapping[str, int], window_days: int, now: datetime
 ) -> Mapping[str, datetime]:
-    """From when on files of these versions may be reclaimed, of tables whose main has dropped some of them.
+    """By table, from when on files of these versions may be reclaimed; tables whose main still has all of them are left
+    out.
 
-    Main's dropped files are kept for the rollback window. A version whose log is gone may go at once.
+    Files that main has dropped are kept for the rollback window. A version whose log is gone may go at once.
     """
     moments = {}
     for table, version in versions.items():

@@ -185,7 +185,6 @@ class Diagnosis:
 
     @property
     def no_version(self) -> bool:
-        """The logic that made the day is not declared any more."""
         return Cause.GONE_VERSION in (self.cause, self.beside)
 
 

@@ -31,13 +31,11 @@ class EditedLogic:
     version: str
     days: tuple[date, ...]
     published: tuple[str, ...]
-    """Logic fingerprints of the days."""
     changed: tuple[str, ...]
     """Functions, classes and constants that differ; empty if unknown."""
 
     @property
     def what(self) -> str:
-        """``converted, RATE``."""
         return format_first([_WORDS.get(each, each) for each in self.changed], _MOST_NAMES)
 
     @property
@@ -109,7 +107,6 @@ def _edited(storage: Storage, step: Step, version: Version, made: Made) -> Edite
 
 
 def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """Empty if the former parts are unknown."""
     return {name for name in then.keys() | now.keys() if then.get(name) != now.get(name)} if then else set()
 
 

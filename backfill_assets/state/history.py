@@ -44,7 +44,6 @@ class InputSummary:
     read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
     """By table and Delta version; None: never published before."""
     landed: tuple[str, ...] = ()
-    """Paths in the landing zone."""
     partitions: tuple[PartitionRead, ...] = ()
     """Offsets read, or given back by a rollback."""
     boundaries: tuple[DaysBoundary, ...] = ()

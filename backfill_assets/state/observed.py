@@ -40,7 +40,6 @@ class LogView:
     newest: Physicals = field(default_factory=dict)
     pinned: Physicals = field(default_factory=dict)
     sequence: int = -1
-    """The log entry of this view."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Delta versions of the last closed entry."""
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -84,7 +83,6 @@ class LogView:
         return found
 
     def readable(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        """Without undecided steps."""
         undecided = self.undecided(steps)
         return tuple(step for step in steps if step.name not in undecided)
 
@@ -130,7 +128,6 @@ class LogView:
         }
 
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
-        """Declared ``steps`` with the versions that were current then."""
         return with_current(steps, self.switches)
 
     def over(self, records: DayRecords) -> LogView:
@@ -243,8 +240,6 @@ def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
 
 
 def _look(log: PublicationLog, head: Head, table: str) -> tuple[LogState, LogState] | Unreadable:
-    """Pinned files, newest files."""
-
     if by := head.state.released.get(table):
         return given_back(table, by)
 

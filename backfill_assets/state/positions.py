@@ -39,7 +39,6 @@ _Row = Mapping[str, Any]
 
 
 def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:
-    """A row for each day and publication, oldest first."""
     files = PublicationLog(storage).files()
     rows: list[_Row] = files.rows(_COLUMNS, until=high, event="published", table=table).to_pylist()
     return rows
@@ -50,13 +49,11 @@ def _published_rows(storage: Storage, table: str, high: int | None = None) -> li
 
 @dataclass
 class RawVersions:
-    """Each version is looked up once."""
-
     storage: Storage
     _found: dict[tuple[str, int], RawBoundary] = field(default_factory=dict)
 
     def at(self, table: str, version: int) -> RawBoundary:
-        """If its Delta log is gone: the topics' positions in the publication log."""
+        """If the version's Delta log is gone: the topics' positions in the publication log."""
         key = table, version
         if key not in self._found:
             self._found[key] = self._read(table, version)
@@ -89,7 +86,6 @@ class RawVersions:
         return found
 
     def streamed(self, versions: Mapping[str, int]) -> set[str]:
-        """Raw tables that a topic is read into."""
         return {table for table, version in versions.items() if is_raw(table) and self.at(table, version).is_streamed}
 
 
@@ -159,7 +155,6 @@ class DaySources:
     view: View
     _rows: dict[str, dict[date, list[_Row]]] = field(default_factory=dict)
     _brought: dict[tuple[str, TableDay], _Row] = field(default_factory=dict)
-    """Rows of single publications, if those of whole tables are not needed."""
     _known: dict[_Node, Versions] = field(default_factory=dict)
 
     def of_table(self, table: str) -> dict[date, Versions]:
@@ -174,7 +169,7 @@ class DaySources:
         return self._of_rows(table, found)
 
     def of_publications(self, publications: Collection[str]) -> dict[tuple[str, TableDay], Versions]:
-        """Reads their entries, and those of what they read from main."""
+        """Reads the entries of ``publications``, and of what they read from main."""
         files = PublicationLog(self.view.storage).files()
         rows = files.rows(_COLUMNS, event="published", publication=publications).to_pylist()
         self._brought |= {(row["publication"], _key(row)): row for row in rows if row["rows"] is not None}
@@ -287,7 +282,7 @@ def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
 
 
 def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[DaysBoundary]:
-    """How far topics had been read when these days of ``view`` were computed. Cheap and empty if no topic is read."""
+    """How far topics had been read when these days of ``view`` were computed; empty if no topic is read."""
     raw = RawVersions(view.storage)
     if not (streamed := raw.streamed(view.versions)):
         return []
@@ -301,7 +296,7 @@ def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[Da
 
 
 def publication_boundaries(storage: Storage, publications: Collection[str]) -> dict[str, list[DaysBoundary]]:
-    """How far topics had been read for the days that each computed. Cheap and empty if no topic is read."""
+    """How far topics had been read for the days that each publication computed; empty if no topic is read."""
     if not publications:
         return {}
     head, raw = PublicationLog(storage).head(), RawVersions(storage)

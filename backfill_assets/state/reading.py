@@ -1,19 +1,19 @@
-"""Reading what is published, without a JVM: pinned, so that several tables belong together.
+"""Reads what is published, without a JVM: pinned, so that several tables belong together.
 
-Every closed entry of the publication log keeps a map of Delta versions by table. A reader of all tables at the
-versions of one such map sees all of each publication's tables or none of them, also while another one is under way::
+Every closed entry of the publication log keeps a map of Delta versions by table. A reader of all tables at one such map
+(:func:`published_versions`) sees each publication in all of its tables or in none, also while another is under way::
 
     revenue = read_published(storage, "fact_daily_revenue")
     revenue.dataset().to_table(filter=pc.field("day") == date(2017, 3, 1))          # pyarrow
     duckdb.connect().register("revenue", revenue.dataset())                         # DuckDB: select ... from revenue
 
-Spark reads the same version by time travel, with ``uri`` and ``version`` of what :func:`read_published` gives::
+Spark takes ``uri`` and ``version`` of :func:`read_published`::
 
     SELECT * FROM delta.`<uri>` VERSION AS OF <version>
     spark.read.format("delta").option("versionAsOf", version).load(uri)
 
-Take the map once (:func:`published_versions`) and read every table at it. A reader who opens a table's folder without
-the map sees each publication of that one table whole or not at all, and no promise beyond it.
+A reader of a table's folder without the map sees each publication of that one table whole or not at all, and no more is
+promised.
 """
 
 from __future__ import annotations
@@ -138,5 +138,5 @@ def published_day(storage: Storage, table: str, day: date, publication: str | No
 
 
 def read_switches(storage: Storage) -> dict[str, str]:
-    """By step; all other steps have their declared version."""
+    """A step that is not named has its declared version."""
     return PublicationLog(storage).head().state.switches

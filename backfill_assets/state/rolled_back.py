@@ -36,8 +36,6 @@ def tell_nothing(_rollback: str, _key: TableDay) -> str | None:
 
 @dataclass(frozen=True)
 class Rollbacks:
-    """Read from the log on demand."""
-
     find: Callable[[str], tuple[Prepared, datetime] | None] = find_nothing
     """A rollback in full, and when it was prepared."""
     published_then: Callable[[str, TableDay], str | None] = tell_nothing
@@ -49,7 +47,7 @@ class Rollbacks:
         return then is not None and then != published_logical(observed.states.get(key))
 
     def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
-        """Did it take rows away from one of these days?"""
+        """Did the rollback remove rows of one of these days?"""
         found = self.find(rollback)
         if found is None:
             return False
@@ -64,14 +62,14 @@ class Rollbacks:
         return any(rows > left for rows, left in taken)
 
     def at(self, rollback: str) -> datetime:
-        """When it was prepared; raises :class:`LookupError` if the log does not have it."""
+        """When the rollback was prepared; raises :class:`LookupError` if the log does not have it."""
         if (found := self.find(rollback)) is None:
             raise LookupError(f"The log has no {rollback}.")
         return found[1].astimezone(UTC)
 
 
 def published_logical(state: DayState | None) -> str:
-    """As published, whatever its files are now."""
+    """As the day was published, whatever its files are now."""
     return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED
 
 
@@ -136,7 +134,7 @@ def undone_days(
 
 
 def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
-    """By its own version, or by the current one if that is not declared any more."""
+    """By the day's own version, or by the current one if that is not declared any more."""
     if not step.versions:
         return []
     own = published_version(step, day, observed.states)
@@ -146,7 +144,6 @@ def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
 
 
 def rollbacks(storage: Storage) -> Rollbacks:
-    """Each is read once, on demand."""
     log = PublicationLog(storage)
     closed_at = cache(log.closed_at)
 

@@ -37,7 +37,8 @@ def day_statuses(
     - A day is known if it, or the same day of something its table reads, was published. Unreadable tables, and all that
       is built from them, have no known day.
     - A day is compared with the current version of its step, or with that of ``versions``; ``as_published``: with the
-      version that published it.
+      version that published it. A day of another version is ``CODE_CHANGED``, or ``GONE_VERSION`` if that is not
+      declared any more.
     - Adopted days are fresh.
     """
     published = _by_table(observed)
@@ -96,7 +97,6 @@ def _of_step(
 
 
 def _whatever_its_inputs(step: Step, day: date, content: DayContent) -> Cause | None:
-    """For raw, for adopted days, and for days of another version."""
     if content.is_adopted:
         return None
     if step.source is not None:
@@ -145,7 +145,6 @@ def _by_table(observed: LogView) -> dict[str, dict[date, DayState]]:
 
 
 def _entries(steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[date, DayState]]) -> Entries:
-    """As a build would find them; of days with rows or a past."""
     entries: dict[str, dict[int, str]] = {}
     for read in {read.table for step in steps for version in step.versions for read in version.reads}:
         states, physicals = published.get(read, {}), observed.pinned.get(read, {})

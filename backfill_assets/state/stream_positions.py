@@ -23,23 +23,23 @@ _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
 
 
 def offset_id(source: str, topic: str, partition: int) -> str:
-    """Names the next offset of a partition."""
+    """The transaction of a partition's next offset."""
     return f"{KAFKA}:{source}:{topic}:{partition}"
 
 
 def begun_id(source: str, topic: str) -> str:
-    """Says that a stream has begun to read ``topic``: a partition without a position is at 0."""
+    """The transaction of a topic that a stream has begun: a partition without a position is at 0."""
     return f"{KAFKA}:{source}:{topic}:{_BEGUN}"
 
 
 def boundary_id(source: str, topic: str, partition: int) -> str:
-    """Names the offset at which the history of a partition ended, and live events began."""
+    """The transaction of the offset where a partition's history ended and live events began."""
     return f"{KAFKA}:{source}:{topic}:{_BOUNDARY}:{partition}"
 
 
 @dataclass(frozen=True)
 class TopicIds:
-    """Kafka's ids: another topic of the same name has another one."""
+    """Kafka's: another cluster or topic of the same name has other ids."""
 
     cluster: str
     topic: str
@@ -49,7 +49,7 @@ class TopicIds:
 
 
 def ids_id(source: str, topic: str, ids: TopicIds) -> str:
-    """Says which topic was read as ``topic``."""
+    """The transaction that tells which topic was read as ``topic``."""
     return f"{KAFKA}:{source}:{topic}:{_IDS}:{ids.cluster}:{ids.topic}"
 
 
@@ -66,7 +66,6 @@ class TopicPositions:
 
     @property
     def name(self) -> str:
-        """Kafka's name."""
         return self.topic.partition("@")[0]
 
     @property
@@ -74,12 +73,10 @@ class TopicPositions:
         return int(self.topic.partition("@")[2] or 1)
 
     def next_topic(self) -> TopicPositions:
-        """Another topic of the same name, unread."""
         return TopicPositions(f"{self.name}@{self.number + 1}")
 
 
 def topic_positions(storage: Storage, source: str, topic: str) -> TopicPositions:
-    """The newest topic of that name."""
     table = f"raw_{source}"
     newest = newest_version(storage, table)
     known = {} if newest is None else parse_positions(source, read_transactions(storage, table, newest))
@@ -135,7 +132,6 @@ def partition_reads(positions: Iterable[Position]) -> list[PartitionRead]:
 
 
 def stream_topics(positions: Iterable[Position]) -> list[str]:
-    """Landed files have none."""
     return sorted({each.id.split(":")[2] for each in positions if each.id.startswith(f"{KAFKA}:")})
 
 

@@ -77,16 +77,13 @@ class View:
 
     @classmethod
     def of(cls, storage: Storage, timeline: NamedTimeline) -> View:
-        """A timeline's own days over its base."""
         return cls(storage, timeline.base.sequence, timeline.base.versions, timeline.records)
 
     @property
     def base(self) -> TimelineBase:
-        """Without ``over``."""
         return TimelineBase(sequence=self.sequence, versions=self.versions)
 
     def records(self, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
-        """Days ascending."""
         below = self._below(sorted(set(tables)))
         found = {table: {**days, **self.over.get(table, {})} for table, (_, days) in below.items()}
         return {table: {day: days[day] for day in sorted(days)} for table, days in found.items()}
@@ -107,7 +104,7 @@ class View:
         return [file for record in self.records([table])[table].values() for file in record.files]
 
     def paths(self, table: str) -> set[str]:
-        """Without ``over``, with files that lie in no day."""
+        """Files below ``over``, also those that lie in no day."""
         version = self.versions.get(table)
         try:
             return set() if version is None else set(read_log(self.storage, table, version).active)
@@ -170,7 +167,6 @@ class View:
         return found
 
     def _below(self, tables: list[str]) -> dict[str, tuple[States, dict[date, DayRecord]]]:
-        """States and records without ``over``."""
         if new := [table for table in tables if table not in self._known]:
             states = self._states(new)
             for table in new:
@@ -230,7 +226,6 @@ def main_days(
 
 
 def differing(one: DayRecords, other: DayRecords) -> dict[str, set[date]]:
-    """Days whose content is not the same on both sides."""
     found: dict[str, set[date]] = {}
     for table in {*one, *other}:
         left, right = one.get(table, {}), other.get(table, {})
@@ -346,7 +341,6 @@ def _view_at(storage: Storage, at: datetime) -> View:
 
 
 def _view_with(storage: Storage, table: str, version: int) -> View:
-    """As of the publication that ``version`` of ``table`` came from."""
     newest = newest_version(storage, table)
     if newest is None or version > newest:
         has = "nothing was published to it" if newest is None else f"its newest version is {newest}"

@@ -63,10 +63,7 @@ class Due:
 
 
 def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], launched: Collection[str] = ()) -> Due:
-    """Datasets of a chain begin together. A late file is tried once, and once more after each restore of its table.
-
-    ``launched``: ids of earlier backfills.
-    """
+    """Datasets of a chain begin together. A late file is tried once, and once more after each restore of its table."""
     launch: list[Arrival] = []
     waiting: list[str] = []
     for chain in chains:
@@ -145,7 +142,7 @@ def left_to_daily_job(landed: Landed) -> Mapping[date, Sequence[str]]:
 
 
 def waiting_files(landed: Landed, *, daily_job: bool = True) -> list[str]:
-    """One line for each kind of waiting files. ``daily_job=False`` omits those left to it."""
+    """One line for each kind; ``daily_job=False`` omits files left to it."""
     pending = _pending(landed)
     return _left_alone(landed, pending if daily_job else replace(pending, newest={}))
 

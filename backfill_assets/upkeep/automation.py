@@ -1,4 +1,4 @@
-"""The health of sensors. It works with ``repairs`` off.
+"""The health of sensors. It does not depend on the sensor ``repairs``.
 
 A sensor's document is written when it begins or ceases to fail, and once a minute otherwise. The second failure in a
 row opens an incident; the next success closes it.

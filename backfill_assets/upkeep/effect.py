@@ -35,7 +35,6 @@ class ReadDay:
     """As read from main; declared totals by column."""
 
     rows: int | None = 0
-    """None if unknown."""
     totals: Mapping[str, Decimal] = field(default_factory=dict)
     content: str = ""
     """Prefix of its logical fingerprint; empty for rows that no publication has."""
@@ -75,7 +74,6 @@ class Addresses:
     plan_page: Callable[[str], str] = lambda _: ""
     owners: Callable[[str], Sequence[str]] = lambda _: ()
     difference: Callable[[str], str] = lambda _: ""
-    """What approving a plan would change; empty while unknown."""
 
     def told(self, notice: Notice) -> Notice:
         """``notice`` with absolute links; without ``ui``, without links and facts that are only a link."""
@@ -123,7 +121,6 @@ def standing_facts(incident: Incident, at: Addresses) -> tuple[Detail, ...]:
 
 
 def _repair_page(attempt: RepairAttempt) -> str:
-    """Raw rows are restored by a run; a backfill repairs all else."""
     return runs_page("backfill/restore", attempt.id) if attempt.restores else backfill_page(attempt.id)
 
 
@@ -229,13 +226,12 @@ def _period(around: Surroundings, table: str) -> str:
 
 
 def in_words(rows: int, totals: Mapping[str, Decimal]) -> str:
-    """``3,971 rows, amount 12,345.67 EUR``: the rows and :func:`first_total`."""
+    """``3,971 rows, amount 12,345.67 EUR``: with the total that is money, otherwise the first."""
     name = first_total(totals)
     return ", ".join([format_count(rows, "row"), *([total_in_words(name, totals[name])] if name else [])])
 
 
 def total_in_words(name: str, value: Decimal) -> str:
-    """``amount 12,345.67 EUR``: money with two decimals at least."""
     found = value.normalize(_EXACT)
     places = -int(found.as_tuple().exponent)
     least = 2 if currency_of(name) else 0
@@ -244,7 +240,6 @@ def total_in_words(name: str, value: Decimal) -> str:
 
 
 def first_total(totals: Mapping[str, Decimal]) -> str:
-    """The first total that is money, otherwise the first; empty without totals."""
     return next(filter(currency_of, totals), None) or next(iter(totals), "")
 
 
@@ -254,12 +249,11 @@ def _totals(content: DayContent) -> dict[str, Decimal]:
 
 
 def published_day(content: DayContent) -> ReadDay:
-    """For a day whose files are as published."""
+    """Only for a day whose files are as published."""
     return ReadDay(content.rows, _totals(content), content.logical[:8])
 
 
 def _summed(days: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
-    """Only totals that every day has."""
     listed = [each for each in days if each]
     names = [name for name in listed[0] if all(name in each for each in listed)] if listed else []
     found = dict.fromkeys(names, Decimal(0))

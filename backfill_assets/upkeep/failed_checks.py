@@ -59,11 +59,9 @@ class FailedWatch:
 
 @dataclass(frozen=True)
 class HeldByGates:
-    """What gates said of a day's last build, which was not published."""
-
     words: str
     made_of: str = ""
-    """Input fingerprint of that build; empty if unknown."""
+    """Input fingerprint of the build that was held back; empty if unknown."""
     run: str = ""
 
 
@@ -76,9 +74,9 @@ class HeldByStream:
     """In raw and in no table downstream."""
     since: datetime
     release: str = ""
-    """The command that publishes the day all the same; empty if its gate has none."""
+    """A command that publishes the day all the same; empty if its gate has none."""
     shown_by: str = ""
-    """The command that shows rejected rows; empty if there are none."""
+    """A command that shows rejected rows; empty without any."""
     run: str = ""
     evidence: str = ""
     """Does not change when more events come."""

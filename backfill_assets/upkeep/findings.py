@@ -64,7 +64,6 @@ class WrongDay:
     content: str = ""
     further: tuple[str, ...] = ()
     accepted: bool = False
-    """A person closed an incident with the same evidence."""
     outdated: bool = False
     """Said of rows that main no longer holds; the check will run again."""
     growing: bool = False
@@ -240,7 +239,6 @@ def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[WrongDay]:
 
 
 def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[str, ...]]]:
-    """The gravest cause of the failed checks that read no rows, and the words of the others."""
     found: dict[TableDay, tuple[Diagnosis, tuple[str, ...]]] = {}
     for key, said in sorted(seen.suspicions.items()):
         signs: dict[Cause, str] = {}
@@ -271,7 +269,7 @@ def _logical(seen: RepairContext, key: TableDay) -> str:
 
 
 def fault_evidence(diagnosis: Diagnosis, said: str) -> str:
-    """A digest of an incident's words, whatever its days."""
+    """Of an incident's words, whatever its days."""
     return digest([diagnosis.cause.value, diagnosis.severity, said], 12)
 
 

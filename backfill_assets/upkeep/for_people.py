@@ -30,7 +30,6 @@ class ManualAction:
     too_large: bool = False
     """Beyond the bounds of repairs: a plan can wait for approval."""
     plan: DayRange | None = None
-    """Days of a plan that helps."""
 
     def __str__(self) -> str:
         return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
@@ -41,7 +40,7 @@ def first_ranges(days: Iterable[date]) -> str:
 
 
 def left_to_plans(seen: RepairContext, actions: Iterable[ManualAction]) -> tuple[list[ManualAction], list[str]]:
-    """``actions`` without days that a plan is rebuilding, and those days in words: a person would do its work twice."""
+    """``actions`` without days that a plan is rebuilding, which are only named: a person would do its work twice."""
     people: list[ManualAction] = []
     waiting: list[str] = []
     for action in actions:
@@ -56,7 +55,6 @@ def left_to_plans(seen: RepairContext, actions: Iterable[ManualAction]) -> tuple
 
 
 def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str, list[date]]:
-    """Days that no plan rebuilds are under an empty name."""
     found: dict[str, list[date]] = {}
     for day in days:
         found.setdefault(seen.rebuilt_by.get(TableDay(table, day), ""), []).append(day)
@@ -132,7 +130,6 @@ def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str
 
 
 def _release(held: HeldByStream) -> str:
-    """Empty if no command lets the day through."""
     look = f"look at the rows ({held.shown_by}); " if held.shown_by else ""
     return f"{look}to publish the day without them: {held.release}" if held.release else ""
 

@@ -78,7 +78,6 @@ class Healed:
 
     @property
     def proofs(self) -> Mapping[str, Mapping[str, Sequence[date]]]:
-        """Days that the watchdog is to read now, by attempt and table."""
         return proofs_to_ask((*self.open, *self.closed))
 
 

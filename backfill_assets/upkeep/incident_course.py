@@ -1,6 +1,6 @@
 """How incidents go on: opened, joined, repaired, proven, given up, closed. Pure.
 
-An attempt is over when its backfill is. Then the check that failed is made again: by the log for late rows and changed
+When the backfill of an attempt has ended, the check that failed is made again: by the log for late rows and changed
 inputs, by the watchdog for files and content.
 """
 
@@ -34,8 +34,6 @@ _MOST_FURTHER = 6
 
 @dataclass(frozen=True)
 class Progress:
-    """What became of launched attempts, seen before the decision was made, and what people said."""
-
     now: datetime
     ended: Mapping[str, str] = field(default_factory=dict)
     """Outcomes of ended backfills, by attempt."""
@@ -46,7 +44,6 @@ class Progress:
     closings: Mapping[str, Closing] = field(default_factory=dict)
     acknowledgements: Mapping[str, Acknowledgement] = field(default_factory=dict)
     figures: Callable[[TableDay], str] = str
-    """What a day holds, in words."""
     dataset_of: Callable[[str], str] = str
     free_number: Callable[[str, Cause, date], int] = lambda *_: 1
 
@@ -167,7 +164,6 @@ def _opened(root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
 
 
 def _diagnosed_anew(incident: Incident, found: Sequence[WrongDay], seen: Progress) -> Incident:
-    """A repair or another check may show another cause, or a fault upstream."""
     first = found[0]
     if (incident.table, incident.cause) == (first.table, first.cause):
         return incident
@@ -414,9 +410,9 @@ def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
 
 
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
-    """Days that the watchdog is to read, by id of attempt or incident, and table.
+    """Days that the watchdog is to read, by id of attempt or incident, and by table.
 
-    Days downstream on which it disagreed are read too, also if the incident's days became right without its proof.
+    Days downstream on which it disagreed are included, also if the incident's days became right without its proof.
     """
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:

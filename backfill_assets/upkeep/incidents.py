@@ -52,7 +52,7 @@ class Happened(Record):
 
 
 class Acknowledgement(Record):
-    """A person looks after an incident. It is a file of its own: only the sensor writes incidents."""
+    """A person looks after an incident. A file of its own: only the sensor writes incidents."""
 
     by: str
     at: datetime
@@ -119,7 +119,6 @@ class Incident(Record):
         return format_ranges(self.days, _MOST_RANGES)
 
     def then(self, at: datetime, said: str, **changes: object) -> Incident:
-        """A copy with ``changes`` and a line of history."""
         return self.model_copy(update={**changes, "history": (*self.history, Happened(at=at, words=said))})
 
     def attempts_of(self, key: TableDay) -> list[RepairAttempt]:
@@ -132,7 +131,7 @@ class Incident(Record):
 
 
 class Closing(Record):
-    """A person has closed an incident. It is a file of its own: only the sensor writes incidents."""
+    """A person has closed an incident. A file of its own, like :class:`Acknowledgement`."""
 
     by: str
     reason: str
@@ -234,8 +233,6 @@ class IncidentBook:
 
 
 def record(log: PublicationLog, incident: Incident, stage: str) -> None:
-    """Adds the stage to the audit log, once."""
-
     def row(head: Head) -> Entry | None:
         known = log.files().rows(["publication", "outcome"], event=[_EVENT]).to_pylist()
         if any((each["publication"], each["outcome"]) == (incident.id, stage) for each in known):

@@ -121,10 +121,10 @@ def reclaimable(
 
 
 def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now: datetime) -> list[StoredFile]:
-    """Without timelines whose staged days a later run may want.
+    """Leaves out timelines whose staged days a later run may want.
 
-    Those of a named timeline that is no longer kept are unwanted even if open: the process that deletes it may die
-    before it closes them, and nothing closes those of an expired one.
+    A named timeline that is no longer kept is unwanted even if open: the process that deletes it may die before it
+    closes its timelines, and nothing closes those of an expired one.
     """
     kept = tuple(f"{each.id}-" for each in kept_timelines(storage, now))
     wanted = [
@@ -217,7 +217,7 @@ def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
 
 
 def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
-    """Now less the long steps in the publication log; the clock's own time if a person has checked it."""
+    """Now less the long steps in the publication log, unless a person has checked the clock."""
     now = clock.now()
     if clock_checked:
         return now

@@ -176,7 +176,6 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
 
 
 def _has_place(seen: RepairContext, trouble: StaleDay) -> bool:
-    """Does a backfill or a stream build the day?"""
     return seen.is_built(trouble.table, trouble.day) or seen.held_by_stream(trouble.key) is not None
 
 
@@ -215,7 +214,6 @@ def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: 
 
 
 def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
-    """Stale days that no rebuild of another one includes."""
     reached = _downstream(seen, troubles, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
@@ -250,7 +248,7 @@ def _may_try(seen: RepairContext, stale: StaleDay) -> bool:
 
 
 def _restores(seen: RepairContext, troubles: Sequence[StaleDay]) -> Iterator[Repair]:
-    """One for each table whose days nothing else writes."""
+    """One for each table, unless something is writing its days."""
     for table, days in by_table(each.key for each in troubles).items():
         group = [each for each in troubles if each.table == table]
         attempts = sorted((each.evidence, seen.tries(each)) for each in group)
@@ -284,7 +282,6 @@ def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[
 
 
 def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
-    """The first write under way that may touch its days."""
     writes = (
         each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
     )
@@ -353,7 +350,6 @@ def _undone(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str
 
 
 def _title(group: Sequence[StaleDay], attempt: int, *, is_undone: bool = False) -> str:
-    """Every range if there is room; otherwise the span, and the first table."""
     days = by_table(each.key for each in group)
     listed = "; ".join(f"{table} {first_ranges(dates)}" for table, dates in days.items())
     first, *others = days

@@ -44,7 +44,7 @@ class StaleDay:
     day: date
     evidence: str
     shows: Cause = field(compare=False)
-    """By the log or a watchdog; the diagnosis also knows rollbacks, gates, versions and runs."""
+    """The cause by the log or a watchdog alone; the diagnosis also weighs rollbacks, gates, versions and runs."""
     diagnosis: Diagnosis = field(compare=False)
 
     @property
@@ -112,13 +112,13 @@ class RepairContext:
     not_run: Mapping[TableDay, str] = field(default_factory=dict)
     """Days whose last run ended before their gates were judged, with that run."""
     held_back_in: Collection[str] = ()
-    """Those of these runs that published nothing because of a gate of another day or table."""
+    """Runs of ``not_run`` that published nothing because of a gate of another day or table."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
     """Days whose newest attempt failed its gates: on a second attempt they must not hold the others back."""
     held_by_streams: Mapping[TableDay, HeldByStream] = field(default_factory=dict)
-    """Also of today: a stream builds it."""
+    """Includes today, which a stream builds."""
     is_built: Callable[[str, date], bool] = _anywhere
     """Do backfills build the day? It has a partition, or the first ones look back to it."""
     today: date = date.max
@@ -126,7 +126,6 @@ class RepairContext:
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
-    """The plan that is rebuilding a day."""
     edited: Sequence[EditedLogic] = ()
     """Versions edited in place: no repair builds with one, or days of both would have one name."""
 
@@ -202,7 +201,7 @@ class RepairContext:
         return max((each.tries(stale.key, stale.evidence) for each in known), default=0)
 
     def is_tried_now(self, stale: StaleDay) -> bool:
-        """A restore of raw is a run of no asset: it makes no table busy."""
+        """Needed because a restore of raw is a run of no asset: it makes no table busy."""
         known = self.incidents.get(stale.key, ())
         return any(each.ended is None for found in known for each in found.attempts_of(stale.key))
 
@@ -238,7 +237,6 @@ class RepairContext:
 
     @cached_property
     def watches(self) -> Mapping[TableDay, FailedWatch]:
-        """Watchdogs that failed on what is published now."""
         return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
 
     def _still_speaks(self, watch: FailedWatch) -> bool:
@@ -254,7 +252,6 @@ class RepairContext:
         return watch.beside == digest_beside(self.observed, tables, step.cadence.period(watch.day))
 
     def beside(self, step: Step, day: date) -> Signs:
-        """Signs that bear on a repair: rollbacks, version, gates."""
         table, keys = step.name, [TableDay(name, day) for name in step.table_names]
         gate, undo, edited = self.gate_of(keys[0]), self.undo(table, day), self.edited_version(table, day)
         found: dict[Cause, str] = {}

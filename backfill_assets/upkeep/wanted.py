@@ -24,7 +24,7 @@ class Wanted:
     left_to: Mapping[What, str]
     people: Mapping[What, ManualAction]
     with_others: Mapping[TableDay, str] = field(default_factory=dict)
-    """Days that a repair of others builds too, with that repair."""
+    """The repair of other days that builds this one too."""
 
     @classmethod
     def of(cls, decision: RepairDecision, under_way: Iterable[RepairAttempt] = ()) -> Wanted:
@@ -88,10 +88,7 @@ def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> R
 
 
 def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
-    """Repairs in no incident: first builds are no fault.
-
-    The same days have the same id: none is launched twice.
-    """
+    """First builds are no fault, so no incident has them. The same days have the same id: none is launched twice."""
     known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
     return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
 

@@ -51,7 +51,7 @@ class WatchedDay:
     """Rows came since to its inputs, or to what it is judged by: then tables may disagree."""
     lost: bool = False
     beside: str = ""
-    """A digest of what its sums were compared with; empty if with nothing."""
+    """A digest of what its sums were compared with; empty without any."""
 
     @property
     def passed(self) -> bool:
@@ -222,7 +222,6 @@ class Watch:
         }
 
     def _unread(self, table: Table, day: date, sight: LogView) -> set[str]:
-        """Tables that the rules look at and that cannot be read in the whole period of ``day``."""
         period = self.catalog.step(table.name).cadence.period(day)
         unread = self._gone | self._damaged.keys()
         needed = watchdogs.metrics_needed(table)
