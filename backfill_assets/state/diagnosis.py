@@ -75,7 +75,7 @@ INPUT_CHANGED = frozenset({Cause.TOO_LATE, Cause.CORRECTED, Cause.LATE, Cause.RE
 OTHER_CODE = frozenset({Cause.GONE_VERSION, Cause.CODE_CHANGED})
 """Built by another version than counts now; for raw: its rows would belong to other days."""
 STALE = INPUT_CHANGED | OTHER_CODE
-"""As published, and would be built otherwise now."""
+"""Causes of days that are as published, and would be built otherwise now."""
 FOREIGN = frozenset({Cause.FOREIGN_RAW, Cause.FOREIGN_WRITE})
 FRESH = "fresh"
 _GRAVITY = {cause: place for place, cause in enumerate(Cause)}

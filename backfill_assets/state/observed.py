@@ -59,7 +59,7 @@ class LogView:
 
     @property
     def bytes(self) -> dict[str, dict[date, int]]:
-        """Of files that a build would read."""
+        """Sizes of the files that a build would read."""
         return {
             table: {day: sum(state.active[path].size for path in paths) for day, paths in state.by_day().items()}
             for table, state in self.read_files.items()
@@ -113,7 +113,7 @@ class LogView:
         return logical_of(self.states.get(key), self.physical(key))
 
     def content(self, key: TableDay) -> DayContent | None:
-        """By the log, also after a foreign write."""
+        """What the log says, also after a foreign write."""
         return content_in(self.states, key)
 
     def filled(self, steps: Iterable[Step]) -> Filled:
@@ -145,7 +145,7 @@ class LogView:
         return replace(self, states={**self.states, **states}, newest=pinned, pinned=pinned)
 
     def contents(self, table: str) -> dict[date, DayContent | None]:
-        """As a build would find them; None for a foreign write."""
+        """What a build would find; None for a foreign write."""
         files = self.pinned.get(table, {})
         published = {day: state for (name, day), state in self.states.items() if name == table and state.content}
         known = {

@@ -62,7 +62,7 @@ class PublishedTable:
 
 
 def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
-    """As of the last closed entry, or of the entry that closed ``publication``.
+    """Delta versions by table, as of the last closed entry or of the entry that closed ``publication``.
 
     Raises :class:`InvalidRequest` for a publication that is unknown or not closed yet.
     """
@@ -75,7 +75,7 @@ def published_versions(storage: Storage, publication: str | None = None) -> Mapp
 
 
 def read_published(storage: Storage, table: str, publication: str | None = None) -> PublishedTable:
-    """As of the last closed entry, or of the entry that closed ``publication``.
+    """``table`` as of the last closed entry, or of the entry that closed ``publication``.
 
     Raises :class:`InvalidRequest` if nothing was published to the table by then.
     """
@@ -89,7 +89,7 @@ def read_published(storage: Storage, table: str, publication: str | None = None)
 
 
 def pinned_version(storage: Storage, table: str) -> int | None:
-    """As of the last closed entry; None if nothing was published to it."""
+    """The version of the last closed entry; None if nothing was published to the table."""
     log = PublicationLog(storage)
     version = pinned_files(log, log.head(), table).version
     return version if version >= 0 else None

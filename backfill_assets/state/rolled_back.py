@@ -69,7 +69,7 @@ class Rollbacks:
 
 
 def published_logical(state: DayState | None) -> str:
-    """As the day was published, whatever its files are now."""
+    """The fingerprint that was published, whatever the files are now."""
     return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED
 
 

@@ -139,7 +139,7 @@ def stream_topics(positions: Iterable[Position]) -> list[str]:
 
 
 def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -> frozenset[TableDay]:
-    """Those of ``days`` that were published after log entry ``since``, and by streams alone.
+    """The ``days`` that were published after log entry ``since``, by streams alone.
 
     Compactions do not count. Reads the log's columns of these days, never data.
     """

@@ -59,7 +59,7 @@ class View:
 
     @classmethod
     def newest(cls, storage: Storage) -> View:
-        """As of the last closed entry; empty for a lakehouse without a log, which it does not create."""
+        """The last closed entry's view; empty for a lakehouse without a log, which it does not create."""
         log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
@@ -210,7 +210,7 @@ def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -
 def main_days(
     log: PublicationLog, tables: Iterable[str], *, with_foreign_rows: bool = False
 ) -> dict[str, dict[date, DayRecord]]:
-    """As of the last closed entry; withdrawn days are left out.
+    """Days as of the last closed entry, without withdrawn ones.
 
     ``with_foreign_rows`` adds what others have written since; a day that others emptied stays as it was. Unlike
     :meth:`View.records` it needs no history of the log.

@@ -22,9 +22,9 @@ class RepairBounds(BaseModel):
     days: NonNegativeInt = 400
     """Table days of one repair."""
     core_seconds: Decimal | None = Field(default=None, ge=0)
-    """Of all repairs in 24 hours."""
+    """Budget of all repairs in 24 hours."""
     money: Decimal | None = Field(default=None, ge=0)
-    """Of all repairs in 24 hours, by the price of a core hour."""
+    """Budget of all repairs in 24 hours, by the price of a core hour."""
     attempts: PositiveInt = 3
     pause: float = Field(default=60, ge=0)
     """Seconds before the second attempt; each later pause is five times as long."""

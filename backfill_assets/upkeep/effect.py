@@ -32,7 +32,7 @@ _BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 @dataclass(frozen=True)
 class ReadDay:
-    """As read from main; declared totals by column."""
+    """Read from main; declared totals by column."""
 
     rows: int | None = 0
     totals: Mapping[str, Decimal] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class Surroundings:
     steps: Sequence[Step]
     published: Days
     content: Callable[[TableDay], DayContent | None]
-    """As published."""
+    """What was published."""
     held: Callable[[TableDay], ReadDay]
-    """As read from main."""
+    """What main holds, read now."""
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
     """Foreign writes since the days' publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()

@@ -34,7 +34,7 @@ def _apart(expected: str, observed: str) -> str:
 
 @dataclass(frozen=True)
 class FailedWatch:
-    """It says nothing about publications after the one that was read."""
+    """A failure says nothing about publications after the one that was read."""
 
     table: str
     day: date
@@ -48,12 +48,12 @@ class FailedWatch:
 
     @property
     def holds_others(self) -> bool:
-        """Its files or rows are not those of its publication."""
+        """Files or rows are not those of the publication."""
         return not {FILES, CONTENT}.isdisjoint(self.broken)
 
     @property
     def differs(self) -> bool:
-        """Worse than a sum that disagrees: it is not as published."""
+        """Worse than a sum that disagrees: the day is not as published."""
         return self.lost or self.holds_others
 
 

@@ -83,7 +83,7 @@ class WrongDay:
 
     @property
     def silent(self) -> bool:
-        """It opens no incident: decided by a person, or not known to be a fault."""
+        """Opens no incident: decided by a person, or not known to be a fault."""
         return self.accepted or self.outdated or self.growing or self.cause is Cause.ROLLED_BACK
 
     @property
@@ -164,7 +164,7 @@ class Lineage:
             yield from (TableDay(source.name, source.cadence.start(day)) for day in days)
 
     def above(self, key: TableDay, places: Collection[TableDay]) -> list[TableDay]:
-        """Those of ``places`` upstream of ``key`` at any distance, earliest tables first."""
+        """The ``places`` upstream of ``key`` at any distance, earliest tables first."""
         found, met, ahead = [], set[TableDay](), [self.place(key)]
         while ahead:
             for place in self.read(ahead.pop()):
@@ -269,7 +269,7 @@ def _logical(seen: RepairContext, key: TableDay) -> str:
 
 
 def fault_evidence(diagnosis: Diagnosis, said: str) -> str:
-    """Of an incident's words, whatever its days."""
+    """A digest of an incident's words, whatever its days."""
     return digest([diagnosis.cause.value, diagnosis.severity, said], 12)
 
 

@@ -142,7 +142,7 @@ def after_most_attempts(seen: RepairContext, wrong: Iterable[StaleDay]) -> Itera
 
 
 def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[ManualAction]:
-    """Of a day, only the earliest wrong table is told."""
+    """Only the earliest wrong table of a day is told."""
     stale, wrong = set[TableDay](), set[TableDay]()
     groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
     for each in found:

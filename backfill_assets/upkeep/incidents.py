@@ -94,7 +94,7 @@ class Incident(Record):
     """A digest of what was seen: a person's decision holds until it changes."""
     acknowledged: Acknowledgement | None = None
     disagreed: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
-    """Those of ``follows`` on which the watchdog disagreed: it reads them again."""
+    """Days of ``follows`` on which the watchdog disagreed: it reads them again."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
     """Evidence of each wrong day, its own and those that follow."""
     said: Mapping[date, str] = Field(default_factory=dict)
@@ -105,7 +105,7 @@ class Incident(Record):
     following: tuple[RepairAttempt, ...] = ()
     """Backfills of sound days that were not built because of it."""
     right_since: datetime | None = None
-    """Its own days are right, and what followed is judged again."""
+    """Set while the incident's own days are right and what followed is judged again."""
     again: int = 0
     """How often it is told again after an acknowledgement has ended."""
     facts: tuple[Detail, ...] = ()

@@ -63,7 +63,7 @@ class Root:
 
     @property
     def is_over(self) -> bool:
-        """Its last repair was proven: what is wrong with its days now is another fault."""
+        """The last repair was proven: what is wrong with the days now is another fault."""
         return bool(self.incident and self.incident.attempts) and self.last_proof == "passed"
 
     @property

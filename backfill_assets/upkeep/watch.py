@@ -59,7 +59,7 @@ class WatchedDay:
 
     @property
     def is_wrong(self) -> bool:
-        """Its files or rows are not as published, or tables disagree although nothing came since.
+        """Files or rows are not as published, or tables disagree although nothing came since.
 
         A disagreement of pandera with the judge says nothing about the rows.
         """
