@@ -60,7 +60,6 @@ class InputChanges:
         return state.sequence if state else -1
 
     def _asks(self, key: TableDay) -> str:
-        """Why late rows of a raw day are left to a person; empty if they are not."""
         lateness, content = self._raw[key.table].lateness, self.observed.content(key)
         return lateness.asks(content.metrics) if lateness and content else ""
 

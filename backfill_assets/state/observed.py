@@ -251,7 +251,6 @@ def _look(log: PublicationLog, head: Head, table: str) -> tuple[LogState, LogSta
 
 
 def _now(log: PublicationLog, head: Head, table: str, pinned: LogState) -> LogState:
-    """``pinned`` if main is still at its version, or is being published to."""
     version = newest_version(log.storage, table)
     if head.state.is_written(table) or version in (None, pinned.version):
         return pinned

@@ -136,8 +136,6 @@ def logged_positions(storage: Storage, table: str, version: int, wanted: Collect
 
 
 class _Node(NamedTuple):
-    """A day as one publication brought it."""
-
     table: str
     day: date
     sequence: int

@@ -134,7 +134,6 @@ def undone_days(
 
 
 def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
-    """By the day's own version, or by the current one if that is not declared any more."""
     if not step.versions:
         return []
     own = published_version(step, day, observed.states)

@@ -271,6 +271,5 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, C
 
 
 def _made_by(seen: RepairContext, table: str, day: date) -> str:
-    """Empty if the day is not published, or is adopted."""
     content = seen.observed.content(TableDay(table, day))
     return content.code_version if content and not content.is_adopted else ""

@@ -190,7 +190,6 @@ def _with_days(
     seen: Progress,
     ids: Mapping[Root, str],
 ) -> Incident:
-    """Days that are right again leave, and so do days that show another fault."""
     wrong = {each.day for each in found}
     left = set(incident.days) - wrong - unsettled
     for other, days in moved_to(root):
@@ -324,7 +323,6 @@ def _ended(incident: Incident, seen: Progress) -> Incident:
 
 
 def _read_again(incident: Incident, seen: Progress) -> Incident:
-    """Waits until the watchdog has read all days of the last attempt."""
     if incident.cause not in PROVEN_BY_WATCHDOG or incident.state != "proving" or incident.under_way:
         return incident
     keys = [TableDay(incident.table, day) for day in incident.attempts[-1].evidence]

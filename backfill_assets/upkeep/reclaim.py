@@ -138,7 +138,7 @@ def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now:
 
 
 def _adopted_from(timelines: Iterable[Timeline]) -> set[str]:
-    """Timelines that campaigns adopted days from may be deleted while an approval is pending."""
+    """Kept: a timeline that a campaign adopted days from may be deleted while its approval is pending."""
     return {name for each in timelines if each.name.startswith(CAMPAIGN) for name in each.adopted_from()}
 
 

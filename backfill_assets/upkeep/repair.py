@@ -248,7 +248,6 @@ def _may_try(seen: RepairContext, stale: StaleDay) -> bool:
 
 
 def _restores(seen: RepairContext, troubles: Sequence[StaleDay]) -> Iterator[Repair]:
-    """One for each table, unless something is writing its days."""
     for table, days in by_table(each.key for each in troubles).items():
         group = [each for each in troubles if each.table == table]
         attempts = sorted((each.evidence, seen.tries(each)) for each in group)

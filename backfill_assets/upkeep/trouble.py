@@ -186,7 +186,6 @@ class RepairContext:
         return any(each.cause is Cause.HELD_BACK and each.table in tables for each in known)
 
     def _wanted(self, step: Step, day: date) -> str:
-        """Empty if its version is not declared."""
         version = self.version(step.name, day)
         if version is None:
             return ""
@@ -270,7 +269,7 @@ class RepairContext:
         return any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run)
 
     def _run_failed(self, run: str) -> bool:
-        """A run that a gate stopped did not fail; while that gate holds its day back, its other days follow."""
+        """A gate that stops a run is no failure; while it still holds its day, the run's other days follow that day."""
         return run not in self.held_back_in or run in self._runs_held_back
 
     @cached_property
