@@ -1,4 +1,4 @@
-"""The boundary of days: how far each partition of each source had been read when they were computed. Pure."""
+"""How far each partition of each source had been read when days were computed. Pure."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ _MOST_RANGES = 6
 
 @dataclass(frozen=True)
 class RawBoundary:
-    """What a raw table had read of its source at a version.
+    """What a raw table had read of its source.
 
-    A day or period can be computed from several versions: then this is what the least of them had read, and rows that
-    came up to the greatest may be in it too.
+    Days may be computed from several ``versions``: this is then the least that any of them had read, and rows up to the
+    greatest may be in the days too.
     """
 
     table: str
     versions: tuple[int, ...]
-    """Ascending."""
     positions: tuple[PartitionPosition, ...] = ()
     landed_files: int | None = 0
-    """None if that is not known any more."""
+    """None if no longer known."""
     newest_arrival: date | None = None
-    """The newest day on which one of the landed files arrived."""
     unknown: str = ""
-    """Why the positions are not known."""
+    """What is no longer known, in words."""
 
     @property
     def content(self) -> RawBoundary:
-        """The same without its versions: equal where nothing was read between them."""
+        """Without ``versions``: equal if nothing was read between them."""
         return replace(self, versions=())
 
     @property
@@ -45,7 +43,7 @@ class RawBoundary:
 
 @dataclass(frozen=True)
 class DaysBoundary:
-    """Days of tables that were computed from just the same of a source. ``days`` is empty for a raw table itself."""
+    """Days computed from the same of a source; ``days`` is empty for a raw table itself."""
 
     tables: tuple[str, ...]
     days: tuple[date, ...]
@@ -53,7 +51,7 @@ class DaysBoundary:
 
 
 def lowest(boundaries: Sequence[RawBoundary]) -> RawBoundary:
-    """What at least was read of one raw table by all of ``boundaries``."""
+    """What all ``boundaries`` of one raw table had read at least."""
     first = boundaries[0]
     if all(each.content == first.content for each in boundaries):
         least = first
@@ -72,7 +70,7 @@ def lowest(boundaries: Sequence[RawBoundary]) -> RawBoundary:
 
 
 def _lowest_positions(boundaries: Sequence[RawBoundary]) -> tuple[PartitionPosition, ...]:
-    """A partition that one of them does not have was not read there: it counts from its beginning."""
+    """A partition that one of them lacks counts from offset 0."""
     by_partition: dict[tuple[str, int], list[PartitionPosition]] = {}
     for position in (each for boundary in boundaries for each in boundary.positions):
         by_partition.setdefault((position.topic, position.partition), []).append(position)
@@ -83,7 +81,7 @@ def _lowest_positions(boundaries: Sequence[RawBoundary]) -> tuple[PartitionPosit
 
 
 def group_days(boundary_of: Mapping[date, Sequence[RawBoundary]], table: str) -> list[DaysBoundary]:
-    """The days of ``table`` by what they were computed from, ascending; versions with equal positions are one group."""
+    """By what they were computed from, ascending; versions with equal positions are one group."""
     groups: dict[RawBoundary, tuple[list[date], set[int]]] = {}
     for day, boundaries in sorted(boundary_of.items()):
         for boundary in boundaries:
@@ -97,7 +95,6 @@ def group_days(boundary_of: Mapping[date, Sequence[RawBoundary]], table: str) ->
 
 
 def merge_tables(found: Iterable[DaysBoundary]) -> list[DaysBoundary]:
-    """Tables whose same days have the same boundary, together; in the order in which they come."""
     tables: dict[tuple[tuple[date, ...], RawBoundary], list[str]] = {}
     for each in found:
         tables.setdefault((each.days, each.boundary), []).extend(each.tables)
@@ -108,13 +105,11 @@ def merge_tables(found: Iterable[DaysBoundary]) -> list[DaysBoundary]:
 
 
 def positions_text(positions: Iterable[PartitionPosition]) -> str:
-    """``topic orders: partition 0 up to offset 1,234 (live since 1,000), partition 1 up to offset 99``."""
     topics = groupby(sorted(positions, key=lambda each: (each.topic, each.partition)), key=lambda each: each.topic)
     return "; ".join(f"topic {topic}: {', '.join(map(str, parts))}" for topic, parts in topics)
 
 
 def read_text(boundary: RawBoundary) -> str:
-    """What was read, in words: partitions and landed files."""
     parts = [positions_text(boundary.positions)] if boundary.positions else []
     if boundary.landed_files:
         newest = f", the newest of {boundary.newest_arrival}" if boundary.newest_arrival else ""
@@ -123,19 +118,17 @@ def read_text(boundary: RawBoundary) -> str:
 
 
 def versions_text(versions: Sequence[int]) -> str:
-    """``version 12``, or the first and the last of several."""
     return f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
 
 
 def boundary_line(each: DaysBoundary) -> str:
-    """``bronze_sales 2017-03-01..2017-03-29 from raw_sales version 12: topic orders: ...``, for a person."""
+    """``bronze_sales 2017-03-01..2017-03-29 from raw_sales version 12: topic orders: ...``."""
     boundary, days = each.boundary, format_ranges(each.days, _MOST_RANGES)
     source = "at" if each.tables == (boundary.table,) else f"from {boundary.table}"
     return f"{', '.join(each.tables)} {days} {source} {versions_text(boundary.versions)}: {read_text(boundary)}"
 
 
 def boundary_value(each: DaysBoundary) -> Worded:
-    """The line for people, and its values for programs."""
     boundary = each.boundary
     values = {
         "tables": each.tables,

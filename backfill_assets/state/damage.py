@@ -1,9 +1,7 @@
-"""Files that are gone, and those that may go.
+"""Files that are gone, and files that may go.
 
-A day whose files are gone is found when it is read, noted in the lakehouse, and forgotten when it is whole again.
-
-Statuses come from logs, and a log does not show that a file was deleted. So a command that comes upon it leaves a note,
-and a note only counts as long as the day still names that file and it is still missing.
+A log does not show that a file was deleted. A command that misses a file leaves a note; the note counts while the day
+still names the file and the file is still missing.
 """
 
 from __future__ import annotations
@@ -22,20 +20,19 @@ from backfill_assets.lakehouse.storage import Storage
 
 
 def gone_files(storage: Storage, table: str, files: Iterable[AddedFile]) -> list[str]:
-    """The paths below ``table`` of those of ``files`` that are not there."""
     paths = [file.path for file in files]
     missing = set(storage.missing([f"{table}/{path}" for path in paths]))
     return [path for path in paths if f"{table}/{path}" in missing]
 
 
 def note_damage(storage: Storage, table: str, day: date, gone: Iterable[str]) -> None:
-    """Remember which files were missed. A lakehouse that may only be read has no notes, and that is no error."""
+    """A lakehouse that is read-only has no notes: that is no error."""
     with suppress(OSError, BackfillError):
         _notes(storage).replace(f"{table}/{day}", sorted(gone))
 
 
 def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay, list[str]]:
-    """The days that are noted and still damaged at ``versions``, with the files that are gone."""
+    """Noted days that are still damaged at ``versions``, with the missing files."""
     noted: dict[str, list[date]] = {}
     for name in _notes(storage).files(recursive=True):
         table, _, text = name.rpartition("/")
@@ -61,9 +58,10 @@ def _notes(storage: Storage) -> Documents[list[str]]:
 def files_may_go(
     storage: Storage, versions: Mapping[str, int], window_days: int, now: datetime
 ) -> Mapping[str, datetime]:
-    """From when on files of these versions may be reclaimed, of tables whose main has moved on from some of them.
+    """By table, from when on files of these versions may be reclaimed; tables whose main still has all of them are left
+    out.
 
-    A file is kept for the rollback window after main let go of it. A version whose log is gone may go at once.
+    Files that main has dropped are kept for the rollback window. A version whose log is gone may go at once.
     """
     moments = {}
     for table, version in versions.items():
@@ -85,7 +83,7 @@ def _goes(storage: Storage, main: MainTable, version: int, long_ago: datetime) -
 
 
 def free_bytes(storage: Storage) -> int | None:
-    """Room on the disk of the lakehouse; None on an object store, or before there is a lakehouse."""
+    """None on an object store, or before there is a lakehouse."""
     if "://" in storage.root or not storage.exists(""):
         return None
     return shutil.disk_usage(storage.root).free

@@ -1,7 +1,7 @@
-"""What is wrong with a day: one word for the cause, and what helps. Pure: the first case that fits counts.
+"""What is wrong with a day: one cause, and what helps. Pure.
 
-Whoever looks at a day names the causes that something speaks for, each with its words: the logs, a watchdog, a gate, a
-person's rollback. :data:`CASES` says which of them counts. All that is shown of a day goes by it.
+The logs, a watchdog, a gate and a rollback give signs; the first of :data:`CASES` that fits counts, in all that is
+shown of the day.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from backfill_assets.notice_routes import Severity
 
 
 class Action(enum.StrEnum):
-    """What follows from a diagnosis."""
-
     REBUILD = "rebuild"
     RESTORE = "restore"
-    """Raw is never computed again: its rows are read once more from the landed files, and must be the same ones."""
+    """Raw is never computed again: its rows are read again from landed files, and must be the same."""
     WAIT = "wait"
     ASK = "a person"
 
 
 class Cause(enum.StrEnum):
-    """Why a day is wrong, stale or not there, gravest first: one word, wherever it is shown. A fresh day has none.
+    """Why a day is wrong, stale or missing, gravest first; a fresh day has none.
 
-    The last ones are why a plan or a run builds a day all the same.
+    The last ones say why a plan or a run builds a day all the same.
     """
 
     UNREADABLE = "table cannot be read"
@@ -59,12 +57,12 @@ class Cause(enum.StrEnum):
     LANDED = "landed and not taken in"
     INPUT_REBUILT = "an input is rebuilt"
     ADOPTED = "adopted"
-    """It was taken over with its table, and a person asks for this very day."""
+    """Adopted with its table, and a person asks for this very day."""
     ASKED_FOR = "asked for"
 
     @classmethod
     def _missing_(cls, value: object) -> Cause | None:
-        """Incidents that were kept by an earlier release have the words of then."""
+        """Incidents of earlier releases have older words."""
         return _OF_THEN.get(value)
 
 
@@ -74,43 +72,39 @@ _OF_THEN: Mapping[object, Cause] = {
     "never built": Cause.MISSING,
 }
 INPUT_CHANGED = frozenset({Cause.TOO_LATE, Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT})
-"""What the day was built from is another thing now."""
 OTHER_CODE = frozenset({Cause.GONE_VERSION, Cause.CODE_CHANGED})
-"""It was built by another version than counts now; of raw: its rows would belong to other days."""
+"""Built by another version than counts now; for raw: its rows would belong to other days."""
 STALE = INPUT_CHANGED | OTHER_CODE
-"""The day is as it was published, and would be built otherwise now."""
+"""Causes of days that are as published, and would be built otherwise now."""
 FOREIGN = frozenset({Cause.FOREIGN_RAW, Cause.FOREIGN_WRITE})
 FRESH = "fresh"
 _GRAVITY = {cause: place for place, cause in enumerate(Cause)}
 
 
 def in_a_word(cause: Cause | None) -> str:
-    """The status of a day: ``fresh``, ``missing``, ``stale: late rows``, ``foreign write``."""
+    """``fresh``, ``missing``, ``stale: late rows``, ``foreign write``."""
     if cause is None:
         return FRESH
     return f"stale: {cause.value}" if cause in STALE else cause.value
 
 
 def gravest(causes: Iterable[Cause | None]) -> Cause | None:
-    """The gravest of several causes; None if there is none."""
     return min(filter(None, causes), key=_GRAVITY.__getitem__, default=None)
 
 
 Signs = Mapping[Cause, str]
-"""The causes that something speaks for, each with what was seen; empty where the cause says all of it."""
+"""What was seen, by cause; empty if the cause says it all."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A cause, what helps, and how sure that is."""
-
     cause: Cause
     helps: Action
     confidence: Decimal
     known_by: str
     severity: Severity = "warning"
     beside: Cause | None = None
-    """It only is the case where something speaks for this, too."""
+    """The case needs this sign too."""
 
     def fits(self, signs: Signs) -> bool:
         return self.cause in signs and (self.beside is None or self.beside in signs)
@@ -144,7 +138,7 @@ _NO_REPAIR = {
     Cause.GONE_VERSION: "nothing that is declared makes it again as it was",
     Cause.EDITED_LOGIC: "its version was edited, and no repair builds with it",
 }
-"""A day that is damaged says so: these say what helps."""
+"""A damaged day says so; these signs say what helps."""
 CASES: tuple[Case, ...] = (
     _case(Cause.UNREADABLE, _ASK, 100, "its Delta log cannot be read", "critical"),
     _case(Cause.AUTOMATION, _ASK, 100, "a sensor failed twice in a row", "critical"),
@@ -179,7 +173,7 @@ CASES: tuple[Case, ...] = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause, what helps, how sure it is (a share of 1), and in the words of what was seen."""
+    """``confidence`` is a share of 1."""
 
     cause: Cause
     helps: Action
@@ -187,30 +181,24 @@ class Diagnosis:
     severity: Severity
     words: str
     beside: Cause | None = None
-    """What else speaks about it, and changes what helps."""
+    """A second sign that changes what helps."""
 
     @property
     def no_version(self) -> bool:
-        """Is the logic not there any more that made the day?"""
         return Cause.GONE_VERSION in (self.cause, self.beside)
 
 
 def first_case(signs: Signs) -> Case | None:
-    """The first of :data:`CASES` that fits; None where nothing speaks for any."""
     return next((each for each in CASES if each.fits(signs)), None) if signs else None
 
 
 def cause_of(signs: Iterable[Cause]) -> Cause | None:
-    """The cause that counts of those that something speaks for; None without any."""
     case = first_case(dict.fromkeys(signs, ""))
     return case.cause if case else None
 
 
 def diagnose(signs: Signs, least: Decimal = Decimal(0)) -> Diagnosis:
-    """A person decides where the first case that fits is less sure than ``least``.
-
-    Raises ``LookupError`` where nothing is wrong.
-    """
+    """A person decides if the case is less sure than ``least``. Raises ``LookupError`` without a sign."""
     case = first_case(signs)
     if case is None:
         raise LookupError("Nothing of this is a sign.")

@@ -1,7 +1,7 @@
-"""Versions whose logic is another one now than the one that published days were made with.
+"""Versions that were edited in place since they published days.
 
-A version keeps its name, so an edit in place makes no day stale: it is found by the fingerprint that each day records.
-Days that record none were published before that was done, and are taken as they are.
+A version keeps its name, so an edit makes no day stale: it shows in the logic fingerprint that each day records. Days
+without one are older than these fingerprints, and are taken as they are.
 """
 
 from __future__ import annotations
@@ -26,31 +26,25 @@ _WORDS = {DECLARED: "its declaration (reads, columns, cadence)"}
 
 @dataclass(frozen=True)
 class EditedLogic:
-    """A version that was edited in place, and the published days that were made with what it was."""
-
     step: str
     tables: tuple[str, ...]
     version: str
     days: tuple[date, ...]
     published: tuple[str, ...]
-    """The fingerprints of the logic that the days were made with."""
     changed: tuple[str, ...]
-    """The functions, classes and constants that are others now, are new or gone; empty where that is not known."""
+    """Functions, classes and constants that differ; empty if unknown."""
 
     @property
     def what(self) -> str:
-        """``converted, RATE``"""
         return format_first([_WORDS.get(each, each) for each in self.changed], _MOST_NAMES)
 
     @property
     def why(self) -> str:
-        """Beside the table and the days."""
         changed = f" ({self.what} changed)" if self.changed else ""
         return f"made with another logic than {self.version} has now{changed}"
 
     @property
     def next_step(self) -> str:
-        """The two ways out."""
         days = days_options(self.days, _MOST_RANGES)
         return (
             f"put {self.version} back as it was, and declare the change as a new version; or, if it gives the same "
@@ -70,24 +64,20 @@ class EditedLogic:
 
 
 def contents_of(states: Mapping[TableDay, DayState]) -> Mapping[TableDay, DayContent]:
-    """What published days hold."""
     return {key: state.content for key, state in states.items() if state.content is not None}
 
 
 def edited_logic(
     storage: Storage, steps: Iterable[Step], contents: Mapping[TableDay, DayContent]
 ) -> tuple[EditedLogic, ...]:
-    """The versions of ``steps`` that were edited in place since these days were made, in the order of the steps.
-
-    Reads the lakehouse only where a fingerprint differs.
-    """
+    """In the order of ``steps``. Reads the lakehouse only if a fingerprint differs."""
     made = _made_with(contents)
     found = (_edited(storage, step, version, made) for step in steps for version in step.versions)
     return tuple(each for each in found if each)
 
 
 Made = Mapping[tuple[str, str], Mapping[str, set[date]]]
-"""The days by the fingerprint of the logic they were made with, by table and version."""
+"""Days by logic fingerprint, by table and version."""
 
 
 def _made_with(contents: Mapping[TableDay, DayContent]) -> Made:
@@ -117,12 +107,11 @@ def _edited(storage: Storage, step: Step, version: Version, made: Made) -> Edite
 
 
 def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """The names of parts that differ; none if it is not known what there was."""
     return {name for name in then.keys() | now.keys() if then.get(name) != now.get(name)} if then else set()
 
 
 def refuse_edited(edited: Sequence[EditedLogic]) -> None:
-    """Raise :class:`LogicEdited` for the first: days of both logics would stand under one name."""
+    """Raises :class:`LogicEdited`: days of both logics would have one version name."""
     for each in edited:
         raise LogicEdited(
             f"{each}. Days of both would have one version; nothing was built.",
@@ -131,6 +120,6 @@ def refuse_edited(edited: Sequence[EditedLogic]) -> None:
 
 
 def keep_logic_of(storage: Storage, step: Step, version: Version) -> None:
-    """Keep what the fingerprint of ``version`` stands for, before days are made with it."""
+    """To be called before days are made with ``version``."""
     logic = logic_of(version)
     keep_logic(storage, logic.fingerprint, KeptLogic(step=step.name, version=version.name, parts=logic.parts))

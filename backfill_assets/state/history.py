@@ -1,4 +1,4 @@
-"""The history of publications: what each brought into which days, when, by whom, and what it replaced."""
+"""The history of publications: what each brought, when, by whom, and what it replaced."""
 
 from __future__ import annotations
 
@@ -27,41 +27,40 @@ _COLUMNS += ["reason", "table", "day", "table_version", "rows", "code_version", 
 
 @dataclass
 class TablePart:
-    """What one publication did to one table. ``rows`` is what its days held afterwards."""
+    """``rows`` is what its days held afterwards."""
 
     days: list[date] = field(default_factory=list)
     rows: int = 0
     version: int | None = None
     code_versions: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
-    """The publications that the days were from before."""
+    """Publications that the days were from before."""
 
 
 @dataclass(frozen=True)
 class InputSummary:
-    """What a publication was made from: tables at a version, landed files, and partitions of topics."""
+    """What a publication was made from; days by table."""
 
     read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
-    """The days that were read, by table and its Delta version; None for a table that had never been published."""
+    """By table and Delta version; None: never published before."""
     landed: tuple[str, ...] = ()
-    """Files, by their path in the landing zone."""
     partitions: tuple[PartitionRead, ...] = ()
-    """Of topics, each with the offsets that were read; also those that a rollback gave back."""
+    """Offsets read, or given back by a rollback."""
     boundaries: tuple[DaysBoundary, ...] = ()
-    """Up to where topics had been read for the days that were computed."""
+    """How far topics had been read for the computed days."""
     staged: Mapping[str, list[date]] = field(default_factory=dict)
-    """The days that the publication brought itself and made others from, by table."""
+    """Days that it brought and made others from."""
     environments: tuple[Environment, ...] = ()
-    """What computed its days; empty if nothing was computed, or if that was not recorded."""
+    """Empty if nothing was computed, or if that was not recorded."""
     approved_by: str = ""
-    """Of the publication of a campaign: who approved it, and how that is known."""
+    """Only for a campaign: who approved it, and how that is known."""
     leaves_stale: Mapping[str, list[date]] = field(default_factory=dict)
-    """The published days that read what it brought and did not come with it, by table."""
+    """Published days that read what it brought and did not come with it."""
 
 
 @dataclass
 class PublicationRecord:
-    """One publication. ``outcome`` is ``done``, ``aborted``, or for those under way ``open`` or ``aborting``."""
+    """``outcome`` is ``done`` or ``aborted``, and ``open`` or ``aborting`` while it is under way."""
 
     publication: str
     kind: str
@@ -75,7 +74,7 @@ class PublicationRecord:
     reason: str = ""
     tables: dict[str, TablePart] = field(default_factory=dict)
     switches: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The version that a step had and the one that it got, by step; empty for the one that is declared as current."""
+    """Old and new version by step; empty: the declared one."""
 
     @property
     def rows(self) -> int:
@@ -85,10 +84,7 @@ class PublicationRecord:
 def history(
     storage: Storage, table: str | None = None, days: DayRange | None = None, most: int | None = None
 ) -> list[PublicationRecord]:
-    """Publications that touched ``table`` in ``days``, newest first: all of them, or at most ``most``.
-
-    Reads the log's columns, not the before-images that it keeps, and only the files that such publications lie in.
-    """
+    """Newest first. Reads no before-images, and only log files that such publications lie in."""
     files = PublicationLog(storage).files()
     chosen: dict[str, None] = {}
     for rows in _files_touching(files, table, days).newest_first(["event", "publication", "table", "day"]):
@@ -120,7 +116,7 @@ def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None) -> p
 
 
 def _has_days(record: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
-    """An id that was aborted may have been prepared again, for other days."""
+    """An id that was aborted may be prepared again, for other days."""
     parts = [part for name, part in record.tables.items() if table in (None, name)]
     if days is None and any(table in (None, step) for step in record.switches):
         return True
@@ -128,10 +124,7 @@ def _has_days(record: PublicationRecord, table: str | None, days: DayRange | Non
 
 
 def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str, datetime], InputSummary]:
-    """The inputs of each of these publications, by its id and the moment it was prepared.
-
-    Only asked for those that are shown: the log keeps it with the before-images.
-    """
+    """By id and time of PREPARE. Expensive: the log keeps them with the before-images."""
     records = list(of)
     ids = sorted({record.publication for record in records})
     if not ids:
@@ -184,13 +177,13 @@ def _inputs(
 
 
 def _approved_by(publication: Mapping[str, Any]) -> str:
-    """The notice of an undo names who undid it: that is no approval."""
+    """The notice of a rollback names who undid it: that is no approval."""
     notice = publication.get("notice") or {}
     return str(notice.get("approved_by", "")) if publication["kind"] == "replace" else ""
 
 
 def _records_of(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:
-    """Entries come oldest first. An id that was aborted may be prepared again: that is another publication."""
+    """An id that was aborted may be prepared again: that is another publication."""
     records: list[PublicationRecord] = []
     latest: dict[str, PublicationRecord] = {}
     for row in rows:

@@ -17,7 +17,7 @@ from backfill_assets.state.observed import LogView
 
 @dataclass(frozen=True)
 class InputChanges:
-    """Of days of ``steps``, which are in build order and include all they read, as ``observed``."""
+    """``steps`` are in build order and include all they read."""
 
     steps: Sequence[Step]
     observed: LogView
@@ -31,21 +31,20 @@ class InputChanges:
         return {table.name: step for step in self.steps if step.source for table in step.tables}
 
     def days_read(self, step: Step, version: Version | None, day: date) -> list[TableDay]:
-        """What a day of ``step`` is made of by ``version``; nothing by one that is not declared."""
+        """Empty without a declared version."""
         made = made_of(step, version, day, self.filled) if version else {}
         return [TableDay(table, each) for table, days in made.items() for each in days]
 
     def moved(self, step: Step, version: Version | None, day: date) -> list[TableDay]:
-        """The days that it is made of and that were published after it."""
+        """Days that it read and that were published after it."""
         own = max((self._sequence(TableDay(table, day)) for table in step.table_names), default=-1)
         return [key for key in self.days_read(step, version, day) if self._sequence(key) > own]
 
     def cause(self, step: Step, version: Version, day: date) -> Cause:
-        """Why a day is stale that is made of other inputs than there are now."""
         return cause_of(self.signs(step, version, day)) or Cause.INPUT
 
     def signs(self, step: Step, version: Version, day: date) -> Signs:
-        """What speaks for each cause, of a day that is made of other inputs than there are now."""
+        """The day must have changed inputs."""
         moved = self.moved(step, version, day)
         if not any(read.table in self._raw for read in version.reads):
             looks_back = {read.table for read in version.reads if read.first < 0}
@@ -61,7 +60,6 @@ class InputChanges:
         return state.sequence if state else -1
 
     def _asks(self, key: TableDay) -> str:
-        """Why the source leaves the late rows of a day of raw to a person; empty if it does not."""
         lateness, content = self._raw[key.table].lateness, self.observed.content(key)
         return lateness.asks(content.metrics) if lateness and content else ""
 

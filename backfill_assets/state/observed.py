@@ -1,4 +1,4 @@
-"""The state of the lakehouse now: the newest state of every day in the log, and the files the days really have."""
+"""The state of the lakehouse now: the newest state of every day in the log, and the files that days really have."""
 
 from __future__ import annotations
 
@@ -25,43 +25,41 @@ from backfill_assets.publish.unreadable import Unreadable, given_back, read_or_s
 _MOST_LOOKS = 20
 
 Physicals = Mapping[str, Mapping[date, str]]
-"""Physical fingerprint by table and day, of the days that have files."""
+"""Physical fingerprints of days with files."""
 
 
 @dataclass(frozen=True)
 class LogView:
     """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
 
-    Tables that a publication under way writes are observed as of the last closed entry, in ``newest`` too: half a
-    publication is no foreign write.
+    A table that a publication under way writes is as of the last closed entry in ``newest`` too: half a publication is
+    no foreign write.
     """
 
     states: Mapping[TableDay, DayState] = field(default_factory=dict)
     newest: Physicals = field(default_factory=dict)
     pinned: Physicals = field(default_factory=dict)
     sequence: int = -1
-    """The log entry that all this is as of."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """The map of the last closed entry: Delta version by table."""
+    """Delta versions of the last closed entry."""
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The tables that each publication under way writes."""
+    """Tables by publication under way."""
     switches: Mapping[str, str] = field(default_factory=dict)
-    """The versions of the logic that publications made current, by step."""
+    """Versions that publications made current, by step."""
     files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
-    """Those of ``newest``, and the version that has them, by table."""
+    """The files of ``newest``."""
     read_files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
-    """The same of ``pinned``."""
+    """The files of ``pinned``."""
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
-    """Tables that cannot be read: of them only ``states`` are here, and nothing can be decided."""
+    """Only their ``states`` are here, and nothing can be decided about them."""
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The publications under way."""
         return tuple(self.writing)
 
     @property
     def bytes(self) -> dict[str, dict[date, int]]:
-        """Of the files that a build would read, by day, of tables that exist."""
+        """Sizes of the files that a build would read."""
         return {
             table: {day: sum(state.active[path].size for path in paths) for day, paths in state.by_day().items()}
             for table, state in self.read_files.items()
@@ -69,14 +67,13 @@ class LogView:
         }
 
     def require(self, tables: Iterable[str]) -> None:
-        """Raise :class:`LakehouseUnusable`, with what mends it, if one of ``tables`` cannot be read."""
+        """Raises :class:`LakehouseUnusable`, with what mends it, if one of ``tables`` cannot be read."""
         for each in (self.unreadable[table] for table in tables if table in self.unreadable):
             raise each.error
 
     def undecided(self, steps: Iterable[Step]) -> dict[str, Unreadable]:
-        """The tables of ``steps``, in build order, about which nothing is decided, each with the one that is to blame.
-
-        They cannot be read, are built with one that cannot, or are made of it.
+        """Unreadable tables, and those built with or from one, each with the unreadable one. ``steps`` are in build
+        order.
         """
         found = dict(self.unreadable)
         for step in steps if found else ():
@@ -86,12 +83,11 @@ class LogView:
         return found
 
     def readable(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        """Those of ``steps`` that can be decided about."""
         undecided = self.undecided(steps)
         return tuple(step for step in steps if step.name not in undecided)
 
     def require_decided(self, steps: Sequence[Step], tables: Iterable[str]) -> None:
-        """Raise :class:`LakehouseUnusable` if one of ``tables`` cannot be read, or is made of one that cannot."""
+        """Raises :class:`LakehouseUnusable` if one of ``tables`` is unreadable or built from one that is."""
         undecided = self.undecided(steps)
         self.require(tables := list(tables))
         for table in tables:
@@ -102,27 +98,26 @@ class LogView:
 
     @property
     def sound_versions(self) -> dict[str, int]:
-        """Those of ``versions`` that can be read."""
         return {table: version for table, version in self.versions.items() if table not in self.unreadable}
 
     def now(self, key: TableDay) -> str:
-        """The physical fingerprint of the files that main has of a day."""
+        """The physical fingerprint in main."""
         return self.newest.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
 
     def physical(self, key: TableDay) -> str:
-        """The same of the files that a build would read."""
+        """The physical fingerprint that a build would find."""
         return self.pinned.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
 
     def logical(self, key: TableDay) -> str:
-        """The logical fingerprint that a build would find on a day."""
+        """The logical fingerprint that a build would find."""
         return logical_of(self.states.get(key), self.physical(key))
 
     def content(self, key: TableDay) -> DayContent | None:
-        """What the log says that a day holds, also where a foreign write has touched it since."""
+        """What the log says, also after a foreign write."""
         return content_in(self.states, key)
 
     def filled(self, steps: Iterable[Step]) -> Filled:
-        """The days with rows of what ``steps`` read as of a day, as a build would find them."""
+        """Days with rows, as a build would find them, of tables that ``steps`` read as of a day."""
         return {
             table: sorted(
                 day
@@ -133,13 +128,12 @@ class LogView:
         }
 
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
-        """``steps``, as they are declared, with the versions that were current then."""
         return with_current(steps, self.switches)
 
     def over(self, records: DayRecords) -> LogView:
-        """This view with days laid over it, in place of those it has.
+        """This view with ``records`` in place of its days.
 
-        Such a day is of no publication. One that was never published is missing, also if this view has it.
+        Such a day is of no publication. One that was never published is missing, even if this view has it.
         """
         states = {
             TableDay(table, day): DayState(table, day, "", self.sequence, each.physical, each.content)
@@ -151,7 +145,7 @@ class LogView:
         return replace(self, states={**self.states, **states}, newest=pinned, pinned=pinned)
 
     def contents(self, table: str) -> dict[date, DayContent | None]:
-        """What the days of ``table`` hold that a build would find; None for a foreign write."""
+        """What a build would find; None for a foreign write."""
         files = self.pinned.get(table, {})
         published = {day: state for (name, day), state in self.states.items() if name == table and state.content}
         known = {
@@ -163,7 +157,7 @@ class LogView:
 
 
 def filled_in(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> Filled:
-    """The days with rows of what ``steps`` read as of a day, as far as the log says."""
+    """Days with rows, by the log alone, of tables that ``steps`` read as of a day."""
     wanted = tables_as_of(steps)
     if not wanted:
         return {}
@@ -181,7 +175,7 @@ def _files_over(files: Mapping[date, str], over: Mapping[date, DayRecord]) -> Ma
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause garbage collection: years of days are many small objects that stay, and searching them costs 50 % more."""
+    """Years of days are many small objects that stay: searching them costs 50 % more."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -199,13 +193,11 @@ def observe(storage: Storage, tables: Iterable[str], log: PublicationLog | None 
 
 
 def observe_each(storage: Storage, tables: Iterable[str], log: PublicationLog | None = None) -> LogView:
-    """Look at ``tables``, each by itself; reads logs only, never data, and writes nothing.
+    """Reads logs only, and writes nothing. An unreadable table is named in the view, and hides no other.
 
-    A ``log`` that was read before knows the days of most of its files. A table that cannot be read is named in the
-    view, and hides no other.
+    A ``log`` that was read before knows the days of most of its files.
 
-    Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile, which would look
-    like a foreign write. Publications of other tables do not matter.
+    Looks again if ``tables`` were published to meanwhile, which would look like a foreign write.
     """
     wanted = list(tables)
     log = log or PublicationLog(storage)
@@ -219,7 +211,7 @@ def observe_each(storage: Storage, tables: Iterable[str], log: PublicationLog | 
 
 
 def schemas_read(storage: Storage, view: LogView) -> dict[str, str]:
-    """The schema that a build would find of each table of ``view`` that exists, as Delta's JSON."""
+    """The schemas that a build would find, as Delta's JSON; only of tables that exist."""
     return {
         name: schema_at(storage, name, files.version) for name, files in view.read_files.items() if files.version >= 0
     }
@@ -248,8 +240,6 @@ def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
 
 
 def _look(log: PublicationLog, head: Head, table: str) -> tuple[LogState, LogState] | Unreadable:
-    """The files that readers are pinned to, and those of now."""
-
     if by := head.state.released.get(table):
         return given_back(table, by)
 
@@ -261,7 +251,6 @@ def _look(log: PublicationLog, head: Head, table: str) -> tuple[LogState, LogSta
 
 
 def _now(log: PublicationLog, head: Head, table: str, pinned: LogState) -> LogState:
-    """What main holds now; that is ``pinned`` if main is still at its version, or is being published to."""
     version = newest_version(log.storage, table)
     if head.state.is_written(table) or version in (None, pinned.version):
         return pinned

@@ -1,8 +1,8 @@
-"""Reads back what had been read of each source at any published state of a table, from the logs alone.
+"""What had been read of each source at any published state of a table, from the logs alone.
 
-The positions of a raw table are transactions of its Delta log, committed with the rows. Those of a table that is
-computed from it are those of the raw versions that its days were computed from, found through the lineage of each day.
-The Delta log of raw is cleaned up after the rollback window; then the publication log still has the positions.
+The positions of a raw table are transactions of its Delta log, committed with the rows. Those of a computed table are
+those of the raw versions in the lineage of its days. Raw's Delta log is cleaned up after the rollback window; the
+publication log still has the positions.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ from backfill_assets.state.stream_positions import KAFKA, TopicPositions, parse_
 from backfill_assets.state.view import View
 
 RAW_PREFIX = "raw_"
-"""Begins the names of the tables that hold what was received."""
 _LANDED = "landed:"
 _COLUMNS = ["event", "sequence", "publication", "table", "day", "table_version", "rows", "origin"]
 _Row = Mapping[str, Any]
 
 
 def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:
-    """What was published to ``table``, a row a day and publication, oldest first."""
     files = PublicationLog(storage).files()
     rows: list[_Row] = files.rows(_COLUMNS, until=high, event="published", table=table).to_pylist()
     return rows
@@ -51,13 +49,11 @@ def _published_rows(storage: Storage, table: str, high: int | None = None) -> li
 
 @dataclass
 class RawVersions:
-    """What raw tables had read at their versions; each version is looked up once."""
-
     storage: Storage
     _found: dict[tuple[str, int], RawBoundary] = field(default_factory=dict)
 
     def at(self, table: str, version: int) -> RawBoundary:
-        """Of a version whose Delta log is gone, the topics' positions as the publication log has them."""
+        """If the version's Delta log is gone: the topics' positions in the publication log."""
         key = table, version
         if key not in self._found:
             self._found[key] = self._read(table, version)
@@ -80,7 +76,7 @@ class RawVersions:
         return RawBoundary(table, (version,), boundary.positions, landed_files=None, unknown=files)
 
     def require(self, table: str, version: int) -> RawBoundary:
-        """The same; raises :class:`VersionGone` where only a part is known, and no stream wrote it."""
+        """Raises :class:`VersionGone` if only a part is known, and no stream wrote it."""
         found = self.at(table, version)
         if found.unknown and not found.is_streamed:
             raise VersionGone(
@@ -90,7 +86,6 @@ class RawVersions:
         return found
 
     def streamed(self, versions: Mapping[str, int]) -> set[str]:
-        """The raw tables among ``versions`` that a topic is read into."""
         return {table for table, version in versions.items() if is_raw(table) and self.at(table, version).is_streamed}
 
 
@@ -109,14 +104,14 @@ def _boundary_of(table: str, version: int, transactions: Mapping[str, int]) -> R
 
 
 def _positions_of(topic: TopicPositions) -> Iterable[PartitionPosition]:
-    """A partition that has a boundary and no position was begun, and nothing of it was read."""
+    """A partition with a boundary and no position was begun, and nothing of it was read."""
     for partition in sorted({*topic.next_offsets, *topic.boundary}):
         offset = topic.next_offsets.get(partition, 0)
         yield PartitionPosition(topic.topic, partition, offset, topic.boundary.get(partition))
 
 
 def logged_positions(storage: Storage, table: str, version: int, wanted: Collection[str]) -> dict[str, int]:
-    """The newest value of each of the ``wanted`` position ids that publications brought by ``version`` of ``table``.
+    """The newest value of each ``wanted`` position id that publications brought by ``version``.
 
     Reads the log backwards, only as far as it must.
     """
@@ -141,8 +136,6 @@ def logged_positions(storage: Storage, table: str, version: int, wanted: Collect
 
 
 class _Node(NamedTuple):
-    """A day of a table as one publication brought it."""
-
     table: str
     day: date
     sequence: int
@@ -150,33 +143,31 @@ class _Node(NamedTuple):
 
 
 Versions = Mapping[str, frozenset[int]]
-"""Versions of raw tables that something was computed from, by table."""
+"""Raw versions by table."""
 
 
 @dataclass
 class DaySources:
-    """Follows days back to the raw versions that they were computed from, as of one entry of the log."""
+    """Follows days back to the raw versions that they were computed from, as of one log entry."""
 
     view: View
     _rows: dict[str, dict[date, list[_Row]]] = field(default_factory=dict)
     _brought: dict[tuple[str, TableDay], _Row] = field(default_factory=dict)
-    """What single publications brought, where the rows of whole tables are not needed."""
     _known: dict[_Node, Versions] = field(default_factory=dict)
 
     def of_table(self, table: str) -> dict[date, Versions]:
-        """Of every day that ``table`` has."""
         newest = {day: rows[-1] for day, rows in self._rows_of(table).items() if rows[-1]["rows"] is not None}
         return self._of_rows(table, newest)
 
     def of_days(self, table: str, days: Collection[date], version: int) -> dict[date, Versions]:
-        """Of ``days`` of ``table`` as they are at ``version``; a raw table's own version counts."""
+        """``days`` as they are at ``version``; a raw table's own version counts."""
         if is_raw(table):
             return {day: {table: frozenset({version})} for day in days}
         found = {day: row for day in days if (row := self._row_at(table, day, version)) is not None}
         return self._of_rows(table, found)
 
     def of_publications(self, publications: Collection[str]) -> dict[tuple[str, TableDay], Versions]:
-        """Of the days that ``publications`` brought. Reads their entries, and those of what they read from main."""
+        """Reads the entries of ``publications``, and of what they read from main."""
         files = PublicationLog(self.view.storage).files()
         rows = files.rows(_COLUMNS, event="published", publication=publications).to_pylist()
         self._brought |= {(row["publication"], _key(row)): row for row in rows if row["rows"] is not None}
@@ -190,7 +181,7 @@ class DaySources:
         return {day: self._known[node] for day, node in nodes.items()}
 
     def _follow(self, nodes: set[_Node]) -> None:
-        """One level at a time, so that the lineages of a level are read together."""
+        """One level at a time: the lineages of a level are read together."""
         new = nodes - self._known.keys()
         if not new:
             return
@@ -223,7 +214,7 @@ class DaySources:
         return children, raws
 
     def _lineages(self, nodes: set[_Node]) -> dict[_Node, tuple[str, DayLineage]]:
-        """The lineage of each day, and the publication that computed it; days are left out of which none is known."""
+        """With the publication that computed the day; days of unknown lineage are left out."""
         made = self._lineages_of({node.computed_by for node in nodes})
         return {
             node: (node.computed_by, made[key])
@@ -271,10 +262,10 @@ def _key(row: _Row) -> TableDay:
 
 
 def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
-    """What had been read when ``table`` was as in ``view``: of a raw table as a whole, of others by days.
+    """For ``table`` as in ``view``: a raw table as a whole, others by days.
 
-    Raises :class:`InvalidRequest` if nothing was published to it by then, :class:`VersionGone` where that is not
-    known any more.
+    Raises :class:`InvalidRequest` if nothing was published to it by then, :class:`VersionGone` if it is no longer
+    known.
     """
     version = view.versions.get(table)
     if version is None:
@@ -289,10 +280,7 @@ def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
 
 
 def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[DaysBoundary]:
-    """Up to where topics had been read when these days were computed, as they are in ``view``; days by table.
-
-    Empty while no topic is read: then nothing more is looked up.
-    """
+    """How far topics had been read when these days of ``view`` were computed; empty if no topic is read."""
     raw = RawVersions(view.storage)
     if not (streamed := raw.streamed(view.versions)):
         return []
@@ -306,10 +294,7 @@ def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[Da
 
 
 def publication_boundaries(storage: Storage, publications: Collection[str]) -> dict[str, list[DaysBoundary]]:
-    """Up to where topics had been read for the days that each of ``publications`` computed.
-
-    Empty while no topic is read: then nothing more is looked up.
-    """
+    """How far topics had been read for the days that each publication computed; empty if no topic is read."""
     if not publications:
         return {}
     head, raw = PublicationLog(storage).head(), RawVersions(storage)

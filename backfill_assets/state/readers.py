@@ -1,4 +1,4 @@
-"""Who reads what a publication brings: days that it leaves stale are named on the state that PREPARE compares."""
+"""Names the days that a publication leaves stale, on the state that PREPARE compares."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def naming_readers(
     log: PublicationLog,
     then: Callable[[Publication], Publication] = lambda publication: publication,
 ) -> Readers:
-    """Complete a publication with the days of ``steps`` that it leaves stale, as :func:`left_stale` finds them.
+    """Completes a publication with the days of ``steps`` that it leaves stale; those it names already stay.
 
-    Those that it names already stay. ``then`` gets the completed publication, for a notice that says which they are.
+    ``then`` gets the completed publication, for a notice about these days.
     """
     tables = [name for step in steps for name in step.table_names]
 

@@ -1,19 +1,19 @@
-"""Reading what is published, without a JVM: pinned, so that several tables belong together.
+"""Reads what is published, without a JVM: pinned, so that several tables belong together.
 
-Every closed entry of the publication log keeps a map of Delta versions by table. A reader of all tables at the
-versions of one such map sees all of each publication's tables or none of them, also while another one is under way::
+Every closed entry of the publication log keeps a map of Delta versions by table. A reader of all tables at one such map
+(:func:`published_versions`) sees each publication in all of its tables or in none, also while another is under way::
 
     revenue = read_published(storage, "fact_daily_revenue")
     revenue.dataset().to_table(filter=pc.field("day") == date(2017, 3, 1))          # pyarrow
     duckdb.connect().register("revenue", revenue.dataset())                         # DuckDB: select ... from revenue
 
-Spark reads the same version by time travel, with ``uri`` and ``version`` of what :func:`read_published` gives::
+Spark takes ``uri`` and ``version`` of :func:`read_published`::
 
     SELECT * FROM delta.`<uri>` VERSION AS OF <version>
     spark.read.format("delta").option("versionAsOf", version).load(uri)
 
-Take the map once (:func:`published_versions`) and read every table at it. A reader who opens a table's folder without
-the map sees each publication of that one table whole or not at all, and no promise beyond it.
+A reader of a table's folder without the map sees each publication of that one table whole or not at all, and no more is
+promised.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One table at one version: ``uri`` and ``version`` are what any Delta reader is given."""
+    """``uri`` and ``version`` are for any Delta reader."""
 
     table: str
     uri: str
@@ -49,7 +49,9 @@ class PublishedTable:
     storage: Storage
 
     def dataset(self) -> ds.Dataset:
-        """The rows of that version, read when they are asked for; filters on ``day`` leave other days' files closed."""
+        """Lazy; a filter on ``day`` opens no file of other days. Raises :class:`LakehouseUnusable` if the version is
+        gone.
+        """
         try:
             return arrow_dataset(self.storage, self.table, self.version)
         except (DeltaError, TableNotFoundError) as error:
@@ -60,9 +62,9 @@ class PublishedTable:
 
 
 def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
-    """Delta version by table as of the last closed entry, or of the entry that closed ``publication``.
+    """Delta versions by table, as of the last closed entry or of the entry that closed ``publication``.
 
-    Raises :class:`InvalidRequest` for a publication that is unknown or was not closed yet.
+    Raises :class:`InvalidRequest` for a publication that is unknown or not closed yet.
     """
     if publication is None:
         log = PublicationLog(storage)
@@ -73,9 +75,9 @@ def published_versions(storage: Storage, publication: str | None = None) -> Mapp
 
 
 def read_published(storage: Storage, table: str, publication: str | None = None) -> PublishedTable:
-    """``table`` as of the last closed entry of the log, or of the entry that closed ``publication``.
+    """``table`` as of the last closed entry, or of the entry that closed ``publication``.
 
-    Raises :class:`InvalidRequest` when nothing was published to the table by then.
+    Raises :class:`InvalidRequest` if nothing was published to the table by then.
     """
     version = (
         pinned_version(storage, table) if publication is None else published_versions(storage, publication).get(table)
@@ -87,14 +89,17 @@ def read_published(storage: Storage, table: str, publication: str | None = None)
 
 
 def pinned_version(storage: Storage, table: str) -> int | None:
-    """The version of ``table`` as of the last closed entry; None if nothing was published to it."""
+    """The version of the last closed entry; None if nothing was published to the table."""
     log = PublicationLog(storage)
     version = pinned_files(log, log.head(), table).version
     return version if version >= 0 else None
 
 
 def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
-    """The ``sequence``, ``outcome`` and ``detail`` (the map of versions, as JSON) of the entry that closed it."""
+    """``sequence``, ``outcome`` and ``detail`` (JSON: Delta versions by table).
+
+    Raises :class:`InvalidRequest` for a publication that is unknown or not closed yet.
+    """
     rows = _rows_of(storage, publication)
     closed = [row for row in rows if row["event"] == "closed"]
     if closed:
@@ -111,19 +116,18 @@ def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
 
 
 def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
-    """The error for a publication that the log does not know, with the nearest one that it does."""
     hint = suggest_name(publication, publication_ids(storage), "backfill history lists the publications.")
     return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
 
 
 def publication_ids(storage: Storage) -> list[str]:
-    """Of every publication that was ever prepared, also of those that were aborted."""
+    """Every publication that was ever prepared, also aborted ones."""
     rows = PublicationLog(storage).files().rows(["publication"], event="prepared")
     return sorted(set(rows.column("publication").to_pylist()))
 
 
 def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
-    """What the log says the day holds: now, or as it was when ``publication`` was closed; None if never published."""
+    """By the log: now, or when ``publication`` was closed; None if never published."""
     closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
     files = PublicationLog(storage).files()
     found = files.rows(DAY_COLUMNS, until=closed, event="published", table=table, day=str(day)).to_pylist()
@@ -134,5 +138,5 @@ def published_day(storage: Storage, table: str, day: date, publication: str | No
 
 
 def read_switches(storage: Storage) -> dict[str, str]:
-    """By step; the version that is declared as current counts for all others. Writes nothing."""
+    """A step that is not named has its declared version."""
     return PublicationLog(storage).head().state.switches

@@ -1,8 +1,8 @@
-"""How long it holds that a person has rolled a day back.
+"""How long a rollback holds a day.
 
-A person has undone what was made of the inputs of then. A day whose inputs have changed since is built again, by the
-version that its put-back rows were published with: else an undo would keep corrections out for ever. Which rollback
-stands on a day is in its :class:`Origin`.
+A rollback undoes what was made of the inputs of then. A day whose inputs have changed since is rebuilt, by the version
+of its put-back rows: otherwise a rollback would keep corrections out for ever. A day's :class:`Origin` names its
+rollback.
 """
 
 from __future__ import annotations
@@ -27,31 +27,27 @@ from backfill_assets.state.status import Statuses, published_version
 
 
 def find_nothing(_rollback: str) -> tuple[Prepared, datetime] | None:
-    """A log that has no rollback in full."""
     return None
 
 
 def tell_nothing(_rollback: str, _key: TableDay) -> str | None:
-    """A log that does not say what a day held when a rollback had closed."""
     return None
 
 
 @dataclass(frozen=True)
 class Rollbacks:
-    """What the log has of rollbacks, and of the time when they were made; read when it is asked for."""
-
     find: Callable[[str], tuple[Prepared, datetime] | None] = find_nothing
     """A rollback in full, and when it was prepared."""
     published_then: Callable[[str, TableDay], str | None] = tell_nothing
-    """The logical fingerprint of a day as it was published when a rollback had closed; None if that is not known."""
+    """Logical fingerprint of a day when the rollback was closed; None if unknown."""
 
     def has_changed(self, rollback: str, key: TableDay, observed: LogView) -> bool:
-        """Was the day published with other content since ``rollback``? A foreign write is not: it is repaired."""
+        """Was the day published with other content since? A foreign write does not count: it is repaired."""
         then = self.published_then(rollback, key)
         return then is not None and then != published_logical(observed.states.get(key))
 
     def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
-        """Did ``rollback`` take rows away from one of these days?"""
+        """Did the rollback remove rows of one of these days?"""
         found = self.find(rollback)
         if found is None:
             return False
@@ -66,38 +62,34 @@ class Rollbacks:
         return any(rows > left for rows, left in taken)
 
     def at(self, rollback: str) -> datetime:
-        """When it was prepared; raises :class:`LookupError` for one that the log does not have."""
+        """When the rollback was prepared; raises :class:`LookupError` if the log does not have it."""
         if (found := self.find(rollback)) is None:
             raise LookupError(f"The log has no {rollback}.")
         return found[1].astimezone(UTC)
 
 
 def published_logical(state: DayState | None) -> str:
-    """The logical fingerprint that a day was published with, whatever its files are now."""
+    """The fingerprint that was published, whatever the files are now."""
     return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED
 
 
 class UndoIs(enum.StrEnum):
-    """What a rollback means for a day that it put back."""
-
     HELD = "held"
-    """No input has changed since: the day stays as it was put back."""
+    """No input has changed since: the day stays."""
     OVER = "over"
-    """An input has changed since: the day is built again, by the version that it was put back with."""
+    """An input has changed since: the day is rebuilt, by the version that it was put back with."""
     ASKED = "asked"
-    """An input has changed since, and rows of raw that the day is made of were withdrawn with it: a person decides."""
+    """An input has changed since, and raw rows that the day is made of were withdrawn: a person decides."""
 
 
 @dataclass(frozen=True)
 class Undo:
-    """The rollback by which a day is as it is."""
-
     rollback: str
     state: UndoIs
 
     @property
     def cause(self) -> Cause | None:
-        """What it says about a day that is not made of what there is now; None where it holds the day no more."""
+        """None if it no longer holds the day."""
         return _HOLDS.get(self.state)
 
 
@@ -107,7 +99,7 @@ _BEHIND = INPUT_CHANGED | {Cause.MISSING}
 
 
 def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, observed: LogView) -> Undo | None:
-    """The rollback that stands on a day of one of the tables of ``step``; ``steps`` are all, in build order."""
+    """The rollback of a day of ``step``, if any; ``steps`` are all, in build order."""
     states = (observed.states.get(TableDay(table, day)) for table in step.table_names)
     found = [each.origin.put_back_by for each in states if each and each.origin.rolled_back_by]
     if not found:
@@ -130,9 +122,9 @@ def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, 
 def undone_days(
     known: Rollbacks, steps: Sequence[Step], observed: LogView, statuses: Statuses
 ) -> Iterator[tuple[TableDay, Undo]]:
-    """Those of ``statuses`` that a person put back and that are not made of what there is now.
+    """Days that a person rolled back and whose inputs are others now; ``steps`` are all, in build order.
 
-    ``steps`` are all, in build order. The log is only read for days that were put back.
+    Reads the log only for days that were rolled back.
     """
     for step in (each for each in steps if each.versions):
         found = ((table, statuses.get(table, {})) for table in step.table_names)
@@ -142,7 +134,6 @@ def undone_days(
 
 
 def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
-    """What the day is made of by its own version; by the current one where that is not declared any more."""
     if not step.versions:
         return []
     own = published_version(step, day, observed.states)
@@ -152,7 +143,6 @@ def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
 
 
 def rollbacks(storage: Storage) -> Rollbacks:
-    """Those of the log of ``storage``; each is read once, when something is asked of it."""
     log = PublicationLog(storage)
     closed_at = cache(log.closed_at)
 

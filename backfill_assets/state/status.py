@@ -1,7 +1,4 @@
-"""Which days are missing, fresh, stale or of a foreign write, and which readers of a publication become stale.
-
-Decided from the logs alone. Pure: what was observed goes in, the status of every table and day comes out.
-"""
+"""Which days are missing, fresh, stale or of a foreign write, and which readers of a publication become stale. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ NO_PARAMETERS = ""
 
 
 Entries = Mapping[str, Mapping[int, str]]
-"""Logical fingerprints as :func:`fingerprints.inputs_of` takes them, by table and the ordinal of the day."""
+"""Logical fingerprints for :func:`fingerprints.inputs_of`, by table and ordinal of the day."""
 Statuses = Mapping[str, Mapping[date, Cause | None]]
-"""By table, in build order, and by day, ascending: what is wrong with it, None for a fresh one."""
+"""By table in build order, and by day ascending; None: fresh."""
 
 
 def day_statuses(
@@ -34,14 +31,15 @@ def day_statuses(
     as_published: bool = False,
     versions: Mapping[str, str] | None = None,
 ) -> Statuses:
-    """The status of every known day of every table of ``steps``, or of each day of ``days``.
+    """Statuses of every known day of ``steps``, or of each day of ``days``.
 
-    A day of a table is known when it, or that same day of something the table is computed from, was published.
-    ``steps`` are in build order and include all they read. A day is compared with the current version of its
-    step, or with the one that ``versions`` names for the step. ``as_published`` compares it with the version that it
-    was published with, and calls it ``code changed`` only if that version is not declared any more. A day that
-    was taken over with its table is fresh as it is. Of tables that cannot be read, and of all that is made of them, no
-    day is known.
+    - ``steps`` are in build order and include all they read.
+    - A day is known if it, or the same day of something its table reads, was published. Unreadable tables, and all that
+      is built from them, have no known day.
+    - A day is compared with the current version of its step, or with that of ``versions``; ``as_published``: with the
+      version that published it. A day of another version is ``CODE_CHANGED``, or ``GONE_VERSION`` if that is not
+      declared any more.
+    - Adopted days are fresh.
     """
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
@@ -59,7 +57,7 @@ def day_statuses(
 
 
 def diagnosed(statuses: Statuses, beside: Mapping[TableDay, Iterable[Cause]]) -> Statuses:
-    """``statuses`` with what else speaks ``beside`` the logs: of each day the cause that counts of all of these."""
+    """Adds signs that do not come from the logs: each day gets the cause that counts of all."""
     found = {table: {**days} for table, days in statuses.items()}
     for (table, day), signs in beside.items():
         if day in (days := found.get(table, {})):
@@ -68,7 +66,6 @@ def diagnosed(statuses: Statuses, beside: Mapping[TableDay, Iterable[Cause]]) ->
 
 
 def _versions(step: Step, wanted: str | None, as_published: bool) -> Mapping[str, Version]:
-    """The versions that a day may be of, by name; of a raw table none is asked for."""
     if step.source:
         return {}
     return {version.name: version for version in (step.versions if as_published else [step.version(wanted)])}
@@ -77,7 +74,7 @@ def _versions(step: Step, wanted: str | None, as_published: bool) -> Mapping[str
 def _of_step(
     step: Step, days: Iterable[date], changes: InputChanges, entries: Entries, versions: Mapping[str, Version]
 ) -> dict[str, Mapping[date, Cause | None]]:
-    """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
+    """Tables of a step share its inputs: their fingerprint is computed once a day."""
     found: dict[str, dict[date, Cause | None]] = {table.name: {} for table in step.tables}
     observed, filled = changes.observed, changes.observed.filled([step])
     for day in days:
@@ -100,7 +97,6 @@ def _of_step(
 
 
 def _whatever_its_inputs(step: Step, day: date, content: DayContent) -> Cause | None:
-    """Of raw, of a day that came with its table, and of one that another version has made."""
     if content.is_adopted:
         return None
     if step.source is not None:
@@ -109,12 +105,11 @@ def _whatever_its_inputs(step: Step, day: date, content: DayContent) -> Cause | 
 
 
 def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
-    """Whether rows of a raw day belong to other days, by what is declared now of possible event days."""
+    """Do rows of a raw day belong to other days, as placement is declared now?"""
     return source.placement.concerns(day, content.code_version, content.metrics)
 
 
 def _known_content(step: Step, table: str, day: date, observed: LogView) -> DayContent | Cause:
-    """What the day holds, or the status of a day that is missing or has a foreign write."""
     state = observed.states.get(TableDay(table, day))
     physical, foreign = observed.now(TableDay(table, day)), Cause.FOREIGN_RAW if step.source else Cause.FOREIGN_WRITE
     if state is not None and state.content is not None:
@@ -150,7 +145,6 @@ def _by_table(observed: LogView) -> dict[str, dict[date, DayState]]:
 
 
 def _entries(steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[date, DayState]]) -> Entries:
-    """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
     entries: dict[str, dict[int, str]] = {}
     for read in {read.table for step in steps for version in step.versions for read in version.reads}:
         states, physicals = published.get(read, {}), observed.pinned.get(read, {})
@@ -164,7 +158,6 @@ def _entries(steps: Sequence[Step], observed: LogView, published: Mapping[str, M
 def _known_days(
     steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[date, DayState]]
 ) -> dict[str, set[date]]:
-    """The days each table is known to have, by table name."""
     known: dict[str, set[date]] = {}
     for step in steps:
         same_day = (read.table for read in step.reads if read.first == read.last == 0)
@@ -180,7 +173,7 @@ def _known_days(
 
 
 def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
-    """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
+    """None for a day that is not published."""
     for table in step.table_names:
         if content := content_in(states, TableDay(table, day)):
             # With parameters it is other code than the declared version of that name.
@@ -189,7 +182,7 @@ def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]
 
 
 def reading_as_published(step: Step, changed: Days, states: Mapping[TableDay, DayState]) -> set[date]:
-    """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
+    """Periods of ``step`` whose own version reads a changed day; unpublished ones by the current version."""
     filled = filled_in([step], states)
     found = {version.name: reading(step, changed, version, filled) for version in step.versions}
     return {
@@ -210,9 +203,9 @@ def declared_version(step: Step, content: DayContent) -> Version | None:
 def stale_readers(
     steps: Sequence[Step], view: LogView, changed: Days, brought: Days = NO_DAYS
 ) -> dict[str, tuple[date, ...]]:
-    """By table, the published days that read one of the ``changed`` days and are stale in ``view``.
+    """Published days that read a ``changed`` day and are stale in ``view``.
 
-    Days that are ``brought`` themselves are left out, and tables that cannot be read.
+    Days that are ``brought`` themselves are left out, and unreadable tables.
     """
     entries, changes = _entries(steps, view, _by_table(view)), InputChanges(steps, view)
     found = dict[str, tuple[date, ...]]()
@@ -226,7 +219,7 @@ def stale_readers(
 
 
 def left_stale(steps: Sequence[Step], view: LogView, brought: Iterable[TableChange]) -> dict[str, tuple[date, ...]]:
-    """:func:`stale_readers` of what a publication is about to bring over ``view``."""
+    """:func:`stale_readers` of what a publication is about to bring to ``view``."""
     own = {
         change.table: {day.day: day_record(day.day, day.adds, day.content) for day in change.days} for change in brought
     }

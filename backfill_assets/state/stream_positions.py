@@ -1,8 +1,8 @@
-"""The positions of a stream in raw: how far each partition of a topic was read at a version of the table.
+"""The positions of a stream in raw: how far each partition of a topic was read.
 
-A position is the next offset to read. It is a Delta transaction of raw, so it was committed with the rows before it.
-A topic that was deleted and created again, or another cluster's of that name, is another one: raw knows topics by their
-ids. The second one that is read under a name is called ``name@2``, in its positions and in the places of its events.
+A position is the next offset to read: a Delta transaction of raw, committed with the rows before it. A topic that was
+deleted and created again, or another cluster's, is another topic: raw knows topics by their ids. The second one of a
+name is called ``name@2``, in its positions and in the places of its events.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
 
 
 def offset_id(source: str, topic: str, partition: int) -> str:
-    """Under what raw records the next offset of a partition of ``topic``."""
+    """The transaction of a partition's next offset."""
     return f"{KAFKA}:{source}:{topic}:{partition}"
 
 
 def begun_id(source: str, topic: str) -> str:
-    """Under what raw records that a stream has begun to read ``topic``: a partition without a position is at 0."""
+    """The transaction of a topic that a stream has begun: a partition without a position is at 0."""
     return f"{KAFKA}:{source}:{topic}:{_BEGUN}"
 
 
 def boundary_id(source: str, topic: str, partition: int) -> str:
-    """Under what raw records the offset at which the history of a partition ended, and what is live began."""
+    """The transaction of the offset where a partition's history ended and live events began."""
     return f"{KAFKA}:{source}:{topic}:{_BOUNDARY}:{partition}"
 
 
 @dataclass(frozen=True)
 class TopicIds:
-    """What Kafka calls a cluster and, in it, a topic: another one of the same name has another id."""
+    """Kafka's: another cluster or topic of the same name has other ids."""
 
     cluster: str
     topic: str
@@ -49,16 +49,16 @@ class TopicIds:
 
 
 def ids_id(source: str, topic: str, ids: TopicIds) -> str:
-    """Under what raw records which topic it is that was read as ``topic``."""
+    """The transaction that tells which topic was read as ``topic``."""
     return f"{KAFKA}:{source}:{topic}:{_IDS}:{ids.cluster}:{ids.topic}"
 
 
 @dataclass(frozen=True)
 class TopicPositions:
-    """How far a topic was read, by partition. ``boundary`` is where what is live began."""
+    """By partition; ``boundary`` is where live events began."""
 
     topic: str
-    """As raw calls it: ``sales``, and ``sales@2`` for the second topic of that name."""
+    """``sales``, and ``sales@2`` for the second topic of that name."""
     begun: bool = False
     ids: TopicIds | None = None
     next_offsets: Mapping[int, int] = field(default_factory=dict)
@@ -66,21 +66,17 @@ class TopicPositions:
 
     @property
     def name(self) -> str:
-        """As Kafka calls it."""
         return self.topic.partition("@")[0]
 
     @property
     def number(self) -> int:
-        """How many topics of that name were read, with this one."""
         return int(self.topic.partition("@")[2] or 1)
 
     def next_topic(self) -> TopicPositions:
-        """Those of another topic of the same name, of which nothing was read."""
         return TopicPositions(f"{self.name}@{self.number + 1}")
 
 
 def topic_positions(storage: Storage, source: str, topic: str) -> TopicPositions:
-    """The positions of the newest ``topic`` of that name in raw of ``source``."""
     table = f"raw_{source}"
     newest = newest_version(storage, table)
     known = {} if newest is None else parse_positions(source, read_transactions(storage, table, newest))
@@ -89,7 +85,7 @@ def topic_positions(storage: Storage, source: str, topic: str) -> TopicPositions
 
 
 def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, TopicPositions]:
-    """The positions among the ``transactions`` of raw, by topic. One that was taken back to 0 counts as none."""
+    """By topic, from transactions of raw. A position that was taken back to 0 counts as none."""
     found: dict[str, tuple[bool, TopicIds | None, dict[int, int], dict[int, int]]] = {}
     prefix = f"{KAFKA}:{source}:"
     for id, value in transactions.items():
@@ -111,10 +107,7 @@ def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, T
 
 @dataclass(frozen=True, order=True)
 class PartitionRead:
-    """How far one publication moved the position of a partition: from the offset ``first`` up to, and without, ``end``.
-
-    A rollback moves it back: then ``end`` is less than ``first``.
-    """
+    """One publication's move of a position: from ``first`` up to, and without, ``end``. A rollback moves it back."""
 
     source: str
     topic: str
@@ -128,7 +121,6 @@ class PartitionRead:
 
 
 def partition_reads(positions: Iterable[Position]) -> list[PartitionRead]:
-    """What a publication with these ``positions`` read from topics, by topic and partition."""
     found = []
     for position in positions:
         kind, _, rest = position.id.partition(":")
@@ -140,7 +132,6 @@ def partition_reads(positions: Iterable[Position]) -> list[PartitionRead]:
 
 
 def stream_topics(positions: Iterable[Position]) -> list[str]:
-    """The topics that ``positions`` are about; none for those of landed files."""
     return sorted({each.id.split(":")[2] for each in positions if each.id.startswith(f"{KAFKA}:")})
 
 
@@ -148,9 +139,9 @@ def stream_topics(positions: Iterable[Position]) -> list[str]:
 
 
 def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -> frozenset[TableDay]:
-    """Those of ``days`` that were published after log entry ``since``, and by streams alone.
+    """The ``days`` that were published after log entry ``since``, by streams alone.
 
-    Compactions move nothing and do not count. Reads the log's columns of these days, never data.
+    Compactions do not count. Reads the log's columns of these days, never data.
     """
     tables, dates = {each.table for each in days}, {str(each.day) for each in days}
     if not days:

@@ -1,7 +1,7 @@
-"""What every day holds at one moment: of main now, at a closed entry of the publication log, or on a timeline.
+"""What every day holds at one moment: main now, a closed log entry, or a timeline.
 
-Only logs are read. The files of a day come from the Delta log of its table; where that was cleaned up, from the
-publication that brought the day, which names them in full.
+Only logs are read. Files of a day come from the table's Delta log; if that was cleaned up, from the publication that
+brought the day.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ States = Mapping[date, DayState]
 
 @dataclass(frozen=True)
 class View:
-    """All tables at their Delta ``versions`` as of the log entry ``sequence``, with the records ``over`` over them."""
+    """All tables at their Delta ``versions`` as of log entry ``sequence``, with the days of ``over`` in place of
+    theirs.
+    """
 
     storage: Storage
     sequence: int
@@ -53,44 +55,41 @@ class View:
     _known: dict[str, tuple[States, dict[date, DayRecord]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """By table, what was asked before: neither an entry of the log nor a version of a table changes."""
+    """Entries of the log and versions of a table never change."""
 
     @classmethod
     def newest(cls, storage: Storage) -> View:
-        """As of the last closed entry; empty for a lakehouse without a log, which this does not create."""
+        """The last closed entry's view; empty for a lakehouse without a log, which it does not create."""
         log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
 
     @classmethod
     def closed(cls, storage: Storage, publication: str) -> View:
-        """All tables as they were when ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
+        """When ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
         entry = closing_entry(storage, publication)
         return cls(storage, int(entry["sequence"]), json.loads(entry["detail"]))
 
     @classmethod
     def at(cls, storage: Storage, base: TimelineBase) -> View:
-        """What the other days of a timeline read through to."""
+        """What a timeline reads through to."""
         return cls(storage, base.sequence, base.versions)
 
     @classmethod
     def of(cls, storage: Storage, timeline: NamedTimeline) -> View:
-        """A timeline: its own days over its base."""
         return cls(storage, timeline.base.sequence, timeline.base.versions, timeline.records)
 
     @property
     def base(self) -> TimelineBase:
-        """What it is without the days over it."""
         return TimelineBase(sequence=self.sequence, versions=self.versions)
 
     def records(self, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
-        """What every day of ``tables`` holds, ascending."""
         below = self._below(sorted(set(tables)))
         found = {table: {**days, **self.over.get(table, {})} for table, (_, days) in below.items()}
         return {table: {day: days[day] for day in sorted(days)} for table, days in found.items()}
 
     def observed(self, tables: Iterable[str]) -> LogView:
-        """``tables`` as a look at the lakehouse would show them if this were main."""
+        """``tables`` as if this were main."""
         below = self._below(sorted(set(tables)))
         files = {
             table: {day: each.physical for day, each in days.items() if each.files}
@@ -101,11 +100,11 @@ class View:
         return view.over({table: days for table, days in self.over.items() if table in below})
 
     def files(self, table: str) -> list[AddedFile]:
-        """The files of all days of ``table``, relative to it."""
+        """Paths relative to the table."""
         return [file for record in self.records([table])[table].values() for file in record.files]
 
     def paths(self, table: str) -> set[str]:
-        """Of all files of ``table`` below the days that lie over it, also of those that lie in no day."""
+        """Files below ``over``, also those that lie in no day."""
         version = self.versions.get(table)
         try:
             return set() if version is None else set(read_log(self.storage, table, version).active)
@@ -113,7 +112,7 @@ class View:
             return {file.path for file in self.files(table)}
 
     def table(self, name: str) -> PublishedTable | None:
-        """Its rows for Arrow; None if there are none, and nothing was published to it."""
+        """None if nothing was published to it and ``over`` has nothing."""
         version = self.versions.get(name, _NO_VERSION)
         if name in self.over:
             return _TableOfFiles(name, self.storage.uri(name), version, self.storage, self)
@@ -126,7 +125,7 @@ class View:
         chosen: pc.Expression | None = None,
         columns: list[str] | None = None,
     ) -> pa.Table | None:
-        """The rows of ``days`` (of all days) that fulfil ``chosen``; files of other days stay closed.
+        """Rows of ``days`` (None: all) that fulfil ``chosen``; files of other days stay closed.
 
         Raises :class:`~backfill_assets.lakehouse.lost_file.FileLost` for the day whose file is gone.
         """
@@ -143,7 +142,7 @@ class View:
             raise file_lost(error) or error from error
 
     def schema(self, table: str) -> Schema:
-        """Main's columns, and those that only staged days of a timeline or a campaign have."""
+        """Main's columns, then those that only staged days have."""
         main = MainTable.open(self.storage, table)
         shapes = [] if main is None else [main.handle.schema().to_json()]
         shapes += [each.schema() for each in self._staged(table)]
@@ -160,7 +159,6 @@ class View:
         return [each for each in found if (each.is_named or each.name.startswith(CAMPAIGN)) and each.exists()]
 
     def _states(self, tables: list[str]) -> dict[str, dict[date, DayState]]:
-        """The last thing that the log said of each day by this entry."""
         files = PublicationLog(self.storage).files()
         rows = files.rows(DAY_COLUMNS, until=self.sequence, event="published", table=tables).select(DAY_COLUMNS)
         found: dict[str, dict[date, DayState]] = {}
@@ -169,7 +167,6 @@ class View:
         return found
 
     def _below(self, tables: list[str]) -> dict[str, tuple[States, dict[date, DayRecord]]]:
-        """What the log says of the days of each of ``tables``, and what they hold, without the days over them."""
         if new := [table for table in tables if table not in self._known]:
             states = self._states(new)
             for table in new:
@@ -189,7 +186,7 @@ class View:
 
 @dataclass(frozen=True)
 class _TableOfFiles(PublishedTable):
-    """A table with days over what is published; ``version`` is that of its base."""
+    """``version`` is that of the base."""
 
     view: View
 
@@ -205,7 +202,7 @@ def in_days(days: DayRange | None) -> pc.Expression | None:
 
 
 def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -> dict[date, DayRecord]:
-    """What the days of ``table`` hold by its ``files``: those that ``observed`` has of main now, or that it reads."""
+    """``files`` are those that ``observed`` has of main, or those that it reads."""
     states = {day: state for (name, day), state in observed.states.items() if name == table}
     return _records(files[table].files_by_day(), states)
 
@@ -213,10 +210,10 @@ def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -
 def main_days(
     log: PublicationLog, tables: Iterable[str], *, with_foreign_rows: bool = False
 ) -> dict[str, dict[date, DayRecord]]:
-    """By table and day, as of the last closed entry; a day that was withdrawn is left out.
+    """Days as of the last closed entry, without withdrawn ones.
 
-    Foreign rows that were written since then come along only ``with_foreign_rows``; a day that others emptied is as it
-    was. Unlike :meth:`View.records` this needs no history of the log.
+    ``with_foreign_rows`` adds what others have written since; a day that others emptied stays as it was. Unlike
+    :meth:`View.records` it needs no history of the log.
     """
     observed = observe(log.storage, tables, log)
     found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
@@ -229,7 +226,6 @@ def main_days(
 
 
 def differing(one: DayRecords, other: DayRecords) -> dict[str, set[date]]:
-    """The days of each table that do not hold the same content on both sides."""
     found: dict[str, set[date]] = {}
     for table in {*one, *other}:
         left, right = one.get(table, {}), other.get(table, {})
@@ -246,7 +242,7 @@ def _records(files: Mapping[date, Iterable[AddedFile]], states: States) -> dict[
 
 
 def record_of(day: date, files: Iterable[AddedFile], state: DayState | None) -> DayRecord:
-    """A day with ``files``, of which the log knows ``state``; others are a foreign write, also if there are none."""
+    """Files that the log's ``state`` does not have, or a lack of files, are a foreign write."""
     found = tuple(sorted(files, key=lambda file: file.path))
     physical = fingerprints.physical(file.path for file in found)
     if state is None:
@@ -257,7 +253,6 @@ def record_of(day: date, files: Iterable[AddedFile], state: DayState | None) -> 
 
 
 def _files_as_published(storage: Storage, states: States) -> dict[date, list[AddedFile]]:
-    """As the publications named them that brought the days."""
     named = {state.publication for state in states.values()}
     # An id that was aborted may have been prepared again: the last one counts.
     prepared = {each.publication.id: each for each in PublicationLog(storage).prepared_of(named)}
@@ -273,21 +268,19 @@ def _files_as_published(storage: Storage, states: States) -> dict[date, list[Add
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_DIGITS = 18
 BEFORE = "^"
-"""After a publication: the state just before it, as in git."""
+"""``PUBLICATION^`` is the state just before it, as in git."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A state of the lakehouse, and the words for it."""
-
     view: View
     text: str
 
 
 def parse_time(text: str) -> datetime | None:
-    """``text`` as a moment in UTC; None if it is none, and for the beginning of an id, ``20170601t1200``.
+    """In UTC; None if it is no time, as the beginning of an id, ``20170601t1200``.
 
-    A time without a fraction is the end of its second: as such it is shown when a publication was closed.
+    A time without a fraction is the end of its second: times of publications are shown to the second.
     """
     if not _DATE.match(text):
         return None
@@ -300,15 +293,15 @@ def parse_time(text: str) -> datetime | None:
 
 
 def is_version(text: str) -> bool:
-    """Whether ``text`` can be the number of a Delta version: ``²`` is a digit and none, and so are a thousand."""
+    """``²`` is a digit for Python and no version, and neither are a thousand digits."""
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def find_moment(storage: Storage, text: str, table: str) -> Moment:
     """The state that ``text`` names: a publication, a Delta version of ``table``, or a time.
 
-    ``PUBLICATION^`` is the state just before it was closed. Raises :class:`InvalidRequest` for a publication or a
-    version that there is none of, and for a time before the first publication.
+    ``PUBLICATION^`` is the state just before it was closed. Raises :class:`InvalidRequest` for an unknown publication
+    or version, and for a time before the first publication.
     """
     if text.endswith(BEFORE):
         return moment_before(storage, text.removesuffix(BEFORE))
@@ -320,7 +313,7 @@ def find_moment(storage: Storage, text: str, table: str) -> Moment:
 
 
 def moment_before(storage: Storage, publication: str) -> Moment:
-    """The state just before ``publication`` was closed; raises :class:`InvalidRequest` for the first one."""
+    """Raises :class:`InvalidRequest` for the first publication."""
     closed = View.closed(storage, publication).sequence
     found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
     if not found:
@@ -331,13 +324,12 @@ def moment_before(storage: Storage, publication: str) -> Moment:
 
 
 def view_closed_by(storage: Storage, sequence: int) -> View:
-    """All tables as the entry ``sequence`` of the publication log left them, which closed a publication."""
+    """``sequence`` is of an entry that closed a publication."""
     rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
     return View.closed(storage, rows.column("publication").to_pylist()[0])
 
 
 def _view_at(storage: Storage, at: datetime) -> View:
-    """All tables as of the last publication that was closed by ``at``; raises :class:`InvalidRequest` without one."""
     for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
         closed = equal(rows, event="closed")
         found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
@@ -349,10 +341,6 @@ def _view_at(storage: Storage, at: datetime) -> View:
 
 
 def _view_with(storage: Storage, table: str, version: int) -> View:
-    """All tables as of the publication that ``version`` of ``table`` came from.
-
-    Raises :class:`InvalidRequest` for a version that there is none of, and for one without a publication.
-    """
     newest = newest_version(storage, table)
     if newest is None or version > newest:
         has = "nothing was published to it" if newest is None else f"its newest version is {newest}"

@@ -1,4 +1,4 @@
-"""Landed files that no schedule ingests: a new dataset's first days, and files and days that landed late. Pure."""
+"""Landed files that no schedule ingests: a new dataset's first days, late files and late days. Pure."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from backfill_assets.upkeep.for_people import first_ranges
 
 @dataclass(frozen=True)
 class Landed:
-    """A dataset and what has landed for it: the files of each arrival day that has ended."""
+    """Landed files of a dataset by arrival day; only days that have ended."""
 
     dataset: Dataset
     files: Mapping[date, Sequence[str]] = field(default_factory=dict)
     taken_in: Collection[str] = ()
-    """The files that raw has taken in, also those that are no longer there."""
+    """Files that raw has ingested, also those that no longer exist."""
     given_back: Collection[str] = ()
-    """Files that raw had taken in until a rollback: ingesting them again is for a person to ask for."""
+    """Files whose ingest was rolled back: only a person may ingest them again."""
     published: bool = False
     targeted: bool = False
-    """A backfill or run was asked for its raw table, with any outcome."""
+    """A backfill or run was requested for its raw table, with any outcome."""
     restored: str = ""
-    """What last put back files that raw had lost: an ingest that failed before may work now."""
+    """The last restore of lost raw files: an ingest that failed before it may work now."""
     settled: bool = True
     """False if files landed since the last look: a delivery that is still arriving would be cut in two."""
     begins: date = date.min
-    """The first day that results are made of: of earlier files, only those wait that were looked back to."""
+    """First day of results. Files before it and before the first ingested day do not wait."""
 
     @property
     def raw(self) -> str:
         return next(step.name for step in self.dataset.steps if step.source)
 
     def arrival_day(self, path: str) -> date | None:
-        """That of a file in the landing zone."""
         source = next(step.source for step in self.dataset.steps if step.source)
         return arrival_day_of(source, path)
 
@@ -50,7 +49,7 @@ class Landed:
 
 @dataclass(frozen=True)
 class Arrival:
-    """One backfill. The same files give the same ``id``."""
+    """One backfill; the same files give the same ``id``."""
 
     id: str
     title: str
@@ -59,16 +58,12 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Due:
-    """The backfills to launch now, and what the others wait for, in words."""
-
     launch: tuple[Arrival, ...] = ()
     waiting: tuple[str, ...] = ()
 
 
 def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], launched: Collection[str] = ()) -> Due:
-    """Datasets of a chain begin together. A late file is tried once, and once more after each time that lost files
-    of its table were put back. ``launched`` has the ids of earlier backfills.
-    """
+    """Datasets of a chain begin together. A late file is tried once, and once more after each restore of its table."""
     launch: list[Arrival] = []
     waiting: list[str] = []
     for chain in chains:
@@ -87,7 +82,6 @@ def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], la
 
 
 def _first_days(chain: Sequence[Landed]) -> tuple[list[Arrival], list[str]]:
-    """One backfill of all landed days, through all tables of the datasets that were never built."""
     fresh = [landed for landed in chain if landed.fresh]
     names = ", ".join(landed.dataset.name for landed in fresh)
     absent = [landed.dataset.name for landed in chain if not landed.files and not landed.published]
@@ -111,20 +105,16 @@ def _through(landed: Landed) -> dict[str, tuple[date, ...]]:
 
 @dataclass(frozen=True)
 class _Pending:
-    """The files of a dataset that raw has not taken in, by arrival day and by what is done about them."""
-
     late: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """No run looks at these days again."""
     given_back: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    """Of days with a file that a rollback or an abort gave back: all that wait, which a run takes in together."""
+    """All waiting files of a day with a file that was given back: a run ingests whole days."""
     earlier: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    """From before the first day that was ingested."""
     newest: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    """From after the last day that was ingested: the daily job builds these days."""
 
 
 def _pending(landed: Landed) -> _Pending:
-    """A day of which nothing was ingested is late once a later one was: the daily job builds each day once."""
+    """A day without ingested files is late once a later day was ingested: the daily job builds each day once."""
     if not landed.published:
         return _Pending()
     taken, given_back = set(landed.taken_in), set(landed.given_back)
@@ -147,20 +137,18 @@ def _pending(landed: Landed) -> _Pending:
 
 
 def left_to_daily_job(landed: Landed) -> Mapping[date, Sequence[str]]:
-    """Files of days after the last one that was ingested: nothing builds them while the daily job is off."""
+    """Files of days after the last ingested one: nothing builds them while the daily job is off."""
     return _pending(landed).newest
 
 
 def waiting_files(landed: Landed, *, daily_job: bool = True) -> list[str]:
-    """What has landed and is not taken in now, and what takes it in: a line for each kind. Without a ``daily_job``,
-    what is left to it is told elsewhere.
-    """
+    """One line for each kind; ``daily_job=False`` omits files left to it."""
     pending = _pending(landed)
     return _left_alone(landed, pending if daily_job else replace(pending, newest={}))
 
 
 def _late(landed: Landed, pending: _Pending) -> Arrival | None:
-    """Files that landed after their day was to be built. A whole day waits until its files have stopped arriving."""
+    """A whole day waits until its files have stopped arriving."""
     begun = {landed.arrival_day(path) for path in landed.taken_in}
     late = {day: files for day, files in pending.late.items() if landed.settled or day in begun}
     if not late:
@@ -172,7 +160,6 @@ def _late(landed: Landed, pending: _Pending) -> Arrival | None:
 
 
 def _left_alone(landed: Landed, pending: _Pending) -> list[str]:
-    """What is not ingested, and by whom it is."""
     whys = (
         (pending.newest, "left to the daily job"),
         (pending.earlier, "from before the first ingested day; backfill run ingests them"),

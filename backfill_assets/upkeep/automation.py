@@ -1,7 +1,7 @@
-"""When each sensor last ran to its end, and what follows from one that fails; ``repairs`` is not needed to tell it.
+"""The health of sensors. It does not depend on the sensor ``repairs``.
 
-One small document for each sensor, written when it begins or ceases to fail, and once a minute while all is well. The
-second failure in a row opens an incident; the next good end closes it.
+A sensor's document is written when it begins or ceases to fail, and once a minute otherwise. The second failure in a
+row opens an incident; the next success closes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from backfill_assets.upkeep.heal import tell
 from backfill_assets.upkeep.incidents import Happened, Incident, IncidentBook, incident_id
 
 _TOLD_FROM = 2
-"""Failures in a row. A single one may be of a daemon that is just being restarted."""
+"""A single failure may come from a restart of the daemon."""
 _WRITTEN_EVERY = timedelta(minutes=1)
 _LATE_AFTER, _LATE_TICKS = timedelta(minutes=5), 5
 _LONGEST_ERROR = 200
@@ -26,19 +26,14 @@ _IS_IT_RUNNING = "is dagster-daemon running?"
 
 
 class SensorTicks(Record):
-    """How a sensor is doing."""
-
     sensor: str
     every_seconds: int
     ended: datetime | None = None
-    """When it last ran to its end, a minute more or less; None if it never did."""
+    """Last success, to a minute."""
     failed: int = 0
-    """How often it has failed since."""
     error: str = ""
-    """In one line, with what it failed last."""
     next_step: str = ""
     incident: str = ""
-    """What was opened because it fails."""
 
     @property
     def is_failing(self) -> bool:
@@ -56,7 +51,6 @@ class SensorTicks(Record):
         return self.ended is None or now - self.ended > allowed
 
     def trouble(self, now: datetime) -> str:
-        """What is not well, in a sentence; empty where all is."""
         if self.is_failing:
             return f"the sensor {self.sensor} failed {format_count(self.failed, 'time')} in a row: {self.error}"
         if self.ended is None:
@@ -75,14 +69,11 @@ def _span(time: timedelta) -> str:
 
 
 def all_is_well(known: Iterable[SensorTicks], expected: Iterable[str], now: datetime) -> bool:
-    """Has each of the ``expected`` sensors ended well, not long ago?"""
     found = {each.sensor: each for each in known}
     return all(name in found and not found[name].failed and not found[name].is_late(now) for name in expected)
 
 
 class SensorBook:
-    """What is known of all sensors that work on a lakehouse."""
-
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._ticks = Documents(storage, "_sensors", SensorTicks, "Remove the file: the sensor's next tick writes it.")
@@ -91,12 +82,11 @@ class SensorBook:
         return list(self._ticks.readable())
 
     def troubles(self, now: datetime, without: Iterable[str] = ()) -> Iterator[str]:
-        """What is not well, a sentence for each sensor but those."""
         left_out = set(without)
         yield from filter(None, (each.trouble(now) for each in self.all() if each.sensor not in left_out))
 
     def note_end(self, sensor: str, every_seconds: int, now: datetime) -> None:
-        """It ran to its end: what was open about it is closed."""
+        """Also closes the sensor's incident."""
         before = self._of(sensor, every_seconds)
         if not before.failed and before.ended and now - before.ended < _WRITTEN_EVERY:
             return
@@ -105,9 +95,9 @@ class SensorBook:
         self._ticks.replace(sensor, before.after_end(now))
 
     def note_failure(self, sensor: str, every_seconds: int, now: datetime, error: str, next_step: str) -> bool:
-        """It raised; True if that is to be told now.
+        """True if this failure is to be told now.
 
-        What a person has closed is not told again before it has ended well once.
+        An incident closed by a person is not told again before the sensor has succeeded once.
         """
         after = self._of(sensor, every_seconds).after_failure(error, next_step)
         if is_new := after.is_failing and not after.incident:
@@ -131,7 +121,7 @@ class SensorBook:
         return [each for each in found if (each.table, each.cause) == (sensor, Cause.AUTOMATION)]
 
     def _opened(self, ticks: SensorTicks, now: datetime) -> Incident:
-        """Written before it is told: a process that dies in between is followed by one that finds it."""
+        """Written before it is told: if this process dies in between, the next one finds it."""
         book, today, words = IncidentBook(self.storage), now.date(), ticks.trouble(now)
         found = diagnose({Cause.AUTOMATION: words})
         new = Incident(

@@ -1,7 +1,6 @@
-"""Whether a native backfill, a repair among them, goes on: its runs so far against its limits. Pure.
+"""Whether a native backfill or repair goes on: its runs against its limits. Pure.
 
-A campaign has a breaker of its own, which sees what its waves stage. Of a backfill it is seen how its runs end: a day
-that its gates hold back, for its nulls too, is a run that failed.
+It sees only how runs end: a day that gates hold back is a failed run. A campaign's breaker sees what its waves stage.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from backfill_assets.limits import BackfillLimits, Exceeded, over, over_budget
 
 RunOutcome = Literal["succeeded", "failed", "under way", "canceled"]
 _FEWEST = 3
-"""Fewer failures than this are no rate, and fewer ended runs have no median."""
+"""Fewest failures for a rate, and fewest successes for a median."""
 _LONG_SECONDS = 600
-"""A run that takes less than this is not slow, however quick the others were: something else used the machine."""
+"""A shorter run is never slow, however quick the others were."""
 
 
 @dataclass(frozen=True)
 class RunAttempt:
-    """A run of a backfill. One that Dagster starts again has several, ``of`` the same first run."""
+    """Retries by Dagster share ``of``, the id of the first run."""
 
     id: str
     of: str
@@ -35,9 +34,9 @@ class RunAttempt:
 def judge_backfill(
     limits: BackfillLimits, attempts: Sequence[RunAttempt], cores: int, price_per_core_second: Decimal | None
 ) -> list[Exceeded]:
-    """Every limit that is exceeded, then the warnings of budgets of which 80 % are spent.
+    """Exceeded limits, then warnings of budgets of which 80 % are spent.
 
-    ``attempts`` are oldest first. Of a run the newest says how it ended; all of them were paid for.
+    ``attempts`` are oldest first: the newest of a run gives its outcome, all of them cost.
     """
     newest = list({each.of: each for each in attempts}.values())
     failed, succeeded = ([each for each in newest if each.outcome == how] for how in ("failed", "succeeded"))
@@ -56,7 +55,6 @@ def judge_backfill(
 
 
 def _too_slow(limits: BackfillLimits, runs: Sequence[RunAttempt], usual: float) -> Exceeded | None:
-    """Of the run that has been under way for the longest."""
     slowest = max((each for each in runs if each.outcome == "under way"), key=lambda each: each.seconds, default=None)
     if slowest is None or slowest.seconds < _LONG_SECONDS:
         return None
@@ -66,7 +64,6 @@ def _too_slow(limits: BackfillLimits, runs: Sequence[RunAttempt], usual: float) 
 
 
 def backfill_notice(backfill: str, title: str, exceeded: Exceeded, dataset: str) -> Notice:
-    """A limit has stopped it, or most of a budget is spent."""
     what = "was stopped by a limit" if exceeded.stops else "has spent most of a budget"
     stopped = "What was published stays. Fix the cause, then re-execute it from failure on its page in Dagster."
     return Notice(

@@ -1,4 +1,4 @@
-"""Which stale days a running stream will follow by itself, and for how long they are left to it. Pure."""
+"""Which stale days are left to a running stream, and for how long. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay
 
 LEFT_FOR = timedelta(minutes=10)
-"""A stream follows its own rows within seconds; what is stale for longer is repaired although it runs."""
+"""A stream follows its own rows within seconds; what is stale for longer is repaired."""
 _MOST_RANGES = 4
 
 
 def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[StaleDay]:
     """Days that are stale only because a running stream has just brought rows.
 
-    Of a table that a stream does not follow, such as a weekly report, each day is repaired again only after
-    :data:`LEFT_FOR`: it changes with every batch. A day that a gate holds back from the stream waits for a person.
+    A day of a table that no stream follows, such as a weekly report, changes with every batch: it is repaired again
+    only after :data:`LEFT_FOR`. A day that a gate holds back from the stream waits for a person.
     """
     behind = tables_behind_streams(seen) if seen.streams.tables else frozenset()
     free = (each for each in stale if each.table in behind and not seen.held_by_stream(each.key))
@@ -28,7 +28,7 @@ def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[Stal
 
 
 def tables_behind_streams(seen: RepairContext) -> frozenset[str]:
-    """Every table that is made, directly or not, of a raw table with a running stream."""
+    """Raw tables with a running stream, and every table downstream."""
     behind = set(seen.streams.tables)
     for step in seen.steps:
         if any(read.table in behind for version in step.versions for read in version.reads):
@@ -37,7 +37,6 @@ def tables_behind_streams(seen: RepairContext) -> frozenset[str]:
 
 
 def in_words(left: Iterable[StaleDay]) -> list[str]:
-    """One line for each table, for the sensor's tick."""
     minutes = int(LEFT_FOR.total_seconds() // 60)
     return [
         f"{table} {format_ranges(days, _MOST_RANGES)}: left to the running stream for {minutes} minutes"
@@ -46,7 +45,6 @@ def in_words(left: Iterable[StaleDay]) -> list[str]:
 
 
 def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
-    """Late rows that a stream has brought just now, or a changed input of a day that was repaired just now."""
     if stale.shows not in INPUT_CHANGED:
         return False
     if stale.shows in (Cause.INPUT, Cause.REFERENCE):
@@ -56,7 +54,6 @@ def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
 
 
 def _raw_publications(seen: RepairContext, stale: StaleDay) -> list[str]:
-    """The newest publications of the raw days with a stream that the day is made of."""
     read = seen.inputs.days_read(seen.step_of[stale.table], seen.version(stale.table, stale.day), stale.day)
     return [seen.publication(key) for key in read if key.table in seen.streams.tables]
 

@@ -1,4 +1,4 @@
-"""How much repairs may do by themselves: days, money and time, how often, and how soon again. Pure."""
+"""How much repairs may do unattended: days, money, time, attempts. Pure."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _SECONDS_AN_HOUR = 3600
 
 
 class RepairBounds(BaseModel):
-    """What is beyond them becomes a plan that waits for a person. A budget that is None does not exist."""
+    """A repair beyond them becomes a plan that waits for a person. None: no budget."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     days: NonNegativeInt = 400
-    """The most days of tables in one repair."""
+    """Table days of one repair."""
     core_seconds: Decimal | None = Field(default=None, ge=0)
-    """Of all repairs of 24 hours."""
+    """Budget of all repairs in 24 hours."""
     money: Decimal | None = Field(default=None, ge=0)
-    """The same, by the price of a core hour."""
+    """Budget of all repairs in 24 hours, by the price of a core hour."""
     attempts: PositiveInt = 3
     pause: float = Field(default=60, ge=0)
-    """Seconds before the second attempt; each further pause is five times as long."""
+    """Seconds before the second attempt; each later pause is five times as long."""
     settle: float = Field(default=60, ge=0)
-    """Late rows are waited for until none came for so many seconds, ten times as long at most."""
+    """Seconds without new late rows before a repair; ten times as long at most."""
     confidence: Decimal = Field(default=Decimal("0.5"), ge=0, le=1)
-    """A less certain diagnosis is told to a person and repaired by none."""
+    """A less certain diagnosis goes to a person."""
 
     @classmethod
     def parse(cls, text: str) -> RepairBounds:
-        """Of ``days=100,core_seconds=3600,attempts=2,pause=300,confidence=0.7``; raises :class:`InvalidRequest`."""
+        """Parses ``days=100,core_seconds=3600,confidence=0.7``; raises :class:`InvalidRequest`."""
         parts = (part.partition("=") for part in text.split(",") if part.strip())
         try:
             return cls(**{name.strip(): value.strip() for name, _, value in parts})  # type: ignore[arg-type]
@@ -54,10 +54,9 @@ DEFAULT_BOUNDS = RepairBounds()
 
 
 def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal, price: Decimal | None) -> str:
-    """The bound that a repair of so many ``days`` would break, in words; empty if it may run.
+    """The bound that a repair would break, in words; empty if it may run.
 
-    ``needs`` are the core seconds that it is estimated to take, ``lately`` those of repairs in the last 24 hours, and
-    ``price`` that of a core hour.
+    ``needs``: its estimated core seconds. ``lately``: those of repairs in the last 24 hours. ``price``: of a core hour.
     """
     rate = None if price is None else price / _SECONDS_AN_HOUR
     found: Sequence[tuple[bool, str]] = [
@@ -71,7 +70,7 @@ def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal,
 def _budget(
     name: str, most: Decimal | None, needed: Decimal | None, spent: Decimal | None
 ) -> Sequence[tuple[bool, str]]:
-    """A budget in money without a price of a core hour cannot be kept: nothing is spent by itself."""
+    """A budget in money cannot be kept without a price: every repair is beyond it."""
     if most is None:
         return ()
     if needed is None or spent is None:

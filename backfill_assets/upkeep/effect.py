@@ -1,7 +1,6 @@
-"""What a person is told of an incident beside its sentence: since when, how much, of whom, by whom, what is done. Pure.
+"""The facts of an incident: since when, how much, which reports, whose, who wrote, what is done. Pure.
 
-The tables below are found through lineage. How many rows and how much money is affected is the difference from what
-was published where that is known, and else what the days hold.
+Affected rows and money are the difference from what was published if that is known, otherwise what the days hold.
 """
 
 from __future__ import annotations
@@ -33,13 +32,12 @@ _BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 @dataclass(frozen=True)
 class ReadDay:
-    """What main holds of a day: its rows and its declared totals, by column."""
+    """Read from main; declared totals by column."""
 
     rows: int | None = 0
-    """None where that is not known."""
     totals: Mapping[str, Decimal] = field(default_factory=dict)
     content: str = ""
-    """The beginning of its logical fingerprint; empty for rows that no publication has."""
+    """Prefix of its logical fingerprint; empty for rows that no publication has."""
     problem: str = ""
     """Why it cannot be read."""
 
@@ -55,38 +53,30 @@ class ReadDay:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around the incidents of a lakehouse, as it was seen."""
-
     steps: Sequence[Step]
     published: Days
     content: Callable[[TableDay], DayContent | None]
-    """What was published of a day."""
+    """What was published."""
     held: Callable[[TableDay], ReadDay]
-    """What main holds of it, as it was read."""
+    """What main holds, read now."""
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
-    """Who wrote to days of a table past its publications, newest first."""
+    """Foreign writes since the days' publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()
     run_of: Callable[[TableDay], str] = lambda _: ""
-    """The run of a day that ended before its gates, or that they held back."""
+    """The run that failed before the day's gates, or was held back by them."""
     held_back: Callable[[TableDay], HeldByStream | None] = lambda _: None
-    """The events of a day that a stream has read and a gate keeps in raw."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where what is told leads to, and whose tables are whose."""
-
     ui: str = ""
-    """Dagster's UI; without it no message has a link. Facts are kept without it: their links are those of any UI."""
+    """Dagster's UI; without it messages have no links. Stored facts have relative links."""
     plan_page: Callable[[str], str] = lambda _: ""
-    """Where a person starts a plan."""
     owners: Callable[[str], Sequence[str]] = lambda _: ()
-    """Of the dataset of a table."""
     difference: Callable[[str], str] = lambda _: ""
-    """What approving a plan would change, in a sentence; empty while that is not known."""
 
     def told(self, notice: Notice) -> Notice:
-        """``notice`` with whole addresses, or with none; what is nothing but a link goes with it."""
+        """``notice`` with absolute links; without ``ui``, without links and facts that are only a link."""
         wanted = (each for each in notice.facts if self.ui or each.label != PAGE)
         links = {each: f"{self.ui}{each.link}" if self.ui and each.link else "" for each in wanted}
         facts = tuple(each.model_copy(update={"link": link}) for each, link in links.items())
@@ -97,7 +87,7 @@ NO_ADDRESSES = Addresses()
 
 
 def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[Detail, ...]:
-    """What was seen of it: it stays as it is until other days or another cause are seen."""
+    """They stay until other days or another cause appear; :func:`standing_facts` change at each look."""
     commits = around.commits(incident.table, incident.days) if incident.cause in FOREIGN else ()
     below = _days_below(incident, around)
     sums = list(dict.fromkeys(map(str, _disagreements(incident, around))))
@@ -118,7 +108,6 @@ def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[D
 
 
 def standing_facts(incident: Incident, at: Addresses) -> tuple[Detail, ...]:
-    """What is being done about it, and the pages that show more: as it is at this moment."""
     last, plan = next(reversed(incident.attempts), None), incident.plan
     changes = at.difference(plan) if plan else ""
     found = (
@@ -132,12 +121,11 @@ def standing_facts(incident: Incident, at: Addresses) -> tuple[Detail, ...]:
 
 
 def _repair_page(attempt: RepairAttempt) -> str:
-    """What is read once more from landed files is a run, and all else a backfill."""
     return runs_page("backfill/restore", attempt.id) if attempt.restores else backfill_page(attempt.id)
 
 
 def with_facts(incident: Incident, around: Surroundings, at: Addresses, before: Incident | None) -> Incident:
-    """``incident`` with its facts. What was seen stays while days become right again: it tells what was wrong."""
+    """Facts stay while days are repaired: they tell what was wrong."""
     standing = standing_facts(incident, at)
     seen = tuple(each for each in incident.facts if each.label not in _STANDING)
     if not seen or before is None or _shows_more(incident, before):
@@ -156,8 +144,6 @@ def _shows_more(incident: Incident, before: Incident) -> bool:
 
 
 def _days_below(incident: Incident, around: Surroundings) -> dict[str, set[date]]:
-    """The published days that are made of its days, by table, with those that follow from it already."""
-
     def visit(step: Step, own: set[date], reading: set[date]) -> set[date]:
         there = {day for name in step.table_names for day in around.published.get(name, ())}
         return own | (reading & there)
@@ -191,7 +177,6 @@ def _as_published(keys: Sequence[TableDay], around: Surroundings) -> str:
 
 
 def _than_published(keys: Sequence[TableDay], held: Sequence[ReadDay], around: Surroundings) -> str:
-    """The difference, where days hold something else than was published."""
     pairs = [(each, content) for key, each in zip(keys, held, strict=True) if (content := around.content(key))]
     changed = [(each, content) for each, content in pairs if not each.content]
     if not changed:
@@ -221,7 +206,6 @@ def _published(keys: Iterable[TableDay], around: Surroundings) -> tuple[int, Map
 
 
 def _reports(below: Days, around: Surroundings) -> str:
-    """The reports that people read, each with its days and what they add up to."""
     tables = [table for step in around.steps for table in step.tables if table.layer == "report"]
     lines = [_report(table.name, sorted(below[table.name]), around) for table in tables if below.get(table.name)]
     if not tables:
@@ -242,13 +226,12 @@ def _period(around: Surroundings, table: str) -> str:
 
 
 def in_words(rows: int, totals: Mapping[str, Decimal]) -> str:
-    """``3,971 rows, amount 12,345.67 EUR``: money first, and the one total that says most."""
+    """``3,971 rows, amount 12,345.67 EUR``: with the total that is money, otherwise the first."""
     name = first_total(totals)
     return ", ".join([format_count(rows, "row"), *([total_in_words(name, totals[name])] if name else [])])
 
 
 def total_in_words(name: str, value: Decimal) -> str:
-    """``amount 12,345.67 EUR``: of money two digits after the point at least."""
     found = value.normalize(_EXACT)
     places = -int(found.as_tuple().exponent)
     least = 2 if currency_of(name) else 0
@@ -257,7 +240,6 @@ def total_in_words(name: str, value: Decimal) -> str:
 
 
 def first_total(totals: Mapping[str, Decimal]) -> str:
-    """The first that is money, or else the first there is; empty without any."""
     return next(filter(currency_of, totals), None) or next(iter(totals), "")
 
 
@@ -267,12 +249,11 @@ def _totals(content: DayContent) -> dict[str, Decimal]:
 
 
 def published_day(content: DayContent) -> ReadDay:
-    """A day whose files are those that were published: it was measured then."""
+    """Only for a day whose files are as published."""
     return ReadDay(content.rows, _totals(content), content.logical[:8])
 
 
 def _summed(days: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
-    """A total that one of the days was not measured for is unknown of all of them."""
     listed = [each for each in days if each]
     names = [name for name in listed[0] if all(name in each for each in listed)] if listed else []
     found = dict.fromkeys(names, Decimal(0))
@@ -308,7 +289,6 @@ def _what_is_done(incident: Incident) -> str:
 
 
 def looked_after(incident: Incident) -> str:
-    """By whom, until when, and why; empty if nobody has said so."""
     said = incident.acknowledged
     if said is None:
         return ""
@@ -321,6 +301,6 @@ def _moment(at: datetime) -> str:
 
 
 def _some(texts: Sequence[str], most: int) -> str:
-    """With a semicolon: each has commas of its own."""
+    """Joined by semicolons: the texts have commas."""
     more = f"; and {len(texts) - most} more" if len(texts) > most else ""
     return "; ".join(texts[:most]) + more

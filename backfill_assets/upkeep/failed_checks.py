@@ -1,4 +1,4 @@
-"""What a check said of a day when it failed: a watchdog, or the gates of a run or of a stream."""
+"""What a failed check said of a day: a watchdog, or the gates of a run or of a stream."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ _NUMBER = re.compile(r"(?<![\w.,])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\w)")
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A rule of the watchdog that failed on a published day."""
-
     rule: str
     expected: str
     observed: str
 
     def __str__(self) -> str:
-        """With by how much, where each side names one number."""
+        """With the difference if each side names exactly one number."""
         by = _apart(self.expected, self.observed)
         return f"{self.rule}: expected {self.expected}, observed {self.observed}{f' ({by})' if by else ''}"
 
@@ -36,56 +34,49 @@ def _apart(expected: str, observed: str) -> str:
 
 @dataclass(frozen=True)
 class FailedWatch:
-    """A watchdog that failed, and what it looked at: it says nothing about what was published since."""
+    """A failure says nothing about publications after the one that was read."""
 
     table: str
     day: date
     publication: str
     physical: str
     broken: tuple[str, ...] = (CONTENT,)
-    """The rules that failed."""
     lost: bool = False
-    """Files of it are gone or damaged."""
     disagreements: tuple[Disagreement, ...] = ()
-    """What these rules expected and observed."""
     beside: str = ""
-    """A digest of what its sums were compared with; empty where that is not known."""
+    """A digest of what its sums were compared with; empty if unknown."""
 
     @property
     def holds_others(self) -> bool:
-        """Its files or rows are not those of its publication."""
+        """Files or rows are not those of the publication."""
         return not {FILES, CONTENT}.isdisjoint(self.broken)
 
     @property
     def differs(self) -> bool:
-        """It is not what was published: more than a sum that disagrees."""
+        """Worse than a sum that disagrees: the day is not as published."""
         return self.lost or self.holds_others
 
 
 @dataclass(frozen=True)
 class HeldByGates:
-    """What the gates said of a day when it was built last and was not published."""
-
     words: str
     made_of: str = ""
-    """The input fingerprint of what was built; empty where that is not known."""
+    """Input fingerprint of the build that was held back; empty if unknown."""
     run: str = ""
-    """The run that built it."""
 
 
 @dataclass(frozen=True)
 class HeldByStream:
-    """What a gate keeps of a day that a stream has read into raw."""
+    """A day whose events a gate keeps in a stream's raw table."""
 
     words: str
     events: int
-    """In raw, and in no table that follows."""
+    """In raw and in no table downstream."""
     since: datetime
     release: str = ""
-    """The command that publishes the day all the same; empty if its gate has none."""
+    """A command that publishes the day all the same; empty if its gate has none."""
     shown_by: str = ""
-    """The command that shows what was rejected; empty if no row was."""
+    """A command that shows rejected rows; empty without any."""
     run: str = ""
-    """The run of the stream."""
     evidence: str = ""
-    """The same however many events come."""
+    """Does not change when more events come."""

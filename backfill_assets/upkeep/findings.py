@@ -1,7 +1,7 @@
-"""What is wrong with each day at one look, how it is known, and where it lies in the lineage. Pure.
+"""What is wrong with each day at one look, and where the day lies in the lineage. Pure.
 
-A finding is one day of one table with one cause. Several checks that fail on a day are one finding with the gravest
-cause; what the others say is kept beside it. Days whose findings say the same, but for figures, have one fault.
+A finding is one day of one table with one cause: the gravest of the failed checks. Days whose findings differ only in
+figures have one fault.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from backfill_assets.upkeep.incidents import Closing
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay, digest
 
 PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.MISSING, Cause.FAILED_RUN})
-"""What is rebuilt as soon as it can be: a day that waits for what it is made of."""
+"""Causes that are repaired as soon as inputs allow."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
-"""What a wrong day leads to further down."""
+"""What a wrong day causes downstream."""
 SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
-"""What checks say that need no rows."""
+"""Causes from checks that read no rows."""
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
     frozenset(
@@ -43,7 +43,7 @@ _FAMILIES: tuple[frozenset[Cause], ...] = (
     frozenset({Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT, Cause.DISAGREES}),
     frozenset({Cause.LOST_RAW, Cause.FOREIGN_RAW}),
 )
-"""Causes that are one fault, seen better: an incident of one may be diagnosed anew with another."""
+"""An incident may change its cause within a family."""
 _CHECKS: Mapping[str, Cause] = {
     "delivered": Cause.INCOMPLETE,
     "delivered_as_usual": Cause.OVERDUE,
@@ -55,27 +55,19 @@ _CHECKS: Mapping[str, Cause] = {
 
 @dataclass(frozen=True)
 class WrongDay:
-    """One day of one table that is wrong, and why."""
-
     table: str
     day: date
     diagnosis: Diagnosis
     evidence: str
-    """The state in which it is wrong: a person's word about it holds until that changes."""
+    """A digest of the wrong state: a person's decision holds until it changes."""
     saying: str = ""
-    """Its words without figures, days and examples."""
     content: str = ""
-    """A digest of the day and of what it holds."""
     further: tuple[str, ...] = ()
-    """What other checks say of the day."""
     accepted: bool = False
-    """A person has closed an incident of just this."""
     outdated: bool = False
-    """It is said of rows that main does not hold any more: the check is about to judge the day anew."""
+    """Said of rows that main no longer holds; the check will run again."""
     growing: bool = False
-    """It is built for the first time, and was never anything else."""
     run: str = ""
-    """The run that did not build it."""
 
     @property
     def key(self) -> TableDay:
@@ -91,17 +83,15 @@ class WrongDay:
 
     @property
     def silent(self) -> bool:
-        """A person has decided it, or it is no fault, or not known to be one: it opens nothing."""
+        """Opens no incident: decided by a person, or not known to be a fault."""
         return self.accepted or self.outdated or self.growing or self.cause is Cause.ROLLED_BACK
 
     @property
     def fault(self) -> tuple[str, Cause, str]:
-        """What days of one fault have in common."""
         return self.table, self.cause, self.saying
 
 
 def is_one_fault(cause: Cause, other: Cause) -> bool:
-    """May an incident of ``cause`` turn out to be one of ``other``?"""
     return cause is other or any({cause, other} <= family for family in _FAMILIES)
 
 
@@ -116,7 +106,7 @@ _DRIFTED = re.compile(r"(?P<field>[^;]*? is (?:not declared|missing|of another t
 
 
 def saying(words: str) -> str:
-    """What ``words`` of a check or a gate say, without figures, days and examples; with the side a figure lies on."""
+    """``words`` of a check or gate without figures, days and examples; a figure keeps its side of the limit."""
     plain = _DRIFTED.sub(r"\g<field>", _ASIDE.sub("", _NEXT_STEP.sub("", words)))
     plain = _COMPARED.sub(lambda found: f"observed {_sides(found['expected'], found['observed'])}", plain)
     return _FIGURE.sub("#", _DATES.sub("", plain)).strip()
@@ -145,12 +135,11 @@ def _numbers(words: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Which days a day is made of or compared with, as its published version reads."""
+    """What a day reads or is compared with, in its published version. A place is a step and a day."""
 
     seen: RepairContext
 
     def place(self, key: TableDay) -> TableDay:
-        """Tables that are built together are one place."""
         return TableDay(self.seen.step_of[key.table].name, key.day)
 
     def order(self, table: str) -> int:
@@ -161,7 +150,6 @@ class Lineage:
         return {step.name: number for number, step in enumerate(self.seen.steps)}
 
     def read(self, key: TableDay) -> Iterator[TableDay]:
-        """The places that ``key`` is made of, and that its sums are compared with."""
         step = self.seen.step_of[key.table]
         version = self.seen.version(key.table, key.day) or (step.version() if step.versions else None)
         period = step.cadence.period(key.day)
@@ -176,7 +164,7 @@ class Lineage:
             yield from (TableDay(source.name, source.cadence.start(day)) for day in days)
 
     def above(self, key: TableDay, places: Collection[TableDay]) -> list[TableDay]:
-        """Those of ``places`` that ``key`` is made of, however far up: the earliest tables first."""
+        """The ``places`` upstream of ``key`` at any distance, earliest tables first."""
         found, met, ahead = [], set[TableDay](), [self.place(key)]
         while ahead:
             for place in self.read(ahead.pop()):
@@ -188,7 +176,7 @@ class Lineage:
         return sorted(found, key=lambda each: (self.order(each.table), each.day))
 
     def is_beside(self, table: str, day: date, days: Iterable[date]) -> bool:
-        """Does the day follow or precede one of ``days``, as the table counts them?"""
+        """Is ``day`` among ``days`` or next to one, in periods of the table?"""
         cadence = self.seen.step_of[table].cadence
         own = cadence.period(day)
         near = {cadence.start(date.fromordinal(n)) for n in (own.first.toordinal() - 1, own.last.toordinal() + 1)}
@@ -199,7 +187,7 @@ class Lineage:
 
 
 def findings_of(seen: RepairContext, wrong: Iterable[StaleDay]) -> tuple[WrongDay, ...]:
-    """Of all that is wrong, in the order in which tables are built: of one day, files and builds before figures."""
+    """In build order; suspicions last within a table."""
     lineage = Lineage(seen)
     found = [*_of_stale_days(seen, lineage, wrong), *_of_suspicions(seen, lineage)]
     order = list(Cause)
@@ -251,7 +239,6 @@ def _of_suspicions(seen: RepairContext, lineage: Lineage) -> Iterator[WrongDay]:
 
 
 def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[str, ...]]]:
-    """Of each day of which checks fail that need no rows: the gravest cause, and what the other checks say."""
     found: dict[TableDay, tuple[Diagnosis, tuple[str, ...]]] = {}
     for key, said in sorted(seen.suspicions.items()):
         signs: dict[Cause, str] = {}
@@ -265,14 +252,14 @@ def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[
 
 
 def evidence_of(lineage: Lineage, key: TableDay, cause: Cause, more: Sequence[str]) -> str:
-    """A digest of what the day holds, of what it is made of, and of what fails: a compaction changes nothing of it."""
+    """A digest of the day's content, its inputs and the failed checks; compaction does not change it."""
     read = [] if is_one_fault(cause, Cause.UNUSUAL) else sorted(set(lineage.read(key)))
     made_of = [(place.table, str(place.day), _logical(lineage.seen, place)) for place in read]
     return digest([cause.value, content_of(lineage, key), made_of, list(more)], 12)
 
 
 def content_of(lineage: Lineage, key: TableDay) -> str:
-    """A digest of what is in the tables that are built together, on that day."""
+    """A digest of the day's content in all tables of its step."""
     tables = lineage.seen.step_of[key.table].table_names
     return digest([str(key.day), [_logical(lineage.seen, TableDay(name, key.day)) for name in tables]], 12)
 
@@ -282,12 +269,12 @@ def _logical(seen: RepairContext, key: TableDay) -> str:
 
 
 def fault_evidence(diagnosis: Diagnosis, said: str) -> str:
-    """A digest of what an incident says, whichever its days are."""
+    """A digest of an incident's words, whatever its days."""
     return digest([diagnosis.cause.value, diagnosis.severity, said], 12)
 
 
 def is_first_build(seen: RepairContext, stale: StaleDay) -> bool:
-    """Was nothing of its table published before it, or nothing after it? What grows at its ends has lost nothing."""
+    """Is nothing published before the day, or nothing after it? A table that grows at its ends has lost nothing."""
     if seen.incidents.get(stale.key):
         return False
     there = seen.published.get(seen.step_of[stale.table].name, ())
@@ -295,7 +282,7 @@ def is_first_build(seen: RepairContext, stale: StaleDay) -> bool:
 
 
 def is_accepted(closings: Iterable[Closing], key: TableDay, found: Diagnosis, said: str, evidence: str) -> bool:
-    """Has a person closed just this? A source that goes on with the same fields is no other evidence on a later day."""
+    """Has a person closed this? Drift of the same fields stays accepted on later days."""
     return any(
         _was_seen(each, key, found, said, evidence)
         if each.evidence

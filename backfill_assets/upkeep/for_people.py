@@ -1,4 +1,4 @@
-"""What no repair puts right by itself: in words, with what a person does about it. Pure."""
+"""What no repair puts right: in words, with what a person does about it. Pure."""
 
 from __future__ import annotations
 
@@ -21,30 +21,26 @@ _MOST_RANGES = 4
 
 @dataclass(frozen=True)
 class ManualAction:
-    """Days that no backfill puts right by itself, and what a person does about them."""
-
     table: str
     days: tuple[date, ...]
     why: str
     next_step: str
     diagnosis: Diagnosis | None = None
-    """None where nothing is wrong with the days, and a person chooses."""
+    """None if nothing is wrong and a person only chooses."""
     too_large: bool = False
-    """It is beyond the bounds of repairs: a plan of it can wait for an approval."""
+    """Beyond the bounds of repairs: a plan can wait for approval."""
     plan: DayRange | None = None
-    """The days of a plan that helps: readers see nothing of it before its difference is approved."""
 
     def __str__(self) -> str:
         return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
 
 
 def first_ranges(days: Iterable[date]) -> str:
-    """Days as ranges, the first few of them: ``2017-03-04..2017-03-05, 2017-03-09..2017-03-09``."""
     return format_ranges(days, _MOST_RANGES)
 
 
 def left_to_plans(seen: RepairContext, actions: Iterable[ManualAction]) -> tuple[list[ManualAction], list[str]]:
-    """Without days that a plan is rebuilding: a person who launched them would do its work twice. These in words."""
+    """``actions`` without days that a plan is rebuilding, which are only named: a person would do its work twice."""
     people: list[ManualAction] = []
     waiting: list[str] = []
     for action in actions:
@@ -59,7 +55,6 @@ def left_to_plans(seen: RepairContext, actions: Iterable[ManualAction]) -> tuple
 
 
 def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str, list[date]]:
-    """``days`` by the plan that is rebuilding them; under an empty name those that none is."""
     found: dict[str, list[date]] = {}
     for day in days:
         found.setdefault(seen.rebuilt_by.get(TableDay(table, day), ""), []).append(day)
@@ -85,10 +80,7 @@ _NEXT_STEPS: Mapping[Cause, str] = {
 
 
 def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
-    """Tables that cannot be read, with all days that the log knows of them, and what mends each.
-
-    One that was given back is nobody's trouble here.
-    """
+    """Unreadable tables with all days that the log knows of them; not those that were given back."""
     for table, each in sorted(seen.observed.unreadable.items()):
         if each.kind is GivenBack:
             continue
@@ -99,7 +91,7 @@ def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
 
 
 def by_diagnosis(wrong: Iterable[StaleDay]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
-    """Days of one table with one cause, and of which the same is said, with the diagnosis of the first."""
+    """Groups of days with the same table, cause and saying, with the diagnosis of the earliest."""
     groups: dict[tuple[str, Cause, str], list[StaleDay]] = {}
     for each in sorted(wrong, key=lambda each: each.day):
         groups.setdefault((each.table, each.cause, saying(each.diagnosis.words)), []).append(each)
@@ -109,7 +101,6 @@ def by_diagnosis(wrong: Iterable[StaleDay]) -> Iterator[tuple[Diagnosis, list[St
 
 
 def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """In the words of what was seen, with what to do next."""
     for found, troubles in by_diagnosis(wrong):
         table, days = troubles[0].table, tuple(sorted(each.day for each in troubles))
         if found.no_version:
@@ -124,9 +115,9 @@ def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[Man
 
 
 def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str) -> tuple[str, str]:
-    """Why, and what a person does: at once, in the gate's own words. Of the same inputs, the same logic makes the same.
+    """The same logic on the same inputs fails the same gates.
 
-    What a stream holds back grows by the second: while the same is said of it, it stays as it was told.
+    What a stream holds back grows by the second: while their saying is the same, the words stay as first told.
     """
     again = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
     keys = [TableDay(table, day) for day in days]
@@ -139,7 +130,6 @@ def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str
 
 
 def _release(held: HeldByStream) -> str:
-    """Empty where no command lets the day through."""
     look = f"look at the rows ({held.shown_by}); " if held.shown_by else ""
     return f"{look}to publish the day without them: {held.release}" if held.release else ""
 
@@ -152,7 +142,7 @@ def after_most_attempts(seen: RepairContext, wrong: Iterable[StaleDay]) -> Itera
 
 
 def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[ManualAction]:
-    """What the checks say that need no rows: of a day only about the earliest table that is wrong, and once."""
+    """Only the earliest wrong table of a day is told."""
     stale, wrong = set[TableDay](), set[TableDay]()
     groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
     for each in found:
@@ -169,7 +159,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
 
 
 def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
-    """Partitions of data that has ended end with it: a day that is newer has none until they are loaded again."""
+    """Partitions of data that has ended are fixed when the code location is loaded: a newer day has none yet."""
     earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
     return any(seen.is_built(trouble.table, day) for day in earlier)
 
@@ -183,7 +173,7 @@ def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
 
 
 def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """Earlier than the data that results are made of, and than all that it looks back to."""
+    """Days before the first partition that no result looks back to."""
     why = "earlier than the first partition and than what it looks back to, so no backfill builds it"
     for table, days in by_table(each.key for each in troubles).items():
         next_step = "look at its rows (backfill show); if they are right: " + run_downstream(seen.step_of[table], days)
@@ -191,7 +181,7 @@ def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iter
 
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
-    """The logic that built these days is not there any more; the current one would change what they say."""
+    """The logic of these days is not declared any more, and the current one would change them."""
     by_version: dict[tuple[str, Cause, str, str], list[date]] = {}
     for trouble in troubles:
         plan = seen.rebuilt_by.get(trouble.key, "")
@@ -219,9 +209,8 @@ def _gone(version: str) -> str:
 
 
 def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
-    """With the command that plans its days, from the first on as far as no other day comes along.
-
-    New logic is planned: its difference is read before it is published. A plan leaves days of the current version.
+    """Adds a plan from the first day as far as its range holds no other day to rebuild. A plan leaves days of the
+    current version alone.
     """
     step = seen.step_of[action.table]
     first, *others = action.days
@@ -238,13 +227,13 @@ def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
 
 
 def run_downstream(step: Step, days: Iterable[date]) -> str:
-    """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
+    """Names separate ranges: one over a gap would build the gap too."""
     covered = (each for day in days for each in step.cadence.period(day))
     return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
 
 
 def of_edited_logic(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """Which of both logics is the right one, only a person knows. Days that need a repair by it say so themselves."""
+    """Only a person knows which of both logics is right. Days that need a repair are told by :func:`by_diagnoses`."""
     stale = {each.key for each in wrong}
     for each in seen.edited:
         if days := tuple(day for day in each.days if all(TableDay(name, day) not in stale for name in each.tables)):
@@ -282,6 +271,5 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, C
 
 
 def _made_by(seen: RepairContext, table: str, day: date) -> str:
-    """The version that a published day was made with; empty where none is, and where nothing here has made it."""
     content = seen.observed.content(TableDay(table, day))
     return content.code_version if content and not content.is_adopted else ""

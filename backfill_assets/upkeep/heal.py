@@ -1,7 +1,7 @@
-"""One look at what is wrong, and all that follows from it: launched, proven, told. It may die at any line.
+"""One look at what is wrong, and everything that follows: launch, prove, tell. A process may die at any line.
 
-What is decided is written first. Whatever is written is done again at each look until the document says that it was
-done, under the same id: a backfill, a proof and a notice exist once, however often they are asked for.
+A decision is written first, then carried out at each look until the document says that it was done, always under the
+same id: a backfill, a proof and a notice exist once.
 """
 
 from __future__ import annotations
@@ -46,28 +46,26 @@ KEPT_CLOSED = timedelta(days=90)
 
 
 class Hands(Protocol):
-    """What looks and acts in Dagster's place."""
+    """Looks and acts through Dagster."""
 
     def launch(self, attempt: RepairAttempt) -> None:
-        """One backfill; nothing if it was launched before."""
+        """Does nothing if the backfill was launched before."""
 
     def ended(self, attempts: Iterable[RepairAttempt]) -> Mapping[str, str]:
-        """How those ended that are over, by id."""
+        """Outcomes of those that are over, by id."""
 
     def look(self, known: Sequence[Incident]) -> RepairContext: ...
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:
-        """What the watchdog said of days of ``table``, where it has read just these publications."""
+        """The watchdog's verdicts on exactly these publications, by day."""
 
     def dataset_of(self, table: str) -> str: ...
 
     def plan(self, incident: Incident) -> str:
-        """The id of a plan of just its days, which waits for a person; raises :class:`BackfillError`."""
+        """The id of a plan of the incident's days, which waits for a person; raises :class:`BackfillError`."""
 
 
 class Healed:
-    """What was done at one look: the decision, the incidents that are open, and those that were closed."""
-
     def __init__(self, decision: RepairDecision, open_: Sequence[Incident], closed: Sequence[Incident]) -> None:
         self.decision, self.open, self.closed = decision, open_, closed
 
@@ -80,16 +78,15 @@ class Healed:
 
     @property
     def proofs(self) -> Mapping[str, Mapping[str, Sequence[date]]]:
-        """The days that the watchdog is to read now, by attempt and table."""
         return proofs_to_ask((*self.open, *self.closed))
 
 
 def heal(
     storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES, left_out: Collection[str] = ()
 ) -> Healed:
-    """How backfills ended is asked before the lakehouse is looked at: what they published then is seen.
+    """Asks how backfills ended before it looks at the lakehouse: then it sees what they published.
 
-    Incidents about tables that are ``left_out``, since they are declared wrong, stay as they are: nobody looks at them.
+    ``left_out``: tables with a wrong declaration, whose incidents stay untouched.
     """
     book = IncidentBook(storage)
     known = [each for each in book.open() if each.cause is not Cause.AUTOMATION]  # the sensor that fails has those
@@ -149,7 +146,7 @@ def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Ite
 
 
 def _doubted(seen: RepairContext, known: Sequence[Incident]) -> set[TableDay]:
-    """Days that are read although the log knows them: a watchdog or an incident says that they are not as published."""
+    """Days that are read because a watchdog or an incident says that they are not as published."""
     wrong = (each for each in known if each.cause in PROVEN_BY_WATCHDOG)
     return {*seen.watches, *(TableDay(each.table, day) for each in wrong for day in each.days)}
 
@@ -180,7 +177,6 @@ def _run_of(seen: RepairContext, key: TableDay) -> str:
 
 
 def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:
-    """With a plan that waits for a person, of a repair beyond its bounds."""
     large = {(each.table, each.diagnosis.cause) for each in decision.for_people if each.too_large and each.diagnosis}
     if incident.plan or incident.state != "person" or (incident.table, incident.cause) not in large:
         return incident
@@ -195,7 +191,7 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
 
 
 def tell(storage: Storage, incident: Incident, at: Addresses = NO_ADDRESSES) -> Incident:
-    """With what is told of it by now: each stage once, however often this is asked for."""
+    """Announces each stage once, however often it is called."""
     stages = list(stages_to_tell(incident))
     for stage in stages:
         record(PublicationLog(storage), incident, stage)

@@ -1,6 +1,6 @@
-"""The dead man's switch: an address that is called while every sensor runs to its end, and falls silent otherwise.
+"""The dead man's switch: calls an address while every sensor succeeds.
 
-Who watches that address tells people when it is not called: what tells of faults may be what has stopped.
+A service outside watches it: what tells of faults here may be what has stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TIMEOUT_SECONDS = 5.0
 
 
 def beat(storage: Storage, address: str, now: datetime) -> bool:
-    """Call ``address``, at most once a minute, whoever asks; False if it was called in this minute.
+    """Calls ``address`` at most once a minute across processes; False if it was called in this minute.
 
     Raises :class:`NotDelivered` with the host alone: the rest of the address may be a secret.
     """

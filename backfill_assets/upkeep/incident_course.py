@@ -1,7 +1,7 @@
-"""How incidents go on: opened, joined, repaired, proven, given up, closed. Pure: what is open and seen in, changes out.
+"""How incidents go on: opened, joined, repaired, proven, given up, closed. Pure.
 
-An attempt is over when its backfill is. Then the very check that failed is asked again: of late rows and changed inputs
-the log itself, of files and content the watchdog.
+When the backfill of an attempt has ended, the check that failed is made again: by the log for late rows and changed
+inputs, by the watchdog for files and content.
 """
 
 from __future__ import annotations
@@ -34,32 +34,29 @@ _MOST_FURTHER = 6
 
 @dataclass(frozen=True)
 class Progress:
-    """What is seen of what was launched, looked at before the decision was made, and what people said."""
-
     now: datetime
     ended: Mapping[str, str] = field(default_factory=dict)
-    """How the backfill of an attempt ended, by its id; without those that go on."""
+    """Outcomes of ended backfills, by attempt."""
     proofs: Mapping[TableDay, bool] = field(default_factory=dict)
-    """What the watchdog says of what is published now, where it has looked at just that."""
+    """The watchdog's verdicts on what is published now."""
     withdrawn: Collection[TableDay] = ()
-    """Days that are published no more: no watchdog reads them."""
+    """Days that are no longer published: no watchdog reads them."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
     acknowledgements: Mapping[str, Acknowledgement] = field(default_factory=dict)
     figures: Callable[[TableDay], str] = str
-    """What a day holds, in words."""
     dataset_of: Callable[[str], str] = str
     free_number: Callable[[str, Cause, date], int] = lambda *_: 1
 
 
 def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
-    """``known`` with what is seen of what was launched, before it is decided what comes next."""
+    """``known`` with ended attempts and the watchdog's verdicts: call it before the decision."""
     return [_read_again(_ended(each, seen), seen) for each in known]
 
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
-    """All incidents as they are now, new ones too. ``known`` are those that were open, as :func:`proven` gives them.
+    """All incidents after ``decision``, also new and closed ones; ``known`` are the open ones from :func:`proven`.
 
-    Those about tables that nothing can be decided of stay as they are.
+    Incidents about undecided tables change only if a person closes or acknowledges them.
     """
     broken = [each for each in known if each.cause is Cause.UNREADABLE]
     kept = [each for each in known if each.table in decision.undecided and each not in broken]
@@ -106,9 +103,9 @@ def _of_root(
 
 
 def _of_unreadable(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> Iterator[Incident]:
-    """One for each table that cannot be read. It has no days that are right or wrong: it is over when it can be read.
+    """One incident for each unreadable table, closed when the table can be read again.
 
-    What a person has closed is not opened again while the very same is seen.
+    What a person has closed is not opened again on the same evidence.
     """
     actions = {each.table: each for each in decision.unreadable}
     for each in (_closed_by_person(each, seen) for each in known):
@@ -167,7 +164,6 @@ def _opened(root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
 
 
 def _diagnosed_anew(incident: Incident, found: Sequence[WrongDay], seen: Progress) -> Incident:
-    """With another cause, where a repair or another check has shown it; or as the fault above that it comes from."""
     first = found[0]
     if (incident.table, incident.cause) == (first.table, first.cause):
         return incident
@@ -194,7 +190,6 @@ def _with_days(
     seen: Progress,
     ids: Mapping[Root, str],
 ) -> Incident:
-    """Of the days that are wrong: one that is right again leaves, and so does one that shows another fault."""
     wrong = {each.day for each in found}
     left = set(incident.days) - wrong - unsettled
     for other, days in moved_to(root):
@@ -212,7 +207,6 @@ def _with_days(
 
 
 def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: Wanted, seen: Progress) -> Incident:
-    """With what is found and what the decision does about it."""
     incident = _joined(incident, root, found, seen)
     known = {each.id for each in incident.attempts}
     for attempt in (each for each in wanted.attempts(found, seen.now) if each.id not in known):
@@ -231,7 +225,6 @@ def _gone_on(incident: Incident, root: Root, found: Sequence[WrongDay], wanted: 
 
 
 def _joined(incident: Incident, root: Root, found: Sequence[WrongDay], seen: Progress) -> Incident:
-    """With the days that are wrong, those that follow from them, and what was seen of each."""
     days = tuple(sorted({*incident.days, *(each.day for each in found)}))
     new = {day: seen.figures(TableDay(incident.table, day)) for day in days if day not in incident.before}
     evidence: dict[str, dict[date, str]] = {}
@@ -255,7 +248,7 @@ def _joined(incident: Incident, root: Root, found: Sequence[WrongDay], seen: Pro
 
 
 def _explained(incident: Incident, found: Iterable[WrongDay]) -> Iterator[str]:
-    """Rows that came since with the same words are not what these words were said of first."""
+    """Later rows with known words are not added: other words about them are another fault."""
     for each in found:
         if each.cause in SUSPECTED and each.saying not in incident.explained:
             yield from (each.content, each.saying)
@@ -276,7 +269,9 @@ def _for_person(incident: Incident, action: ManualAction | None, seen: Progress)
 
 
 def _looked_after(incident: Incident, was: Incident | None, seen: Progress) -> Incident:
-    """Acknowledged while the evidence is what it was then, and until its end; graver, or after its end, it is told."""
+    """An acknowledgement ends with its time or when the evidence changes. The incident is then told again, unless it
+    has become less grave.
+    """
     said, before = seen.acknowledgements.get(incident.id), incident.acknowledged
     if incident.closed or (said is None and before is None):
         return incident
@@ -328,7 +323,6 @@ def _ended(incident: Incident, seen: Progress) -> Incident:
 
 
 def _read_again(incident: Incident, seen: Progress) -> Incident:
-    """With what the watchdog says of the days that the last attempt has built, once it has read all of them."""
     if incident.cause not in PROVEN_BY_WATCHDOG or incident.state != "proving" or incident.under_way:
         return incident
     keys = [TableDay(incident.table, day) for day in incident.attempts[-1].evidence]
@@ -340,7 +334,7 @@ def _read_again(incident: Incident, seen: Progress) -> Incident:
 
 
 def _proven(incident: Incident, decision: RepairDecision, seen: Progress) -> Incident:
-    """Of what the log proves: its last attempt failed if its days are in the state that they were in."""
+    """The last attempt failed if its days are in the same state as before."""
     if incident.closed or incident.state != "proving" or incident.under_way:
         return incident
     wrong = {each.day: each.evidence for each in decision.stale if each.table == incident.table}
@@ -361,7 +355,7 @@ def _with_proof(incident: Incident, failed: int, seen: Progress) -> Incident:
 def _ended_without_days(
     root: Root, incident: Incident, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
 ) -> Incident:
-    """Closed with the reason why nothing of it is wrong any more; kept where its days go on within nothing open."""
+    """Closed with the reason; kept if its days belong to another fault that has no incident."""
     others = [other for other, _ in moved_to(root)]
     names = sorted({ids[other] for other in others if other in ids})
     if names:
@@ -376,7 +370,6 @@ def _ended_without_days(
 
 
 def _right_again(incident: Incident) -> str:
-    """What put its days right, as far as that is known."""
     did = [each.id for each in incident.attempts if each.proof == "passed"]
     if not did and incident.cause is Cause.HELD_BACK:
         return "its gates hold it back no more"
@@ -391,7 +384,7 @@ def _right_again(incident: Incident) -> str:
 
 
 def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:
-    """Its days are right; what followed from them was judged before, and has an hour to be judged again."""
+    """What followed was judged while its days were wrong: it has an hour to be judged again."""
     if not any(each.cause in FOLLOWING and not each.silent for each in root.follows):
         return None
     if incident.right_since is None:
@@ -409,15 +402,15 @@ def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
 
 
 def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
-    """What must have been launched, each once: asking again for one that was changes nothing."""
+    """Attempts that have not ended, each once; launching one again changes nothing."""
     attempts = (each for incident in incidents for each in (*incident.attempts, *incident.following))
     yield from {each.id: each for each in attempts if each.ended is None}.values()
 
 
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
-    """The days that the watchdog is asked about, by attempt and table; where it failed beside them, there too.
+    """Days that the watchdog is to read, by id of attempt or incident, and by table.
 
-    They are read again once more where its days are right, and no watchdog has proven it.
+    Days downstream on which it disagreed are included, also if the incident's days became right without its proof.
     """
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:

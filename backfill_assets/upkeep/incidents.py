@@ -1,7 +1,7 @@
-"""Incidents: what went wrong with days of a table, what was tried, and how it ended. One document each.
+"""Incidents: what went wrong with days of a table, what was tried, how it ended. One document each.
 
-The document is the memory of repairs. It is written before anything is launched or told, and each of these is done
-again until the document says that it was done: under the same id, so that a process may die at any moment.
+The document is written before anything is launched or told. Both are repeated under the same id until it says that they
+were done: a process may die at any moment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Proof = Literal["", "passed", "failed"]
 
 
 class RepairAttempt(Record):
-    """One native backfill, or one reading of raw again. It has all that is needed to launch it once more."""
+    """One backfill or restore of raw, with all that is needed to launch it again."""
 
     id: str
     at: datetime
@@ -40,34 +40,30 @@ class RepairAttempt(Record):
     force: bool = False
     restores: bool = False
     evidence: Mapping[date, str] = Field(default_factory=dict)
-    """The state that each day of the incident was in."""
+    """The state of each day before it."""
     core_seconds: Decimal = Decimal(0)
-    """As estimated."""
     ended: datetime | None = None
     proof: Proof = ""
 
 
 class Happened(Record):
-    """A line of an incident's history."""
-
     at: datetime
     words: str
 
 
 class Acknowledgement(Record):
-    """That a person looks after an incident. It is a file of its own: the sensor alone changes an incident."""
+    """A person looks after an incident. A file of its own: only the sensor writes incidents."""
 
     by: str
     at: datetime
     until: datetime | None = None
-    """When it ends by itself; None for as long as the evidence is the same."""
+    """None: as long as the evidence is the same."""
     reason: str = ""
     evidence: str = ""
-    """What was seen when it was given: it holds until that changes."""
 
 
 class Incident(Record):
-    """Days of one table that are wrong for one cause, and what follows from them further down."""
+    """Days of one table that are wrong for one cause, and what follows downstream."""
 
     id: str
     table: str
@@ -78,51 +74,44 @@ class Incident(Record):
     days: tuple[date, ...]
     words: str
     next_step: str = ""
-    """What a person does; empty while none is needed."""
+    """For a person; empty if none is needed."""
     state: State = "waiting"
     opened: datetime
     attempts: tuple[RepairAttempt, ...] = ()
     plan: str = ""
-    """The plan that waits for an approval, of a repair beyond its bounds."""
+    """Waits for approval: a repair beyond its bounds."""
     left_to: str = ""
-    """The plan that is rebuilding its days, which says so too; or the repair of what they are made of."""
+    """The plan, or the repair of other days, that is rebuilding its days."""
     before: Mapping[date, str] = Field(default_factory=dict)
-    """What each day held when the incident was opened."""
     after: Mapping[date, str] = Field(default_factory=dict)
     told: tuple[str, ...] = ()
-    """The stages that were told to people."""
     closed: datetime | None = None
     outcome: str = ""
     history: tuple[Happened, ...] = ()
     follows: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
-    """Days of tables further down that are wrong because of it, by table."""
+    """Days downstream that are wrong because of it, by table."""
     evidence: str = ""
-    """A digest of what was seen: a person's word about the incident holds until it changes."""
+    """A digest of what was seen: a person's decision holds until it changes."""
     acknowledged: Acknowledgement | None = None
     disagreed: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
-    """Those of them whose watchdog failed beside it: it is asked again."""
+    """Days of ``follows`` on which the watchdog disagreed: it reads them again."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
-    """The evidence of each day that is wrong, by table: its own days and those that follow."""
+    """Evidence of each wrong day, its own and those that follow."""
     said: Mapping[date, str] = Field(default_factory=dict)
-    """What was seen of each of its days, in words."""
     saying: str = ""
-    """What these words have in common: without figures, days and examples."""
     explained: tuple[str, ...] = ()
-    """What its days have held and what was said of them, as one led to the other: all else is another fault."""
+    """Contents and sayings of its days, as one led to the other: anything else is another fault."""
     further: tuple[str, ...] = ()
-    """What other checks say of the same days."""
     following: tuple[RepairAttempt, ...] = ()
-    """Backfills of days that follow: they are sound, and were not built because of it."""
+    """Backfills of sound days that were not built because of it."""
     right_since: datetime | None = None
-    """Since when its own days are right, while what followed is looked at again."""
+    """Set while the incident's own days are right and what followed is judged again."""
     again: int = 0
-    """How often it is told once more: a person looked after it, and does not any more."""
+    """How often it is told again after an acknowledgement has ended."""
     facts: tuple[Detail, ...] = ()
-    """What a person is told beside the words: since when, what is affected, who owns it, who wrote."""
 
     @property
     def under_way(self) -> RepairAttempt | None:
-        """The attempt that has not ended."""
         return next((each for each in self.attempts if each.ended is None), None)
 
     @property
@@ -130,21 +119,19 @@ class Incident(Record):
         return format_ranges(self.days, _MOST_RANGES)
 
     def then(self, at: datetime, said: str, **changes: object) -> Incident:
-        """This incident with ``changes``, and a line about them."""
         return self.model_copy(update={**changes, "history": (*self.history, Happened(at=at, words=said))})
 
     def attempts_of(self, key: TableDay) -> list[RepairAttempt]:
-        """Those that were to build this day."""
         own = self.attempts if key.table == self.table else ()
         return [each for each in (*own, *self.following) if key.day in each.evidence]
 
     def tries(self, key: TableDay, evidence: str) -> int:
-        """The attempts that left the day in the state ``evidence``, or after which its check failed again."""
+        """Attempts that left the day in the state ``evidence``, or after which its check failed again."""
         return sum(each.proof == "failed" or each.evidence[key.day] == evidence for each in self.attempts_of(key))
 
 
 class Closing(Record):
-    """That a person has closed an incident. It is a file of its own: the sensor alone changes an incident."""
+    """A person has closed an incident. A file of its own, like :class:`Acknowledgement`."""
 
     by: str
     reason: str
@@ -153,19 +140,16 @@ class Closing(Record):
     cause: Cause
     days: tuple[date, ...]
     evidence: str = ""
-    """What was seen when it was closed: the word holds until that changes; empty: for good."""
+    """The decision holds until it changes; empty: for good."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
-    """The same, of each day of each table that was wrong."""
 
 
 def incident_id(table: str, cause: Cause, first: date, number: int) -> str:
-    """``late-rows-fact-sales-20170304-1``: the same table, cause and first day count on."""
+    """``late-rows-fact-sales-20170304-1``; numbers count on for the same table, cause and first day."""
     return f"{cause.value}-{table}-{first:%Y%m%d}-{number}".replace(" ", "-").replace("_", "-")
 
 
 class IncidentBook:
-    """The incidents of a lakehouse."""
-
     def __init__(self, storage: Storage) -> None:
         self._open = Documents(storage, "_incidents/open", Incident, _MEND)
         self._closed = Documents(storage, "_incidents/closed", Incident, _MEND)
@@ -173,14 +157,14 @@ class IncidentBook:
         self._acknowledged = Documents(storage, "_incidents/acknowledged", Acknowledgement, _MEND)
 
     def open(self) -> list[Incident]:
-        """In the order of their ids. One whose writer died while it closed it is closed."""
+        """By id. Finishes a close whose writer died."""
         closed = self._closed.files().keys() if (names := self._open.files()) else ()
         for name in names.keys() & closed:
             self._open.delete(name)
         return [each for each in self._open.readable() if each.id not in closed]
 
     def closed_since(self, moment: datetime) -> list[Incident]:
-        """Those that were closed after ``moment``, oldest first."""
+        """Oldest first."""
         newest = [name for name, file in self._closed.files().items() if file.modified_ms >= moment.timestamp() * 1000]
         found = (self._closed.get(name) for name in newest)
         return sorted((each for each in found if each), key=lambda each: (each.closed or moment, each.id))
@@ -200,7 +184,7 @@ class IncidentBook:
         return next(number for number in range(1, len(taken) + 2) if f"{start}{number}" not in taken)
 
     def write(self, incident: Incident) -> None:
-        """As it is now. One that is closed moves, and is there at every moment."""
+        """A closed incident moves, and exists at every moment."""
         if incident.closed is None:
             self._open.replace(incident.id, incident)
             return
@@ -208,7 +192,7 @@ class IncidentBook:
         self._open.delete(incident.id)
 
     def ask_to_close(self, incident: Incident, by: str, reason: str, at: datetime) -> bool:
-        """False if somebody has asked for it before. The sensor closes it at its next tick."""
+        """False if it was requested before. The sensor closes it at its next tick."""
         asked = Closing(
             by=by,
             reason=reason,
@@ -228,7 +212,7 @@ class IncidentBook:
     def ask_to_acknowledge(
         self, incident: Incident, by: str, reason: str, at: datetime, until: datetime | None = None
     ) -> bool:
-        """False for one that is closed. The last word counts: it may be given again, with another end."""
+        """False for a closed incident. The last request counts."""
         if incident.closed is not None:
             return False
         said = Acknowledgement(by=by, at=at, until=until, reason=reason, evidence=incident.evidence)
@@ -236,12 +220,11 @@ class IncidentBook:
         return True
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:
-        """The newest one of each incident, by its id."""
         found = {name: self._acknowledged.get(name) for name in self._acknowledged.files()}
         return {name: each for name, each in found.items() if each}
 
     def forget_closed(self, before: datetime) -> int:
-        """Delete those that were closed before; returns how many. What a person has accepted stays accepted."""
+        """Returns how many were deleted. Closings stay: what a person has accepted stays accepted."""
         old = [name for name, file in self._closed.files().items() if file.modified_ms < before.timestamp() * 1000]
         for name in old:
             self._closed.delete(name)
@@ -250,8 +233,6 @@ class IncidentBook:
 
 
 def record(log: PublicationLog, incident: Incident, stage: str) -> None:
-    """A row of the audit log that ``incident`` came to ``stage``, once."""
-
     def row(head: Head) -> Entry | None:
         known = log.files().rows(["publication", "outcome"], event=[_EVENT]).to_pylist()
         if any((each["publication"], each["outcome"]) == (incident.id, stage) for each in known):
@@ -268,14 +249,13 @@ def record(log: PublicationLog, incident: Incident, stage: str) -> None:
 
 
 def spent_since(incidents: Iterable[Incident], moment: datetime) -> Decimal:
-    """The core seconds of what was launched after ``moment``, as estimated: a repair of several incidents once."""
+    """Estimated core seconds; an attempt of several incidents counts once."""
     launched = (each for incident in incidents for each in (*incident.attempts, *incident.following))
     attempts = {each.id: each for each in launched if each.at > moment}
     return sum((each.core_seconds for each in attempts.values()), Decimal(0))
 
 
 def by_days(incidents: Iterable[Incident]) -> dict[TableDay, list[Incident]]:
-    """Those that are about a day, or that it follows from."""
     found: dict[TableDay, list[Incident]] = {}
     for each in incidents:
         keys = [TableDay(each.table, day) for day in each.days]
@@ -291,10 +271,10 @@ OPENED, GIVEN_UP, OVER, AGAIN = "opened", "given-up", "closed", "again"
 
 
 def stages_to_tell(incident: Incident) -> Iterator[str]:
-    """What is true of ``incident``, is worth a word to people, and was not told yet.
+    """Stages that are true, worth a message and not told yet.
 
-    What heals by itself and is common, as late rows, is only listed. While a person looks after it nothing is told; if
-    it becomes graver, or their time has passed, it is told again.
+    Common faults that heal by themselves, such as late rows, are only listed. Nothing is told while a person looks
+    after the incident; when that ends, it is told again.
     """
     if incident.state == "closed":
         stages = {OVER: bool(incident.told)}
@@ -310,7 +290,6 @@ def stages_to_tell(incident: Incident) -> Iterator[str]:
 
 
 def notice_of(incident: Incident, stage: str) -> Notice:
-    """What is told at ``stage``."""
     title = f"{incident.table} {incident.first_ranges}: {incident.cause}"
     lines = [incident.words, *(f"Attempt {n}: {each.title}" for n, each in enumerate(incident.attempts, 1))]
     if stage == OVER:
@@ -330,7 +309,7 @@ def notice_of(incident: Incident, stage: str) -> Notice:
 
 
 def _compared(incident: Incident) -> Iterator[str]:
-    """The first days that hold something else than they did; of what could not be read, that is not known."""
+    """Days that could not be read at the opening are left out."""
     pairs = ((day, incident.before.get(day), incident.after.get(day, "nothing")) for day in incident.days)
     changed = [f"{day}: {before} -> {after}" for day, before, after in pairs if before not in (None, after)]
     yield from changed[:_MOST_COMPARED]

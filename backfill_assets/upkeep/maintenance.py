@@ -1,8 +1,7 @@
-"""Maintenance of a lakehouse: looks, plans, and carries the plan out.
+"""Maintenance of a lakehouse: looks, plans, carries out.
 
-It publishes and deletes by the same rules as every writer: compaction is a publication that preserves content, and
-files are deleted by an intent on the publication log. Files that a rollback window, an open plan or a pinned version
-needs are kept.
+It follows the protocol of writers: compaction is a publication with the same content, and files are deleted by an
+intent on the publication log.
 """
 
 from __future__ import annotations
@@ -48,24 +47,22 @@ _PROVENANCE = Provenance(launched_by="maintenance", reason="small files")
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task."""
-
     task: Task
     outcome: str
 
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Works on ``tables``; timelines that are no longer wanted are closed after ``timeline_days``."""
+    """Unwanted timelines are closed after ``timeline_days``."""
 
     publisher: Publisher
     tables: Sequence[str]
     timeline_days: int
     clock_checked: bool = False
-    """A person has looked at the clock: the days of a long pause in the log count like others."""
+    """A person has checked the clock: long pauses of the log count as age."""
 
     def plan(self) -> tuple[Task, ...]:
-        """What there is to do now; writes nothing."""
+        """Writes nothing."""
         if not anything_published(self.publisher.storage):
             return ()
         given_back = self.publisher.log.head().state.released
@@ -74,10 +71,10 @@ class Maintenance:
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
-        """Do ``tasks`` in their order. Days that moved since they were planned are looked at again and left alone.
+        """In the given order; days that moved since are left alone.
 
-        A task that is refused or fails, at a damaged file or a full disk, is reported, and its error raised when the
-        others are done.
+        A refused or failed task, because of a damaged file or a full disk, is reported. The first error is raised after
+        all tasks.
         """
         done: list[Done] = []
         refused: list[BackfillError] = []
@@ -103,7 +100,7 @@ class Maintenance:
         return believed_now(self.publisher, clock_checked=self.clock_checked)
 
     def _look(self, table: str) -> Iterable[Task]:
-        """What there is to do on ``table``; one that cannot be read is for a person, and the others are looked at."""
+        """An unreadable table is a task for a person; the others go on."""
         try:
             closing = self._closing(table)
             main, head = MainTable.open(self.publisher.storage, table), self.publisher.log.head()
@@ -166,7 +163,6 @@ class Maintenance:
         return self._of_files(Chore.RECLAIM, table, paths, why)
 
     def _tidying(self) -> Iterable[Task]:
-        """What there is to do on the publication log."""
         log = self.publisher.log
         behind = reclaimable(self.publisher, LOG_TABLE, clock_checked=self.clock_checked)
         found = (

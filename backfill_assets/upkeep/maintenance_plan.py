@@ -1,4 +1,4 @@
-"""Pure decisions of maintenance: which days are compacted, and which timelines are no longer wanted."""
+"""Which days are compacted and which timelines closed. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from backfill_assets.text import format_count
 
 _PLAN = "plan-"
 COMPACT_FROM_FILES = 5
-"""A day with fewer files is left alone."""
 SMALL_FILE_BYTES = 64 * 1024 * 1024
-"""Files of this size are large enough."""
+"""Days with larger files on average are left alone."""
 AT_ONCE_BYTES = 256 * 1024 * 1024
-"""A table is compacted up to this amount in one go: the rows of its days are held in memory."""
+"""Most bytes of a table in one run: the rows are held in memory."""
 
 
 class Chore(enum.StrEnum):
-    """What maintenance does, in this order."""
+    """In this order."""
 
     CLOSE = "close timelines"
     RELEASE = "drop expired holds"
@@ -31,12 +30,12 @@ class Chore(enum.StrEnum):
     GATHER = "gather the log"
     RECLAIM = "reclaim files"
     LOOK = "look at the table"
-    """For a person: it cannot be read."""
+    """For a person: the table cannot be read."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One chore on one table: ``items`` are the timelines, days or files that it is about, with so many files."""
+    """``items`` are timelines, days or files."""
 
     chore: Chore
     table: str
@@ -48,14 +47,12 @@ class Task:
 
 @dataclass(frozen=True)
 class DayFiles:
-    """The active files of a day, together."""
-
     files: int
     bytes: int
 
 
 def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collection[str]) -> Task | None:
-    """Days of many small files, most files first. Tables in ``changing`` are left alone: an open plan rebuilds them."""
+    """Days of many small files, most files first; none of tables in ``changing``: an open plan rebuilds them."""
     if table in changing:
         return None
     chosen: list[date] = []
@@ -80,9 +77,9 @@ def timelines_to_close(
     days: int,
     kept: Collection[str] = (),
 ) -> Task | None:
-    """Open timelines that were ``begun`` more than ``days`` ago: of dead runs, and of campaigns without an open plan.
+    """Open timelines ``begun`` more than ``days`` ago: of dead runs, and of campaigns without an open plan.
 
-    Those of named timelines stay open as long as these are ``kept`` (their ids).
+    Named timelines in ``kept`` (ids) keep theirs open.
     """
     wanted = (*(f"{CAMPAIGN}{plan.removeprefix(_PLAN)}-" for plan in open_plans), *(f"{id}-" for id in kept))
     oldest = now - timedelta(days=days)

@@ -12,13 +12,13 @@ from backfill_assets.lakehouse.records import DayState
 
 @dataclass(frozen=True)
 class Corrections:
-    """What must still be reported about days whose newest publication never was."""
+    """Days whose newest publication was never reported."""
 
     published: tuple[DayState, ...] = ()
     withdrawn: tuple[DayState, ...] = ()
-    """Once reported as published; a rollback has left nothing there."""
+    """Reported as published; a rollback left nothing."""
     settled: int = -1
-    """No entry of the publication log up to this sequence needs to be looked at again."""
+    """Entries of the log up to this sequence need no second look."""
 
 
 def statuses_to_put_right(
@@ -29,11 +29,10 @@ def statuses_to_put_right(
     settled: int = -1,
     at_most: int = 200,
 ) -> Corrections:
-    """Days published after ``settled`` that the orchestrator shows as they were after another publication.
+    """Days published after ``settled`` whose newest publication the orchestrator does not show.
 
-    ``reported`` is the publication that it shows of each (table, day). A failed partition whose
-    publication was reported stays failed: its last attempt published nothing. Publications that are ``under_way`` are
-    reported by their own run, and hold ``settled`` back.
+    ``reported`` is the publication that it shows. A failed partition whose publication was reported stays failed: its
+    last attempt published nothing. Publications ``under_way`` are reported by their own run, and hold ``settled`` back.
     """
     newer = sorted((state for state in states if state.sequence > settled), key=_in_order)
     unreported = [state for state in newer if _is_unreported(state, reported)]

@@ -1,7 +1,7 @@
-"""What main holds of days now: rows and totals as they are read, not as they were published.
+"""What main holds of days now: rows and totals as read, not as published.
 
-Of days whose files are those of their publication, and that nothing has found wrong, it is what was measured of just
-these files. Others are read, in one query a table, by DuckDB.
+Days with their published files that nothing doubts have the figures of their publication. DuckDB reads the others, one
+query a table.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from backfill_assets.text import format_are
 from backfill_assets.upkeep.effect import ReadDay, published_day
 
 MOST_BYTES = 256 * 2**20
-"""As much is read of a table while a person waits for an alarm; of more, rows are counted by statistics alone."""
+"""Read of a table at most, because a person waits for the alarm; beyond it, rows come from file statistics alone."""
 
 
 class ReadDays:
-    """Asked for a day, it reads all ``doubted`` days of that table at once, and each of them once."""
+    """Reads all ``doubted`` days of a table at once, each once."""
 
     def __init__(
         self, storage: Storage, steps: Iterable[Step], observed: LogView, doubted: Collection[TableDay]
@@ -81,7 +81,7 @@ class ReadDays:
 
 
 def _counted(files: Iterable[AddedFile]) -> ReadDay:
-    """By the statistics of its files; another writer may have left them out."""
+    """Another writer may have left out statistics."""
     try:
         return ReadDay(sum(each.rows for each in files))
     except PublicationRefused:

@@ -1,15 +1,18 @@
-"""Reclaiming: delete data files that nothing retained refers to any more. Intent on the log first, then delete.
+"""Deletes data files that nothing retained refers to: an intent on the log first, then the files.
 
-Published data stays in ``_timelines/`` for good, so a file is deleted when no reference to it is left. With its last
-data file, a timeline loses its log and its folder. Protected are: what main's retained versions and the version of the
-last closed map name, what the publication log names within the retention window (adds and before-images), open entries,
-open timelines, what named timelines name and read through to, the versions that open plans, and plans of the window,
-were made from, and all that was written within the window. The window is that of the setting, or a longer one that was
-promised with a publication and is not over yet.
+Published data stays in ``_timelines/`` for good; with its last data file, a timeline loses its log and folder.
+Protected are:
 
-Ages are by the time that the publication log bears out, unless a person has checked the clock: one that is ahead makes
-all files old. A clock that jumps shows as a long step in the publication log, and a quiet lakehouse as well. Either way
-the step is not counted: what is deleted is as old as it has to be by the time that the log bears out.
+- files of main's retained versions, and of its version in the last closed map;
+- files that the publication log names within the window (adds and before-images), and open entries;
+- open timelines; kept named timelines, with what they read through to;
+- versions that open plans, and plans of the window, were made from;
+- all that was written within the window.
+
+The window is that of the setting, or a longer one that was promised with a publication and is not over.
+
+A clock that is ahead makes all files old. Long steps in the publication log are therefore not counted as age, whether
+the clock jumped or the lakehouse was quiet, unless a person has checked the clock.
 """
 
 from __future__ import annotations
@@ -37,19 +40,20 @@ from backfill_assets.publish.publisher import CrashPoint, Publisher
 from backfill_assets.state.view import View
 
 MOST_QUIET = timedelta(days=8)
-"""The longest normal pause: a lakehouse that is published to every week has none that is longer."""
+"""The longest normal pause: a lakehouse with weekly publications has none that is longer."""
 _WINDOWS = 2
-"""For a window after a jump, files from before it look too old. As long again, a store with a clock of its own dates
-files from after it by the right time."""
+"""For a window after a jump, older files look too old. For another one, a store with its own clock dates newer files
+correctly.
+"""
 _NOTHING = timedelta()
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
 
 def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) -> list[str]:
-    """Delete the reclaimable files of ``table`` and return their paths below the lakehouse root.
+    """Deletes the reclaimable files of ``table``; returns their paths below the lakehouse root.
 
-    Finishes intents that a dead process left, first. A publication that is prepared after the intent refuses files it
-    names; one prepared before it makes this append fail, and what is reclaimable is looked up again.
+    Finishes intents of dead processes first. A publication prepared after the intent refuses files it names; one
+    prepared before it makes this append fail, and reclaimable files are looked up again.
     """
     finish_reclaiming(publisher)
     retry = Retry(f"Reclaiming files of {table}")
@@ -70,7 +74,6 @@ def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) ->
 
 
 def finish_reclaiming(publisher: Publisher) -> None:
-    """Carry out every open intent and close it on the log."""
     while intents := publisher.log.head().state.reclaiming:
         intent, file = next(iter(intents.items()))
         paths = publisher.log.reclaim_paths(file)
@@ -100,9 +103,9 @@ def _close_intent(publisher: Publisher, intent: str) -> None:
 def reclaimable(
     publisher: Publisher, table: str, closing: Collection[str] = (), *, clock_checked: bool = False
 ) -> list[str]:
-    """Paths of data files of ``table`` that are older than the window and that nothing retained refers to.
+    """Data files of ``table`` older than the window that nothing retained refers to.
 
-    Of timelines in ``closing`` as if they were closed. Of the publication log, what folding and gathering left behind.
+    Timelines in ``closing`` count as closed. For the publication log: what folding and gathering left behind.
     """
     storage, head = publisher.storage, publisher.log.head()
     now = believed_now(publisher, clock_checked=clock_checked)
@@ -118,10 +121,10 @@ def reclaimable(
 
 
 def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now: datetime) -> list[StoredFile]:
-    """Every file below ``table``, without those of timelines whose staged days a later run may want.
+    """Leaves out timelines whose staged days a later run may want.
 
-    What was staged for a named timeline that is not kept any more is not wanted, also if it is open: a process that
-    deletes one may die before it has closed them, and none closes those of one whose age is reached.
+    A named timeline that is no longer kept is unwanted even if open: the process that deletes it may die before it
+    closes its timelines, and nothing closes those of an expired one.
     """
     kept = tuple(f"{each.id}-" for each in kept_timelines(storage, now))
     wanted = [
@@ -135,7 +138,7 @@ def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now:
 
 
 def _adopted_from(timelines: Iterable[Timeline]) -> set[str]:
-    """The timelines that campaigns have adopted days from, which may be deleted while an approval is waited for."""
+    """Kept: a timeline that a campaign adopted days from may be deleted while its approval is pending."""
     return {name for each in timelines if each.name.startswith(CAMPAIGN) for name in each.adopted_from()}
 
 
@@ -144,7 +147,6 @@ def _is_data(file: StoredFile) -> bool:
 
 
 def _dead_timelines(files: Iterable[StoredFile], table: str, doomed: Collection[str], oldest_ms: float) -> set[str]:
-    """All files of timelines that have no data any more, once ``doomed`` is deleted: their logs describe nothing."""
     by_timeline: dict[str, list[StoredFile]] = {}
     for file in files:
         if (folder := _timeline_folder(file.path, table)) is not None:
@@ -158,7 +160,6 @@ def _dead_timelines(files: Iterable[StoredFile], table: str, doomed: Collection[
 
 
 def _timeline_folder(path: str, table: str) -> str | None:
-    """The folder of the timeline that a file lies in; None for one that lies in none."""
     below = f"{table}/{TIMELINES}/"
     name, slash, _ = path.removeprefix(below).partition("/")
     return f"{below}{name}" if path.startswith(below) and slash and not name.startswith("_") else None
@@ -180,16 +181,13 @@ def _by_log(publisher: Publisher, table: str, since: datetime, days: Collection[
 
 
 def _days_of(paths: Iterable[str], table: str) -> set[str] | None:
-    """The days that files were staged for; None if a file was not staged, and may be of any day."""
+    """None if a file was not staged: it may be of any day."""
     found = {_STAGED_DAY.fullmatch(path.removeprefix(f"{table}/")) for path in paths}
     return None if None in found else {match[1] for match in found if match}
 
 
 def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
-    """What plans were made from: open ones however old they are, others that were kept ``since`` then.
-
-    A version whose log is gone cannot be read, and protects nothing.
-    """
+    """A version whose log is gone cannot be read, and protects nothing."""
     paths: set[str] = set()
     for version in pinned_versions(storage, since).get(table, ()):
         with suppress(VersionGone):
@@ -198,10 +196,7 @@ def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
 
 
 def _by_named_timelines(storage: Storage, table: str, now: datetime) -> set[str]:
-    """What kept timelines name, what their other days read through to, and what they were computed from.
-
-    Where the Delta log of such a version was cleaned up, the publications name the files.
-    """
+    """If the Delta log of a base version was cleaned up, the publications name its files."""
     kept = kept_timelines(storage, now)
     paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
     bases = {each.versions[table]: each for timeline in kept for each in timeline.bases if table in each.versions}
@@ -222,7 +217,7 @@ def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
 
 
 def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
-    """Now, less the long steps in the publication log; the clock's own time if a person has checked it."""
+    """Now less the long steps in the publication log, unless a person has checked the clock."""
     now = clock.now()
     if clock_checked:
         return now
@@ -231,10 +226,10 @@ def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> dateti
 
 
 def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: timedelta) -> timedelta:
-    """The long steps from the entries of the log until ``now``, as far as ``look_back`` before what is believed.
+    """The long steps between entries of the log until ``now``, as far as ``look_back`` before the believed time.
 
-    Of machines that take turns, one of which is ahead, the steps forward and back cancel out for those that are right:
-    what counts is the most that is missing since one of the entries.
+    If machines take turns and one is ahead, steps forward and back cancel out for those that are right: the maximum of
+    the running sum counts.
     """
     later, missing, most = now, _NOTHING, _NOTHING
     for at in newest_first:
@@ -248,9 +243,9 @@ def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: ti
 
 
 def _newest_first(files: LogFiles, since: datetime) -> list[datetime]:
-    """When the entries of the log were made, in its order.
+    """The times of entries, in log order.
 
-    Of a file in which no long step has room, its bounds are enough, and of one from before ``since``: it is not read.
+    A file is not read if no long step fits between its bounds, or if it is older than ``since``.
     """
     found: list[tuple[int, datetime]] = []
     for number, (low, high, newest) in enumerate(files.spans()):

@@ -1,4 +1,4 @@
-"""Which published days must be built again and why, and which a person must decide about. Pure: no clock, no data."""
+"""Which published days to rebuild and why, and what a person must decide. Pure: no clock, no data."""
 
 from __future__ import annotations
 
@@ -48,34 +48,32 @@ _ONE_BACKFILL: Mapping[str, frozenset[Cause]] = {
     "new_input": frozenset({Cause.REFERENCE, Cause.INPUT}),
     "missing": frozenset({Cause.MISSING, Cause.FAILED_RUN}),
 }
-"""What one backfill builds again, in this order; the names begin its id."""
+"""Causes that one backfill repairs, in this order; the names begin its id."""
 _LONGEST_TITLE = 100
 Busy = Mapping[str, Sequence[WriteUnderWay]]
-"""What is under way, by table."""
 
 
 @dataclass(frozen=True)
 class Repair:
-    """One backfill of stale days and everything downstream of them. The same evidence gives the same ``id``."""
+    """One backfill of stale days and everything downstream; the same evidence gives the same ``id``."""
 
     id: str
     title: str
     troubles: tuple[StaleDay, ...]
     days: Mapping[str, tuple[date, ...]]
     force: bool
-    """The inputs are those that the days were published from: without it, they would be found unchanged."""
+    """The inputs are as published: without it, the days would be skipped as unchanged."""
     versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
-    """By step, the days that were published with another version than the current one: that one builds them again."""
+    """By step: days that an older version rebuilds, because it published them."""
     undone: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
-    """By step, the days that a person had put back: their inputs change, so the undo is over."""
+    """By step: days that a person rolled back; their inputs change, so the rollback is over."""
     core_seconds: Decimal = Decimal(0)
-    """What it takes at most, as far as days were timed."""
+    """Upper bound, by earlier builds on all cores; days that were never timed count 0."""
     restores: bool = False
-    """It is no backfill: rows that raw has lost are read from their landed files once more."""
+    """Not a backfill: lost raw rows are read again from their landed files."""
 
     @property
     def description(self) -> str:
-        """Each day with its evidence, and the versions that are not the current ones."""
         older = "; ".join(
             f"{step} {first_ranges(days)} by {version}"
             for step, days_by_version in self.versions.items()
@@ -89,38 +87,34 @@ class Repair:
 
 @dataclass(frozen=True)
 class RepairDecision:
-    """What to launch now, what waits for something that is under way, and what waits for a person."""
-
     lineage: Lineage
     launch: tuple[Repair, ...] = ()
     waiting: tuple[str, ...] = ()
     for_people: tuple[ManualAction, ...] = ()
     later: tuple[StaleDay, ...] = ()
-    """Days that are repaired by themselves, after a pause or when nothing comes in any more."""
+    """Repaired after a pause, or when no more rows come in."""
     left_to: Mapping[StaleDay, str] = field(default_factory=dict)
-    """Days that a plan is rebuilding, with the plan."""
     stale: tuple[StaleDay, ...] = ()
-    """All that is wrong with days that can be built or put back."""
     findings: tuple[WrongDay, ...] = ()
-    """All that is wrong, with what the checks say that need no rows, in the order in which tables are built."""
+    """All that is wrong, with suspicions, in build order."""
     under_way: frozenset[TableDay] = frozenset()
-    """Days that something is about to write, or that a plan is rebuilding: nothing new is said of them."""
+    """Something is about to write these days or a plan is rebuilding them: nothing new is said of them."""
     unsettled: frozenset[TableDay] = frozenset()
-    """Days of which it cannot be said now whether they are right: an incident of theirs stays as it is."""
+    """Days that cannot be judged now: their incidents stay as they are."""
     unreadable: tuple[ManualAction, ...] = ()
-    """Tables that cannot be read, with what mends them."""
     undecided: frozenset[str] = frozenset()
-    """These, and all that is built with them or made of them: an incident about such a table stays as it is."""
+    """Unreadable tables, and all that is built with them or from them: their incidents stay as they are."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
-    """One backfill for all days with the same reason. Days that a running backfill may write wait for the next look.
+    """One backfill for all days with the same reason, each day with the version that published it.
 
-    The diagnosis says what is repaired and what a person must decide; so does a person about days that failed as often
-    as the bounds allow, and about a repair beyond them. Days that are made of a raw day that waits for a person wait
-    with it. Days that a running stream follows are left to it, and days of an open plan to that. A repair builds each
-    day with the version that it was published with. A table that cannot be read is for a person; nothing is decided
-    about it, nor about what is made of it.
+    - Days that a running backfill may write wait for the next look.
+    - Days downstream of a raw day that waits for a person wait with it.
+    - Days that a running stream follows are left to it, and days of an open plan to the plan.
+    - A person decides about other diagnoses, about days that failed as often as the bounds allow, and about repairs
+      beyond the bounds.
+    - Nothing is decided about an unreadable table and what is downstream.
     """
     undecided, unreadable = seen.observed.undecided(seen.steps), tuple(of_unreadable(seen))
     seen = replace(seen, steps=seen.observed.readable(seen.steps)) if undecided else seen
@@ -182,7 +176,6 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
 
 
 def _has_place(seen: RepairContext, trouble: StaleDay) -> bool:
-    """Does a backfill build it, or a stream?"""
     return seen.is_built(trouble.table, trouble.day) or seen.held_by_stream(trouble.key) is not None
 
 
@@ -197,10 +190,9 @@ def _written_now(seen: RepairContext) -> Iterator[TableDay]:
 
 
 def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: bool = False) -> dict[str, set[date]]:
-    """The days of ``troubles`` and those made of them that are published or can be built; ``strictly``: only these.
+    """The days of ``troubles``, and published or buildable days downstream; ``strictly``: only the latter.
 
-    Tables that are built together come together. A published day is made of what the version reads that it was
-    published with.
+    Tables of a step come together. A published day reads what the version that published it reads.
     """
     there = Presence(seen.published)
     made: dict[str, set[date]] = {}
@@ -222,7 +214,6 @@ def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: 
 
 
 def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
-    """The stale days that the rebuild of another one does not include."""
     reached = _downstream(seen, troubles, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
@@ -230,7 +221,6 @@ def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
 def _launches(
     seen: RepairContext, roots: Sequence[StaleDay]
 ) -> tuple[tuple[Repair, ...], dict[tuple[StaleDay, ...], str], tuple[ManualAction, ...]]:
-    """What is launched, the days that wait for something under way and why, and what is beyond the bounds."""
     launch: list[Repair] = []
     waiting: dict[tuple[StaleDay, ...], str] = {}
     beyond: list[ManualAction] = []
@@ -258,7 +248,6 @@ def _may_try(seen: RepairContext, stale: StaleDay) -> bool:
 
 
 def _restores(seen: RepairContext, troubles: Sequence[StaleDay]) -> Iterator[Repair]:
-    """One for each table, for days that nothing else reads again meanwhile."""
     for table, days in by_table(each.key for each in troubles).items():
         group = [each for each in troubles if each.table == table]
         attempts = sorted((each.evidence, seen.tries(each)) for each in group)
@@ -283,7 +272,7 @@ def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterato
 
 
 def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[StaleDay]]:
-    """``group``; if some of its days must wait, first those that need not and then those that must."""
+    """If some days must wait, the others first, by themselves."""
     if not _met(busy, _repair(seen, group)):
         return [group]
     must_wait = {trouble for trouble in group if _met(busy, _repair(seen, [trouble]))}
@@ -292,7 +281,6 @@ def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[
 
 
 def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
-    """The first write under way that may touch days of ``repair``."""
     writes = (
         each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
     )
@@ -300,7 +288,9 @@ def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
 
 
 def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDay]]:
-    """By cause; on a second attempt, the days that failed their gates go by themselves, after the others."""
+    """By cause. On a later attempt, days that failed their gates go by themselves, last: they must not hold the others
+    back.
+    """
     groups: dict[tuple[str, bool], list[StaleDay]] = {}
     for root in roots:
         again = seen.tries(root) > 0
@@ -330,14 +320,13 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
 
 
 def _core_seconds(seen: RepairContext, days: Days) -> Decimal:
-    """At most, as the days were staged before: on all cores. A day that was never timed counts for nothing."""
     steps = {seen.step_of[table].name for table in days}
     contents = (seen.observed.content(TableDay(name, day)) for name in steps for day in days.get(name, ()))
     return Decimal(sum(each.staged_ms or 0 for each in contents if each)) / 1000 * seen.cores
 
 
 def _id(group: Sequence[StaleDay], attempts: object) -> str:
-    """``late_rows_20170304_<hash>``: the cause and the first day. The UI shows an id up to its first hyphen."""
+    """``late_rows_20170304_<hash>``. Dagster's UI shows an id up to its first hyphen."""
     named = f"{_kind(group[0])}_{min(each.day for each in group):%Y%m%d}_"
     return named + digest(attempts, _LONGEST_ID - len(named))
 
@@ -360,7 +349,6 @@ def _undone(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str
 
 
 def _title(group: Sequence[StaleDay], attempt: int, *, is_undone: bool = False) -> str:
-    """Every range if there is room for it; else from the first day to the last, of the first table."""
     days = by_table(each.key for each in group)
     listed = "; ".join(f"{table} {first_ranges(dates)}" for table, dates in days.items())
     first, *others = days
@@ -373,7 +361,7 @@ def _title(group: Sequence[StaleDay], attempt: int, *, is_undone: bool = False) 
 
 
 def _later(seen: RepairContext, roots: Iterable[StaleDay]) -> dict[StaleDay, str]:
-    """Why some are repaired, but not now. While rows come in to one day of a table, its others wait with it."""
+    """While rows come in to one day of a table, its other days wait too."""
     coming = {(each.table, _kind(each)) for each in roots if seen.comes_in(each)}
     later: dict[StaleDay, str] = {}
     for each in roots:
@@ -385,7 +373,6 @@ def _later(seen: RepairContext, roots: Iterable[StaleDay]) -> dict[StaleDay, str
 
 
 def _with_why(whys: Mapping[StaleDay, str]) -> Iterator[str]:
-    """What is repaired by itself and not now, by the reason why."""
     groups: dict[tuple[str, Cause, str], list[date]] = {}
     for each, why in sorted(whys.items()):
         groups.setdefault((each.table, each.cause, why), []).append(each.day)

@@ -1,9 +1,13 @@
-"""Which findings are one incident: a cause at one place, with all that follows from it further down. Pure.
+"""Which findings are one incident: a cause at one place, with everything that follows downstream. Pure.
 
-Each finding goes, in the order in which tables are built, to the first of these that there is: to a fault above it, if
-it is of a kind that a wrong day leads to; to the open incident that has its day; to one of the same fault, if it is
-seen beside its days or within the hour; else it is a fault of its own. An incident that was open before the fault
-above it was seen becomes that one: people know of it already.
+In build order, each finding joins the first of these:
+
+- a fault upstream, if a wrong day can cause such a finding;
+- the open incident of its day;
+- the same fault of its table, if it is beside its days or within the hour;
+- a new fault.
+
+An incident that was open before the fault upstream was seen becomes that fault: people know of it already.
 """
 
 from __future__ import annotations
@@ -20,30 +24,24 @@ from backfill_assets.upkeep.incidents import Incident
 ONE_EVENT = timedelta(hours=1)
 """The same fault of a table within this time is one, wherever its days are."""
 _ANYWHERE = PENDING - {Cause.FAILED_RUN} | {Cause.DRIFT, Cause.TOO_LATE, Cause.GONE_VERSION}
-"""Of these a table has one incident: a source or a declaration that goes on being so."""
+"""Causes with one incident a table: a source or a declaration that goes on being so."""
 
 
 @dataclass(eq=False)
 class Root:
-    """One cause at one place: what is open about it, its days, and what follows from it."""
-
     incident: Incident | None = None
-    """None for one that is new."""
+    """None for a new one."""
     findings: list[WrongDay] = field(default_factory=list)
     follows: list[WrongDay] = field(default_factory=list)
     moved: dict[date, Root] = field(default_factory=dict)
-    """Days that go on within another one."""
     split_from: Incident | None = None
-    """What its days were open under."""
 
     @property
     def silent(self) -> bool:
-        """Nothing of it is to be opened: a person has decided it, or it is no fault."""
         return self.incident is None and all(each.silent for each in self.findings)
 
     @property
     def cause(self) -> Cause:
-        """What its days show now; what it was opened for, if they show nothing."""
         return self.findings[0].cause if self.findings or self.incident is None else self.incident.cause
 
     @property
@@ -60,12 +58,12 @@ class Root:
 
     @property
     def in_progress(self) -> bool:
-        """What is wrong with its days is known when its repair has ended and was proven."""
+        """Until its repair has ended and was proven, it is not known what is wrong with its days."""
         return self.incident is not None and (self.incident.under_way is not None or self.incident.state == "proving")
 
     @property
     def is_over(self) -> bool:
-        """Its last repair has put its days right: what is wrong with them now is another fault."""
+        """The last repair was proven: what is wrong with the days now is another fault."""
         return bool(self.incident and self.incident.attempts) and self.last_proof == "passed"
 
     @property
@@ -80,10 +78,10 @@ def roots_of(
     now: datetime,
     acted_on: Collection[tuple[TableDay, Cause]],
 ) -> list[Root]:
-    """Every open incident of ``known`` first, then every new fault, with what was found of it.
+    """Roots of ``known`` first, then new ones.
 
-    ``acted_on`` is what is launched, awaited or left to a person for itself; a pending day that is not among it is
-    rebuilt with another one, and follows that.
+    ``acted_on`` is launched, awaited or left to a person for itself. Other pending days are rebuilt with another day,
+    and follow it.
     """
     grouping = _Grouping(lineage, now, acted_on)
     for incident in known:
@@ -143,7 +141,6 @@ class _Grouping:
     # -------------------------------------------------------------- where a finding belongs
 
     def _owner(self, finding: WrongDay) -> Root | None:
-        """The open incident that has its day, for this fault."""
         open_ = (root for root in self._owners.get(finding.key, ()) if root.incident)
         return next((each for each in open_ if each.incident and self._is_about(each, each.incident, finding)), None)
 
@@ -152,7 +149,6 @@ class _Grouping:
         return same and is_one_fault(incident.cause, finding.cause) and is_explained(incident, finding)
 
     def _above(self, finding: WrongDay, owner: Root | None) -> Root | None:
-        """The fault that it follows from."""
         is_told = owner is not None and owner.incident is not None and owner.incident.cause is Cause.FAILED_RUN
         if finding.cause is Cause.FAILED_RUN and not is_told and (held := self._held_back_with(finding)):
             return held
@@ -175,7 +171,7 @@ class _Grouping:
         return root.cause not in PENDING and self._now - owner.incident.opened < ONE_EVENT
 
     def _held_back_with(self, finding: WrongDay) -> Root | None:
-        """The days that failed their gates in the run that did not build this one: a run builds all days or none."""
+        """A run builds all days or none: days that failed their gates hold back its others."""
         place = self._lineage.place(finding.key).table
         for root in (each for each in self._roots if not each.silent):
             held = [each for each in (*root.findings, *root.follows) if each.cause is Cause.HELD_BACK]
@@ -204,7 +200,7 @@ class _Grouping:
     # -------------------------------------------------------------- what becomes of open incidents
 
     def _split(self, root: Root) -> None:
-        """An incident is about one fault: days that show another one now are an incident of their own."""
+        """An incident is about one fault: days that show another one become an incident of their own."""
         parts: dict[tuple[Cause, str], list[WrongDay]] = {}
         for each in root.findings:
             parts.setdefault((each.cause, "" if each.cause in PENDING else each.saying), []).append(each)
@@ -226,7 +222,7 @@ class _Grouping:
             root.moved |= {each.day: other for each in part}
 
     def _take_over(self, root: Root) -> None:
-        """A new fault above open incidents goes on as the first of them; the others go on within it."""
+        """A new fault upstream of open incidents goes on as the first of them; the others go on within it."""
         below = [each for each in self._roots if each.incident and not each.findings and root in each.moved.values()]
         first = next((each for each in below if set(each.moved.values()) == {root} and each is not root), None)
         if first is not None and root.split_from is None:
@@ -234,7 +230,7 @@ class _Grouping:
             self._roots.remove(first)
 
     def _leave_to_graver(self, root: Root) -> None:
-        """Of a day that shows a graver fault, the lesser one cannot be seen: it goes on within that."""
+        """On a day with a graver fault the lesser one cannot be seen: it goes on within the graver."""
         incident = root.incident
         if incident is None or root.findings or root.in_progress or root.is_over or incident.cause in SUSPECTED:
             return
@@ -247,13 +243,12 @@ class _Grouping:
 
 
 def is_explained(incident: Incident, finding: WrongDay) -> bool:
-    """Rows that came since and of which another thing is said are another fault of the source, on the same day."""
+    """False if later rows have another saying: that is another fault of the source, on the same day."""
     known = finding.cause not in SUSPECTED or not incident.explained
     return known or finding.content in incident.explained or finding.saying in incident.explained
 
 
 def following(new: Iterable[WrongDay], known: Mapping[str, Sequence[date]]) -> dict[str, tuple[date, ...]]:
-    """All days that have followed from an incident, by table."""
     found = {table: set(days) for table, days in known.items()}
     for each in new:
         found.setdefault(each.table, set()).add(each.day)
@@ -261,7 +256,6 @@ def following(new: Iterable[WrongDay], known: Mapping[str, Sequence[date]]) -> d
 
 
 def moved_to(root: Root) -> Iterator[tuple[Root, list[date]]]:
-    """Where its days have gone to."""
     days: dict[Root, list[date]] = {}
     for day, other in sorted(root.moved.items()):
         days.setdefault(other, []).append(day)

@@ -1,7 +1,7 @@
-"""Days whose events a stream has read and a gate keeps from all tables that follow: nothing else builds them.
+"""Days whose events a stream has read and a gate keeps in raw: nothing else builds them.
 
-A stream that runs tries such a day again whenever it gains rows. Of one that has ended the word holds while the same
-rows would be built by the same logic: a repair would fail the same gate.
+A running stream tries such a day again whenever it gains rows. After its end, the hold counts while the same logic
+would build the same rows: a repair would fail the same gate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from backfill_assets.upkeep.trouble import digest
 def held_by_streams(
     storage: Storage, states: Mapping[TableDay, DayState], steps: Sequence[Step], now: datetime
 ) -> dict[TableDay, HeldByStream]:
-    """By day of the table whose gate it is, of tables that ``steps`` build."""
+    """By day of the gate's table, for tables that ``steps`` build."""
     step_of = step_by_table(steps)
 
     def version_of(key: TableDay) -> str:
@@ -39,7 +39,7 @@ def held_by_streams(
 
 
 def _is_as_tried(held: HeldEvents, status: StreamStatus, version_of: Callable[[TableDay], str]) -> bool:
-    """No event came since, and no other version would be tried."""
+    """No event came since, and the version is the same."""
     return held in status.held_back and held.version in ("", version_of(TableDay(held.table, held.day)))
 
 

@@ -1,4 +1,4 @@
-"""Finds stale days, by step, from the logs and the watchdogs; and which a running stream will follow. Pure."""
+"""Stale days by step, from the logs and the watchdogs. Pure."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from backfill_assets.upkeep.incidents import Closing, Incident
 
 @dataclass(frozen=True, order=True)
 class StaleDay:
-    """One day of one step that is not as it should be. ``evidence`` is the state that it is in, as 12 hex digits."""
+    """``evidence`` digests its state, in 12 hex digits."""
 
     table: str
     day: date
     evidence: str
     shows: Cause = field(compare=False)
-    """What the log or a watchdog shows of it; its diagnosis knows of rollbacks, gates, versions and runs as well."""
+    """The cause by the log or a watchdog alone; the diagnosis also weighs rollbacks, gates, versions and runs."""
     diagnosis: Diagnosis = field(compare=False)
 
     @property
@@ -61,7 +61,7 @@ class StaleDay:
 
 @dataclass(frozen=True)
 class WriteUnderWay:
-    """A run, backfill or repair that may write ``days`` of a table; None for all of them."""
+    """A run, backfill or repair; ``days`` None: all of the table."""
 
     name: str
     days: Collection[date] | None = None
@@ -85,71 +85,60 @@ def _unknown_moment(publication: str) -> datetime | None:
 
 @dataclass(frozen=True)
 class RunningStreams:
-    """The raw tables that streams append to right now, and when something was published, as seen at ``now``."""
-
     tables: Collection[str] = ()
     now: datetime = _END_OF_TIME
     published_at: Callable[[str], datetime | None] = _unknown_moment
-    """The moment of a publication; None for one that the log does not know."""
+    """None for an unknown publication."""
 
 
 @dataclass(frozen=True)
 class RepairContext:
-    """All that the decision about repairs is made from. ``steps`` are in build order and include all they read."""
+    """``steps`` are in build order and include all they read."""
 
     steps: Sequence[Step]
     observed: LogView
     failed_watches: Collection[FailedWatch] = ()
     incidents: Mapping[TableDay, Sequence[Incident]] = field(default_factory=dict)
-    """What is open about a day, with the repairs that were launched before."""
     bounds: RepairBounds = DEFAULT_BOUNDS
     spent_lately: Decimal = Decimal(0)
-    """Core seconds that repairs of the last 24 hours took, as estimated."""
+    """Estimated core seconds of repairs in the last 24 hours."""
     cores: int = 1
     core_hour_price: Decimal | None = None
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
-    """What the checks said that need no rows, by the name of the check, where they fail."""
+    """Failed checks that read no rows: words by name of the check."""
     judged_before: Collection[TableDay] = ()
-    """Days that were published again since such a check judged them: it is about to do so anew."""
+    """Days published since such a check judged them: it will run again."""
     not_run: Mapping[TableDay, str] = field(default_factory=dict)
     """Days whose last run ended before their gates were judged, with that run."""
     held_back_in: Collection[str] = ()
-    """Those of these runs that published nothing since a gate of another day or table held it back."""
+    """Runs of ``not_run`` that published nothing because of a gate of another day or table."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
-    """What people have closed, by the id of the incident."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
-    """What is under way, by the tables that it may write."""
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
-    """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
+    """Days whose newest attempt failed its gates: on a second attempt they must not hold the others back."""
     held_by_streams: Mapping[TableDay, HeldByStream] = field(default_factory=dict)
-    """Days that a stream has read and a gate holds back. Also of today: a stream builds it."""
+    """Includes today, which a stream builds."""
     is_built: Callable[[str, date], bool] = _anywhere
-    """Do backfills build such a day of a table? It has a partition, or the first ones look back to it."""
+    """Do backfills build the day? It has a partition, or the first ones look back to it."""
     today: date = date.max
-    """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
+    """Only earlier days are repaired: a source that is ahead of time has rows of days that have not ended."""
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
-    """What the log has of the rollbacks that stand on days."""
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
-    """The plan that is being carried out for a day."""
     edited: Sequence[EditedLogic] = ()
-    """Versions that were edited in place: no repair builds with one, or days of both would have one name."""
+    """Versions edited in place: no repair builds with one, or days of both would have one name."""
 
     def edited_version(self, table: str, day: date) -> EditedLogic | None:
-        """The version that a repair would build the day with, if it was edited in place."""
         found = (each for each in self.edited if table in each.tables)
         return next((each for each in found if each.version == self.version_name(table, day)), None)
 
     def is_rolled_back(self, table: str, day: date) -> bool:
-        """Does a rollback of a table of this step hold that day? Until an input of it changes; longer where it
-        withdrew rows of raw that the day is made of: a person decides then.
-        """
+        """A rollback ends when an input changes; if it withdrew raw rows of the day, a person decides."""
         undo = self.undo(table, day)
         return undo is not None and undo.state is not UndoIs.OVER
 
     def undo(self, table: str, day: date) -> Undo | None:
-        """The rollback that stands on a table of this step on that day."""
         return self._undo(self.step_of[table].name, day)
 
     @cached_property
@@ -164,25 +153,23 @@ class RepairContext:
 
     @cached_property
     def step_of(self) -> Mapping[str, Step]:
-        """The step of each table."""
         return step_by_table(self.steps)
 
     def version_name(self, table: str, day: date) -> str:
-        """The version that the day was published with; the current one of a day that is not published."""
+        """The version that published the day; the current one if none has."""
         step = self.step_of[table]
         return published_version(step, day, self.observed.states) or step.current
 
     def version(self, table: str, day: date) -> Version | None:
-        """The version that a repair builds the day with; None for raw, and for one that is not declared any more."""
+        """The version that a repair uses; None for raw, and for one that is not declared any more."""
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
     def gate_of(self, key: TableDay) -> HeldByGates | HeldByStream | None:
-        """What holds the day back: a gate that a repair would fail, or that a stream has failed."""
         return self.held_by_stream(key) or self.fails_again(key)
 
     def fails_again(self, key: TableDay) -> HeldByGates | None:
-        """The gate that a repair would fail: the day was built from just what there is now, by the same logic."""
+        """A gate that a repair would fail: the day was built from the same inputs by the same logic."""
         step = self.step_of[key.table]
         keys = (TableDay(name, key.day) for name in step.table_names)
         failed = [self.failed_gates[each] for each in keys if each in self.failed_gates]
@@ -190,18 +177,15 @@ class RepairContext:
         return next((gate for gate in failed if wanted and gate.made_of == wanted), None)
 
     def held_by_stream(self, key: TableDay) -> HeldByStream | None:
-        """What a stream holds back of any table that is built with this one."""
         keys = (TableDay(name, key.day) for name in self.step_of[key.table].table_names)
         return next((self.held_by_streams[each] for each in keys if each in self.held_by_streams), None)
 
     def was_held_back(self, key: TableDay) -> bool:
-        """Is it told that a gate holds the day back? A day that a stream goes on with is not any more."""
         tables = self.step_of[key.table].table_names
         known = (each for name in tables for each in self.incidents.get(TableDay(name, key.day), ()))
         return any(each.cause is Cause.HELD_BACK and each.table in tables for each in known)
 
     def _wanted(self, step: Step, day: date) -> str:
-        """The input fingerprint that a repair would build the day with; empty if its version is not declared."""
         version = self.version(step.name, day)
         if version is None:
             return ""
@@ -212,17 +196,16 @@ class RepairContext:
         return decide.wanted(step, version, [day], logicals)[day].input_fingerprint
 
     def tries(self, stale: StaleDay) -> int:
-        """The repairs that left the day as it is, or after which its check failed again."""
         known = self.incidents.get(stale.key, ())
         return max((each.tries(stale.key, stale.evidence) for each in known), default=0)
 
     def is_tried_now(self, stale: StaleDay) -> bool:
-        """Does a repair of the day go on? What restores raw is a run of no asset: it makes no table busy."""
+        """Needed because a restore of raw is a run of no asset: it makes no table busy."""
         known = self.incidents.get(stale.key, ())
         return any(each.ended is None for found in known for each in found.attempts_of(stale.key))
 
     def pause(self, stale: StaleDay) -> datetime | None:
-        """Until when a day waits after its last attempt; None if it need not."""
+        """None if the day need not wait."""
         known = self.incidents.get(stale.key, ())
         ends = [each.ended or each.at for found in known for each in found.attempts_of(stale.key)]
         tries = self.tries(stale)
@@ -230,7 +213,7 @@ class RepairContext:
         return until if until and self.now < until else None
 
     def comes_in(self, stale: StaleDay) -> bool:
-        """Did rows or inputs of it come just now? Of one that is open for long, that counts no more."""
+        """Did rows or inputs arrive just now? False once its incident is open for ten times ``bounds.settle``."""
         if stale.shows not in INPUT_CHANGED:
             return False
         settle = timedelta(seconds=self.bounds.settle)
@@ -245,7 +228,6 @@ class RepairContext:
         return state.publication if state else ""
 
     def moved(self, stale: StaleDay) -> list[TableDay]:
-        """The days that the stale day is made of and that were published after it."""
         return self.inputs.moved(self.step_of[stale.table], self.version(stale.table, stale.day), stale.day)
 
     @cached_property
@@ -254,11 +236,10 @@ class RepairContext:
 
     @cached_property
     def watches(self) -> Mapping[TableDay, FailedWatch]:
-        """The watchdogs that failed on what is published now."""
         return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
 
     def _still_speaks(self, watch: FailedWatch) -> bool:
-        """Is all that it looked at as it was? A sum that was read beside another table's fault says nothing after."""
+        """A sum that was compared with another table says nothing once that has changed."""
         key = TableDay(watch.table, watch.day)
         state, physical = self.observed.states.get(key), self.observed.now(key)
         if state is None or (state.publication, physical) != (watch.publication, watch.physical):
@@ -270,7 +251,6 @@ class RepairContext:
         return watch.beside == digest_beside(self.observed, tables, step.cadence.period(watch.day))
 
     def beside(self, step: Step, day: date) -> Signs:
-        """What speaks about a repair of a wrong day: rollbacks, its version, its gates."""
         table, keys = step.name, [TableDay(name, day) for name in step.table_names]
         gate, undo, edited = self.gate_of(keys[0]), self.undo(table, day), self.edited_version(table, day)
         found: dict[Cause, str] = {}
@@ -285,22 +265,20 @@ class RepairContext:
         return found
 
     def has_failed(self, step: Step, day: date) -> bool:
-        """Did a run end before the gates of the day were judged?"""
         keys = (TableDay(name, day) for name in step.table_names)
         return any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run)
 
     def _run_failed(self, run: str) -> bool:
-        """A run that a gate ended did what it ought to; while the gate holds its day back, the others follow that."""
+        """A gate that stops a run is no failure; while it still holds its day, the run's other days follow that day."""
         return run not in self.held_back_in or run in self._runs_held_back
 
     @cached_property
     def _runs_held_back(self) -> set[str]:
-        """The runs of gates that a repair would fail again."""
         held = map(self.fails_again, self.failed_gates)
         return {gate.run for gate in held if gate}
 
     def may_build(self, table: str, day: date) -> bool:
-        """Also a day that an undo holds, if it is made of what there is: unless an input changes, it is kept."""
+        """Also a fresh day that a rollback holds: it is kept unless an input changes."""
         if not self.is_built(table, day):
             return False
         step, undo = self.step_of[table], self.undo(table, day)
@@ -310,9 +288,9 @@ class RepairContext:
         return step.source is not None or self.version(table, day) is not None
 
     def is_not_begun(self, step: Step, day: date) -> bool:
-        """Is the day before all that was built of what reads tables of others alone?
+        """Is the day before all that was built, of a step that reads external tables alone?
 
-        They have years of history: how much of it is computed here, a person says, by building its first day.
+        External tables have years of history: a person says how much of it is computed, by building its first day.
         """
         reads = step.version().reads
         if not reads or not all(self.step_of[read.table].external for read in reads):
@@ -320,20 +298,18 @@ class RepairContext:
         return day < min(self.published.get(step.name, ()), default=date.max)
 
     def _is_fresh(self, step: Step, day: date) -> bool:
-        """Is a built day made of what is published of its inputs?"""
         contents = [self.observed.content(TableDay(table, day)) for table in step.table_names]
         return decide.made_from(self._wanted(step, day), contents)
 
     @cached_property
     def published(self) -> dict[str, set[date]]:
-        """The days that are published, by table."""
         return decide.published_days(self.observed.states)
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
-    """The stale days of raw tables, which no step can build again, and all others; each day of a step once.
+    """Stale days of raw tables, which no step can rebuild, and of all others; each day of a step once.
 
-    ``statuses`` compare each day with the version that it was published with: an older version is not stale.
+    ``statuses`` compare each day with the version that published it: an older version is not stale.
     """
     raw: list[StaleDay] = []
     others: list[StaleDay] = []
@@ -346,7 +322,7 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
 
 def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -> StaleDay | None:
-    """Tables that are built together are diagnosed together, as the one of which the gravest is shown."""
+    """One diagnosis for all tables of a step, on the table with the gravest sign."""
     signs = {name: _signs(seen, step, name, day, statuses[name].get(day)) for name in step.table_names}
     shown = {name: case.cause for name, each in signs.items() if (case := first_case(each))}
     cause = gravest(shown.values())
@@ -362,10 +338,7 @@ def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -
 
 
 def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause | None) -> Signs:
-    """What the log and the watchdog of one table show.
-
-    A sum that disagrees on a day whose inputs are newer says no more than that.
-    """
+    """A sum that disagrees on a day whose inputs are newer is no sign of its own."""
     watch, is_raw, found = seen.watches.get(TableDay(table, day)), step.source is not None, dict[Cause, str]()
     if watch and watch.lost:
         found[Cause.LOST_RAW if is_raw else Cause.LOST_FILES] = ""
@@ -384,15 +357,15 @@ def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause
 
 
 def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]) -> str:
-    """What ``tables`` hold on ``days``: a compaction of them changes nothing of it, a foreign write does."""
+    """What ``tables`` hold on ``days``: a foreign write changes it, compaction does not."""
     keys = [TableDay(table, day) for table in sorted(tables) for day in days]
     return digest([logical_of(observed.states.get(key), observed.now(key)) for key in keys], 12)
 
 
 def _evidence(seen: RepairContext, step: Step, day: date, shows: Cause) -> str:
-    """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was.
+    """The state of a day and its inputs: a repair that changes nothing leaves it as it was.
 
-    How an input has changed is in what it holds: a compaction beside it is no other evidence.
+    Inputs count by what they hold: compaction is no other evidence.
     """
     kind = "" if shows in INPUT_CHANGED else shows.name
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]
@@ -407,5 +380,4 @@ def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
 
 
 def digest(value: object, length: int) -> str:
-    """The first hex digits of a hash of ``value``."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:length]

@@ -1,4 +1,4 @@
-"""What a decision does about each day and cause; and the first builds, which are kept in no incident. Pure."""
+"""What a decision does about each day and cause; and first builds, which no incident records. Pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,15 @@ What = tuple[TableDay, Cause]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the decision does about each day and cause."""
-
     launched: Mapping[What, Sequence[tuple[Repair, StaleDay]]]
     later: frozenset[What]
     left_to: Mapping[What, str]
     people: Mapping[What, ManualAction]
     with_others: Mapping[TableDay, str] = field(default_factory=dict)
-    """Days that a repair of others builds as well, with that repair."""
+    """The repair of other days that builds this one too."""
 
     @classmethod
     def of(cls, decision: RepairDecision, under_way: Iterable[RepairAttempt] = ()) -> Wanted:
-        """``under_way`` are the repairs that were launched before and go on."""
-
         def what(trouble: StaleDay) -> What:
             return trouble.key, trouble.cause
 
@@ -52,11 +48,10 @@ class Wanted:
 
     @property
     def acted_on(self) -> set[What]:
-        """What is repaired, awaited or left to a person for itself, and not with another day."""
+        """What is repaired, awaited or left to a person for itself, not with another day."""
         return {*self.launched, *self.later, *self.left_to, *self.people}
 
     def attempts(self, found: Iterable[WrongDay], now: datetime) -> list[RepairAttempt]:
-        """The repairs that are launched of these days."""
         repairs: dict[str, tuple[Repair, list[StaleDay]]] = {}
         for each in found:
             for repair, trouble in self.launched.get(each.what, ()):
@@ -64,7 +59,7 @@ class Wanted:
         return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
 
     def rebuilt_by(self, found: Sequence[WrongDay]) -> str:
-        """The plan, or the repair of other days, that builds one of these too; empty if they have their own."""
+        """The plan, or the repair of other days, that builds one of these; empty if they have their own."""
         if plan := next((self.left_to[each.what] for each in found if each.what in self.left_to), ""):
             return plan
         if any(each.what in self.acted_on or each.diagnosis.helps is not Action.REBUILD for each in found):
@@ -72,7 +67,7 @@ class Wanted:
         return next((self.with_others[each.key] for each in found if each.key in self.with_others), "")
 
     def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
-        """What a person does about these days; None while a repair of one of them goes on by itself."""
+        """None while a repair of one of these days goes on."""
         if any(each.what in self.launched or each.what in self.later for each in found):
             return None
         return next((action for each in found if (action := self.people.get(each.what))), None)
@@ -93,23 +88,19 @@ def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> R
 
 
 def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
-    """Repairs that are kept in no incident: of days that are no fault, as they are built for the first time.
-
-    The same days have the same id, so that one that was launched is not launched again.
-    """
+    """First builds are no fault, so no incident has them. The same days have the same id: none is launched twice."""
     known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
     return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
 
 
 def first_builds(decision: RepairDecision, now: datetime) -> list[RepairAttempt]:
-    """Repairs that only build days for the first time."""
     growing = {each.key for each in decision.findings if each.growing}
     builds = (each for each in decision.launch if growing.issuperset(trouble.key for trouble in each.troubles))
     return [attempt_of(each, each.troubles, now) for each in builds]
 
 
 def with_failed_builds(decision: RepairDecision, ended: Iterable[str]) -> RepairDecision:
-    """A first build that has ended, and whose days are still not there, is a fault of them."""
+    """A first build that ended without its days is a fault."""
     over = {trouble.key for each in decision.launch if each.id in set(ended) for trouble in each.troubles}
     found = tuple(replace(each, growing=False) if each.key in over else each for each in decision.findings)
     return replace(decision, findings=found) if over else decision

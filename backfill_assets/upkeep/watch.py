@@ -1,4 +1,4 @@
-"""Reads published days afresh and compares them with the publication log and with each other."""
+"""Reads published days again and compares them with the publication log and with each other."""
 
 from __future__ import annotations
 
@@ -35,27 +35,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DAMAGED = "FAILED_READ_FILE"
-"""Spark's error condition for a file that cannot be read; any other failure says nothing about a day."""
+"""Spark's error condition for an unreadable file; any other failure says nothing about a day."""
 _LONGEST_WORDS = 200
 
 
 @dataclass(frozen=True)
 class WatchedDay:
-    """The verdict on one published day of one table, and what was looked at."""
-
     table: str
     day: date
     publication: str
     physical: str
-    """Fingerprint of the files that the day had."""
     rows: int
     rules: tuple[RuleOutcome, ...]
     is_behind: bool = False
-    """Whether rows came since, to what it is made of or to what it is judged by: then tables may disagree."""
+    """Rows came since to its inputs, or to what it is judged by: then tables may disagree."""
     lost: bool = False
-    """Whether files of it are gone or damaged."""
     beside: str = ""
-    """A digest of what its sums were compared with; empty for a table that is compared with none."""
+    """A digest of what its sums were compared with; empty without any."""
 
     @property
     def passed(self) -> bool:
@@ -63,9 +59,9 @@ class WatchedDay:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether its own files or rows are not as published, or tables disagree although nothing came since.
+        """Files or rows are not as published, or tables disagree although nothing came since.
 
-        That pandera disagrees with the judge says nothing of the rows.
+        A disagreement of pandera with the judge says nothing about the rows.
         """
         broken = {rule.rule for rule in self.rules if not rule.passed and rule.rule != AGREES}
         return bool(broken & {watchdogs.FILES, watchdogs.CONTENT}) or (bool(broken) and not self.is_behind)
@@ -73,28 +69,27 @@ class WatchedDay:
 
 @dataclass
 class Watch:
-    """Looks at tables. Each is read in one pass over all the days that any of them is judged by, files only once."""
+    """Each table is read in one pass over all days that any of them is judged by, and unchanged files only once."""
 
     catalog: Catalog
     storage: Storage
     log: PublicationLog
     spark: Callable[[], SparkSession]
     believes_hashes: bool = False
-    """Whether hashes that were written beside rows need not be computed again, by Spark: rows were staged just now."""
+    """Stored hashes are not computed again by Spark: the rows were staged just now."""
     asks_pandera: bool = False
-    """Whether pandera itself validates the newest day of each table: half a second each."""
+    """pandera also validates the newest day of each table: half a second each."""
     _read: dict[TableDay, str] = field(default_factory=dict)
-    """The files that each day was measured with, by their fingerprint: while it has these, it is not read again."""
+    """The fingerprint of the files that a day was measured with: while it has these, it is not read again."""
     _measured: dict[TableDay, Metrics] = field(default_factory=dict)
     _damaged: dict[TableDay, str] = field(default_factory=dict)
     _gone: set[TableDay] = field(default_factory=set)
-    """Days of which files are not there."""
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
-        """The verdict on each of ``days`` that is published; a missing day is no failure.
+        """Verdicts on those of ``days`` that are published; a missing day is no failure.
 
-        Days of a weekly or monthly table are the first days of its periods. By tables that cannot be read nothing is
-        judged, and of tables of others nothing: what they are made of is compared at each look at them.
+        Days of weekly and monthly tables are the first days of periods. External tables are not judged. Raises
+        :class:`LakehouseUnusable` if one of ``tables`` cannot be read; any other unreadable table judges nothing.
         """
         asked, tables = sorted(set(days)), [table for table in tables if table.layer != "external"]
         needed = {table.name: table for table in tables}
@@ -110,9 +105,9 @@ class Watch:
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
 
     def altered(self, tables: Iterable[str]) -> dict[str, set[date]]:
-        """Days of which a file is gone, or of another size than was published. Reads no row.
+        """Days with a file that is gone, or of another size than published. Reads no row.
 
-        Of a table whose log cannot be read, nothing is known: that is a finding of the sensor ``repairs``.
+        Unreadable tables are left out: the sensor ``repairs`` reports them.
         """
         named = sorted(tables)
         files = {
@@ -127,7 +122,6 @@ class Watch:
         return {name: days for name, days in found.items() if days}
 
     def _with_second_opinions(self, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
-        """``found`` with what pandera says of the newest day of each table, if it can be read and has rows."""
         newest = {each.table: each for each in sorted(found, key=lambda each: each.day) if each.rows}
         said = {each.table: self._second_opinion(each, sight) for each in newest.values()}
         return [
@@ -143,7 +137,6 @@ class Watch:
         return second_opinion(self.storage, table, files, violating).as_outcome(AGREES, "consistency")
 
     def _columns_then(self, sight: LogView, watched: Mapping[str, Sequence[date]]) -> dict[tuple[str, str], set[str]]:
-        """The columns that a publication staged, by publication and table."""
         keys = (TableDay(table, day) for table, days in watched.items() for day in days)
         # A day that was never published may have the rows of a foreign write.
         wanted = {sight.states[key].publication for key in keys if key in sight.states}
@@ -168,7 +161,7 @@ class Watch:
             self._measured |= {TableDay(name, day): found.get(day, zero) for day in wanted}
 
     def _readable(self, table: Table, version: int, days: Sequence[date]) -> dict[date, Metrics]:
-        """The metrics of all days that can be read: a damaged file is searched for, and does not hide other days."""
+        """Bisects: a damaged file hides no other day."""
         try:
             return self._pass(table, version, days)
         except (FilesUnreadable, PySparkException, Py4JJavaError) as error:
@@ -182,7 +175,6 @@ class Watch:
         return {day: found for part in parts for day, found in part.items()}
 
     def _pass(self, table: Table, version: int, days: Collection[date]) -> dict[date, Metrics]:
-        """The metrics of every day that has rows, from the published files."""
         if version < 0 or not days:
             return {}
 
@@ -222,7 +214,6 @@ class Watch:
         return WatchedDay(table.name, day, publication, physical, rows, rules, lost=lost, beside=beside)
 
     def _others(self, table: Table, day: date, sight: LogView) -> dict[str, Metrics]:
-        """What the tables that the rules look at hold in the period of ``day``, together."""
         period = self.catalog.step(table.name).cadence.period(day)
         return {
             name: measures.add_up([self._measured[TableDay(name, each)] for each in period])
@@ -231,7 +222,6 @@ class Watch:
         }
 
     def _unread(self, table: Table, day: date, sight: LogView) -> set[str]:
-        """The tables that the rules look at and that cannot be read in the whole period of ``day``."""
         period = self.catalog.step(table.name).cadence.period(day)
         unread = self._gone | self._damaged.keys()
         needed = watchdogs.metrics_needed(table)
@@ -243,16 +233,14 @@ class Watch:
 
 
 def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
-    """What any version of the steps of ``tables`` reads."""
     versions = (version for name in tables for version in catalog.step(name).versions)
     return {read.table for version in versions for read in version.reads}
 
 
 def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
-    """By the status of each table that a day is judged by, at the moment of ``sight``, if none has a foreign write.
-
-    A stream brings rows to raw first and to what is made of them seconds later: in between, a day that reads no raw
-    itself, as facts, is up to date with what it reads, and still disagrees with raw.
+    """A stream brings rows to raw first, and downstream seconds later. In between, a day that does not read raw itself,
+    such as facts, is up to date with its inputs and still disagrees with raw. The status of each table that it is
+    judged by therefore counts, at the moment of ``sight``, unless one has a foreign write.
     """
     failed = [each for each in found if not each.passed]
     if not failed:
@@ -282,7 +270,6 @@ def _text(value: object) -> str | None:
 
 
 def columns_of(schema: str) -> set[str]:
-    """The names of the columns of a schema in Delta's JSON."""
     return {str(field["name"]) for field in json.loads(schema)["fields"]}
 
 
