@@ -1,7 +1,7 @@
 """Who may approve a campaign, and what an approval covers. Pure.
 
-An approval is given for one difference. Days that move afterwards are staged again, and published without another
-approval if every expectation of the plan and every limit still holds.
+An approval is for one difference. Days that move afterwards are staged again, and published without another approval if
+all expectations and limits still hold.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _held_back_text(lines: Sequence[str]) -> str:
 
 
 def moved_days(approved: Sides, staged: Sides) -> dict[str, list[str]]:
-    """Days that differ from what was approved, days that are left out included."""
+    """Days that differ from what was approved, or are left out."""
     found = by_table(key for key in approved.keys() | staged.keys() if approved.get(key) != staged.get(key))
     return {table: list(as_ranges(days)) for table, days in sorted(found.items())}
 
@@ -110,7 +110,7 @@ class Approvers:
     needed: int = 1
 
     def why_not(self, approver: Person) -> str | None:
-        """None if they may."""
+        """Returns None if they may."""
         if not self.listed and self.rule is ApprovalRule.ANYONE:
             return None
         if not self.listed and self.rule is ApprovalRule.LISTED:
@@ -131,7 +131,6 @@ class Approvers:
 
     @property
     def able(self) -> list[str]:
-        """Listed approvers who may approve, sorted."""
         return [name for name in sorted(self.listed) if self.why_not(Person(name)) is None]
 
     @property
@@ -198,7 +197,7 @@ def _outcome(state: CampaignState) -> str:
 
 
 def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:
-    """None if enough people can approve a plan that was never started."""
+    """Returns None if enough people can approve a plan that was never started."""
     if not listed:
         return "The plan lists no approvers, and here it has to." if rule is ApprovalRule.LISTED else None
     left_out = {name for name in listed if rule is ApprovalRule.ANOTHER_PERSON and planner.is_same_as(Person(name))}

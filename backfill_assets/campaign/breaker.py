@@ -115,7 +115,7 @@ def computed_seconds(done: Iterable[StepBuilt]) -> Decimal:
 
 
 def _tried_days(step: StepBuilt) -> set[date]:
-    """Without days that only wait for another held-back day."""
+    """Leaves out days that only wait for another held-back day."""
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
 
 

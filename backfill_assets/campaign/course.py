@@ -155,7 +155,6 @@ def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def approved_by(now: CampaignState) -> str:
-    """Empty while an approval is missing."""
     return _names(now.given) if now.approved else ""
 
 
@@ -190,7 +189,7 @@ def is_given_up(now: CampaignState) -> bool:
 
 
 def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Merges journal and log: each publication goes before the first entry that was written knowing it (``log``).
+    """Each publication goes before the first journal entry written knowing it (``log``).
 
     A publication that the journal reports itself appears once, as the journal has it.
     """
@@ -210,7 +209,6 @@ def _reports(entry: JournalEntry, published: JournalEntry) -> bool:
 
 
 def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
-    """``window``: the rollback window."""
     if waiting := _why_waiting(now, window, at):
         return Move(waiting)
     step = next(step for step in STEPS if step not in now.done)
@@ -220,7 +218,7 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
 
 
 def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
-    """Why nothing comes after ``newest``, the last journal entry; empty if all entries have to be read to know.
+    """Why nothing comes after ``newest``, the last journal entry; empty if all have to be read to know.
 
     What was given up may be live again by the undo of an undo: only then is ``published`` called, which reads the log.
     """

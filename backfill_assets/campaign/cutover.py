@@ -1,7 +1,6 @@
 """Cuts a campaign over: all its tables in one publication, or nothing.
 
-Only days whose inputs moved since staging are staged again. A day that another campaign published since refuses the
-cut-over: a person has to decide.
+Only days whose inputs moved are staged again. If another campaign published a day since, a person has to decide.
 """
 
 from __future__ import annotations
@@ -52,13 +51,12 @@ def cut_over(
 ) -> CutOver:
     """Publish everything that ``campaign`` has staged of ``steps`` together, with ``notice``.
 
-    What moved is staged again first without a hold; the last check and the publication are under one, so that other
-    writers wait. ``review`` sees exactly what is published: if main moves after it, compare-and-swap refuses, and it is
-    called again.
+    Moved days are staged again first, without a hold; the last check and the publication are under one: other writers
+    wait. ``review`` sees exactly what is published: if main moves after it, it is called again.
 
-    Held-back days raise :class:`GateFailed`, or are left out with ``without_held_back``; one that is held back only
-    during the cut-over always raises. Raises :class:`PublicationRefused` if another campaign was first or main keeps
-    moving, :class:`InvalidRequest` if nothing is staged.
+    Raises :class:`GateFailed` for held-back days, unless ``without_held_back`` and held back from the start;
+    :class:`PublicationRefused` if another campaign was first or main keeps moving, :class:`InvalidRequest` if nothing
+    is staged.
     """
     lake.publisher.recover({table.name for each in steps for table in each.step.tables})
     verdicts = newest_verdicts(lake.storage, [name for each in steps for name in each.tables], campaign)
@@ -184,7 +182,7 @@ def _with_notice(notice: MakeNotice | None, found: Publication) -> Publication:
 def _days_staged_again(
     again: set[TableDay], published: Mapping[str, Sequence[date]], before: Mapping[TableDay, str]
 ) -> dict[str, tuple[date, ...]]:
-    """Without days that this cut-over staged for the first time."""
+    """Leaves out days that this cut-over staged for the first time."""
     moved = {
         table: tuple(sorted(day for day in days if TableDay(table, day) in again & before.keys()))
         for table, days in published.items()

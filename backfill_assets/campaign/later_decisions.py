@@ -19,7 +19,7 @@ from backfill_assets.publish.rows import SWITCHING
 from backfill_assets.state.rolled_back import rollbacks
 
 Versions = Mapping[str, Collection[str]]
-"""By step."""
+"""Names of versions by step."""
 
 
 @dataclass(frozen=True)

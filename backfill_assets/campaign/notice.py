@@ -50,8 +50,8 @@ def completion(
 ) -> Notice:
     """Written with the publication: it exists exactly if something was published.
 
-    ``changes``: of the publication; ``reports``: changed tables that people read; ``moved``: days that differ from what
-    was approved; ``stale``: days outside the publication that read it.
+    ``reports``: changed tables that people read; ``moved``: days that differ from what was approved; ``stale``: days
+    outside the publication that read it.
     """
     behind = (f"{table}: stale until built again: {format_ranges(days)}." for table, days in stale.items())
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []

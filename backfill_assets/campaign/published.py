@@ -1,7 +1,7 @@
 """What the publication log says of a campaign, and its course by journal and log together.
 
-Only the log says what is published, undone or restored. The journal has what only people and clocks know; each entry
-records the newest log entry known then, which puts both in one order.
+Only the log says what is published, undone or restored. Each journal entry records the newest log entry known then,
+which puts both in one order.
 """
 
 from __future__ import annotations

@@ -60,12 +60,10 @@ def roll_back(
 ) -> Published:
     """Undo ``publication``: its days get their before-images, in all its tables at once.
 
-    ``inputs``: what was read to decide that it may be undone; refused if that moved. ``steps``: all that are declared,
-    to report stale readers.
-
-    Raises :class:`InvalidRequest` if ``publication`` is unknown, aborted or undone already; :class:`PublicationRefused`
-    if a day was published again since, if its before-image was made of other inputs than main has, if files are gone,
-    or after the rollback window.
+    ``inputs``: what was read to decide; refused if that moved. ``steps``: all that are declared, to report stale
+    readers. Raises :class:`InvalidRequest` if ``publication`` is unknown, aborted or undone already;
+    :class:`PublicationRefused` if a day was published again since, if its before-image was made of other inputs than
+    main has, if files are gone, or after the rollback window.
     """
     publisher.recover()
     prepared = undoable(publisher, publication)
@@ -104,7 +102,7 @@ class _RollingBack:
 
 
 def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
-    """Raise :class:`InvalidRequest` if ``prepared`` is undone already; says by what, and how to bring it back."""
+    """Raise :class:`InvalidRequest` if ``prepared`` is undone already."""
     publication = prepared.publication.id
     if undone := _undone_by(publisher, prepared):
         by, at = undone

@@ -1,7 +1,7 @@
-"""Carries a campaign through its nine steps, one move at a time; each step writes its result to the journal.
+"""Carries a campaign through its nine steps, one move at a time, and writes results to the journal.
 
-Every step can be repeated. After a kill, the next process goes on from the journal: it adopts what was staged, and
-looks up on the publication log what was published.
+Every step can be repeated: after a kill, the next process adopts what was staged, and looks up on the publication log
+what was published.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
-"""By table."""
+"""Contents of days by table."""
 
 
 @dataclass
@@ -73,14 +73,13 @@ class CampaignRun:
     ui: str = ""
     """May be empty."""
     shadowed: list[StepBuilt] = field(default_factory=list)
-    """By the last wave or shadow step of this process."""
+    """Result of the last wave or shadow step in this process."""
     read: FiguresRead = field(default_factory=dict)
     """Figures read from rows, since they had not been measured."""
     known_entries: Mapping[int, JournalEntry] = field(default_factory=dict)
     known_log: int = -1
-    """Newest entry of the publication log when it was last read."""
+    """Newest log entry when the log was last read."""
     published: Sequence[CampaignPublication] = ()
-    """As of ``known_log``."""
     cut: set[str] = field(default_factory=set)
     """Lines about cut periods that were already printed."""
     spark_seconds: float = 0.0
@@ -217,7 +216,6 @@ class CampaignRun:
 
     @property
     def validation(self) -> Mapping[str, Any]:
-        """Report of the step VALIDATE."""
         validated = self.state.done.get(CampaignStep.VALIDATE)
         return validated.report if validated else {}
 
@@ -228,7 +226,7 @@ class CampaignRun:
         return (approved.fingerprint or "") if approved else ""
 
     def withdraw_approval(self, reason: str, report: StepReport, exceeded: Exceeded | None = None) -> CampaignStopped:
-        """The caller raises the returned error. With ``exceeded``, approving again would be withdrawn again."""
+        """The caller raises the returned error."""
         step, spent = CampaignStep.CUT_OVER, self.time_spent(CampaignStep.CUT_OVER)
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=clock.now(), spent=spent))
         id = self.plan.id
@@ -274,8 +272,8 @@ class CampaignRun:
     ) -> list[Exceeded]:
         """Stop at ``step`` if a limit is exceeded; returns the warnings. Each is announced once.
 
-        ``days``: how many days are to be tried. Shares are of all of them: the campaign stops as soon as the untried
-        days cannot bring a share back within its limit, and no sooner.
+        ``days``: how many are to be tried. Shares are of all of these: it stops once untried days cannot bring a share
+        back within its limit, and no sooner.
         """
         found = self.judge_limits(done, self.options.limits, days)
         for each in found:
@@ -302,7 +300,7 @@ class CampaignRun:
 
     @property
     def plan_again(self) -> str:
-        """Hint for an unmet expectation: it is part of the plan, so running the plan again cannot help."""
+        """For an unmet expectation: it is part of the plan, so running the plan again cannot help."""
         again = f"Plan again with what is to be expected instead: {self.plan.command('TEXT')}."
         if not self.plan.terms.empty:
             again = f"Change what is expected in the file of the plan, and plan again: {self.plan.command()}."
@@ -312,7 +310,7 @@ class CampaignRun:
         self.begun = (clock.seconds(), self.spark_seconds)
 
     def time_spent(self, step: CampaignStep) -> Spent | None:
-        """None if the step did not begin in this process, or its time is in the journal already."""
+        """Returns None if the step did not begin in this process, or its time is in the journal already."""
         if self.begun is None:
             return None
         (started, spark), self.begun = self.begun, None
@@ -383,7 +381,7 @@ class CampaignRun:
         return judge(limits, replace(seen, tried=max(seen.tried, days)))
 
     def entries(self) -> list[JournalEntry]:
-        """Journal and log in one order; reads only what is new."""
+        """Reads only what is new."""
         storage, log = self.builder.lake.storage, self.builder.lake.publisher.log
         self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
         if (newest := log.head().version) != self.known_log:
@@ -392,12 +390,11 @@ class CampaignRun:
         return all_entries(list(self.known_entries.values()), self.published)
 
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
-        """None for a foreign write."""
+        """Returns None for a foreign write."""
         observed = self._observe()
         return {table: observed.contents(table) for each in self.steps for table in each.tables}
 
     def figures(self, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
-        """Contents of the staged days, and of the published days they replace."""
         steps, lake = list(done), self.builder.lake
         found, observed, published = staged_contents(steps), self._observe(), self.published_contents()
         overlay = staged_by(steps).overlay

@@ -89,7 +89,7 @@ class Review:
         return decide(Attempt(self._approved, sides_of(done), self.compared, exceeded, held))
 
     def _exceeded_limits(self, done: Sequence[StepBuilt]) -> list[Exceeded]:
-        """Without budgets: time has passed while the campaign waited for approval."""
+        """Leaves out budgets: time has passed while the campaign waited for approval."""
         return self.at.judge_limits(done, self.at.options.limits.without_budgets())
 
     def _carry_out(self, decision: ApprovalDecision, done: Sequence[StepBuilt], progress: Progress) -> bool:
@@ -120,7 +120,6 @@ class Review:
 def compare_and_keep(
     at: CampaignRun, done: Sequence[StepBuilt], progress: Progress, known: Sequence[TableCompared] = ()
 ) -> Difference:
-    """Keeps the difference with its page, for approvers."""
     storage = at.builder.lake.storage
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
     log = at.builder.lake.publisher.log
@@ -175,7 +174,6 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
 def carry_on(
     at: CampaignRun, sender: Sender, situation: SituationOf, announce_move: Callable[[str], None] | None = None
 ) -> Move:
-    """Make moves in this process until the campaign waits."""
     try:
         while not (move := at.next()).waits:
             (announce_move or at.progress)(f"{at.plan.id}: {move.reason}")
@@ -204,8 +202,8 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
 def verify_source(at: CampaignRun) -> StepReport:
     """Ingest what has landed, then read every pinned input again: counts and checksums must be as published.
 
-    Files changed at the source are read again first. An input that gained rows from a stream is stale, not wrong: the
-    cut-over stages its days again.
+    Changed files are read again first. An input that gained rows from a stream is stale, not wrong: the cut-over stages
+    its days again.
     """
     refreshed: StepReport = {}
     for each in at.plan.steps:
@@ -235,10 +233,7 @@ def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> StepReport:
 
 
 def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
-    """Record the versions of the inputs, and the landed files that the campaign does not read.
-
-    This locks nothing: later arrivals make days stale, and the cut-over stages those again.
-    """
+    """This locks nothing: later arrivals make days stale, and the cut-over stages those again."""
     head = at.builder.lake.publisher.log.head()
     found = situation(at.plan)
     arriving = {
@@ -274,7 +269,6 @@ def validate(at: CampaignRun) -> StepReport:
 
 
 def bring_into_main(at: CampaignRun) -> StepReport:
-    """Publish all tables together if the approval covers what is staged; else wait, or stop."""
     lake, review = at.builder.lake, Review(at)
 
     def notice(publication: Publication) -> Notice:
@@ -328,7 +322,7 @@ def _completion(
 
 
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:
-    """Read the published days again: if wrong, roll back if the options say so, and stop; else rebuild their readers.
+    """Read the published days again, and stop or roll back if they are wrong; else rebuild their readers.
 
     Days of the campaign itself are not built: held-back days stay as they are, with everything that reads them.
     """

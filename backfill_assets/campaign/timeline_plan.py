@@ -30,11 +30,10 @@ def timeline_request(
 ) -> PlanRequest:
     """The plan for the days of ``timeline`` that differ from main's (``differing``, by table).
 
-    The target is the first table that differs, from which the others are computed; ``table`` selects one if there are
-    several. ``same_logic``: days built by the same logic on both.
-
-    Raises :class:`InvalidRequest` if the timeline has not gone forward, if nothing differs, if ``table`` does not
-    differ or only through its inputs, and if one plan cannot cover all tables.
+    The target is the table from which all other differing ones are computed; ``table`` selects one if there are
+    several. ``same_logic``: days built by the same logic on both. Raises :class:`InvalidRequest` if the timeline has
+    not gone forward, if nothing differs, if ``table`` does not differ or only through its inputs, and if one plan
+    cannot cover all tables.
     """
     if not timeline.versions and not timeline.days:
         raise InvalidRequest(
@@ -98,8 +97,8 @@ def _refuse_without_inputs(
 def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cause | None]) -> str:
     """What happens to days of the target that are of other code and outside the plan.
 
-    A day of which both versions make the same rows does not differ on the timeline: it is not published, and keeps its
-    version. ``statuses``: of the target before publishing.
+    A day of which both versions make the same rows does not differ, is not published, and keeps its version.
+    ``statuses``: of the target before publishing.
     """
     planned = set(DayRange.parse(asked.days)) - set(days_of(asked.leaves))
     left = sorted(day for day, status in statuses.items() if status in OTHER_CODE and day not in planned)

@@ -1,8 +1,7 @@
 """Undoes a campaign: all its tables in one publication, keeping rows that arrived since.
 
-A day whose before-image was made of exactly today's inputs gets those files back: about a second, for days of any
-size. Other days are staged again by their former version on a timeline of the undo, and so are published days that
-read a day that changes.
+A day whose before-image was made of exactly today's inputs gets those files back, in about a second at any size.
+Others, and published days that read a changing day, are staged again on a timeline of the undo.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class StepUndo:
 
 @dataclass
 class UndoAttempt:
-    """A walk through the steps in a place of the undo: the inputs of a step are put back or staged before it."""
+    """A walk in a place of the undo: inputs of a step are put back or staged before it."""
 
     lake: Lake
     prepared: Prepared
@@ -94,7 +93,6 @@ class UndoAttempt:
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     read: list[InputRead] = field(default_factory=list)
-    """Inputs in main of the days that are put back."""
     again: dict[str, frozenset[date]] = field(default_factory=dict)
     """Only set by :meth:`look`: days to stage again, whose content is unknown."""
     withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
@@ -277,7 +275,6 @@ class UndoAttempt:
         return content is not None and content.logical == record.logical
 
     def refuse_lost_files(self) -> None:
-        """Raise :class:`PublicationRefused` if a file to put back is gone."""
         paths = (f"{table}/{add.path}" for table, days in self.changes.items() for day in days for add in day.adds)
         if lost := self.lake.storage.missing(paths):
             raise PublicationRefused(
@@ -390,7 +387,7 @@ def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
 
 
 def plan_undo(lake: Lake, publication: str) -> UndoPlan:
-    """What :func:`undo` would do; reads only logs.
+    """Reads only logs.
 
     Raises :class:`InvalidRequest` for what was never published, :class:`PublicationRefused` after the rollback window.
     """
@@ -403,9 +400,8 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
     """Undo ``publication`` of a campaign in one publication, which can itself be undone.
 
-    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that moved and cannot be staged again and
-    if main keeps moving, :class:`DaysFailed` if a day staged again fails its gates, :class:`InvalidRequest` if
-    everything is back already.
+    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that cannot be put back and if main keeps
+    moving, :class:`DaysFailed` if a day staged again fails its gates, :class:`InvalidRequest` if all is back already.
     """
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)

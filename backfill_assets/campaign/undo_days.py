@@ -1,7 +1,7 @@
-"""Decides about each day of an undo: put back, stage again, withdraw, leave. Pure.
+"""Decides about each day of an undo. Pure.
 
 A day gets its before-image only if that was made of exactly what will be there after the undo. Readers of a changing
-day follow, whether the campaign had published them or not.
+day follow, even outside the campaign.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class UndoAction(enum.StrEnum):
     STANDS = "stands"
     """Leave the day: it needs no change."""
     LEFT_STALE = "left stale"
-    """The day reads a changing one and cannot be staged again: it stays, and is reported as stale."""
+    """The day reads a changing one and cannot be staged again: it is reported as stale."""
     REFUSED = "refused"
 
 
@@ -57,7 +57,7 @@ class TableDayState:
 
     @property
     def content_now(self) -> DayContent | None:
-        """None if unpublished, or after a foreign write."""
+        """Returns None if unpublished, or after a foreign write."""
         return self.now.content if self.now is not None and self.is_known_now else None
 
     @property
@@ -66,7 +66,7 @@ class TableDayState:
 
     @property
     def is_back(self) -> bool:
-        """For a day that had no recorded content: are its former files there, still without content?"""
+        """Whether a day without recorded content has its former files again, still without content."""
         return self.content_now is None and self.is_as_before
 
     @property
@@ -96,7 +96,7 @@ class Remaking:
     """An unpublished input day: then the day cannot be staged."""
     withdrawn: str = ""
     again: str = ""
-    """An input day that is staged again: its content is not known yet."""
+    """An input day that is staged again: its content is unknown."""
     changes: str = ""
     """Which input gained or lost rows, in words."""
 
@@ -214,7 +214,7 @@ def require_undoable(days: Iterable[UndoneDay]) -> None:
 
 
 def seconds_of(days: Iterable[UndoneDay]) -> float | None:
-    """None if one of the days staged again was never timed."""
+    """Returns None if one of the days staged again was never timed."""
     again = [each.seconds for each in days if each.way is UndoAction.STAGE_AGAIN]
     return None if None in again else sum(each for each in again if each is not None)
 

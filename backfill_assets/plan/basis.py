@@ -50,7 +50,7 @@ class PlanDrift:
 
     @property
     def days(self) -> frozenset[TableDay]:
-        """Without days of the landing zone."""
+        """Leaves out days of the landing zone."""
         moved = (each for each in self.tables if each.role != _TAKES_IN)
         return frozenset(TableDay(each.table, day) for each in moved for day in each.days)
 

@@ -1,7 +1,6 @@
 """Estimates rows, bytes, time and money of a plan. Pure.
 
-Rows and bytes are those of the published days. A campaign's steps are timed by earlier campaigns here, scaled by size;
-a step is unknown if none completed it, or its size is unknown.
+A campaign's steps are timed by earlier campaigns here, scaled by size; a step is unknown if none completed it.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ class Volumes:
         return self._between[table]
 
     def day_seconds(self, table: str) -> dict[date, float]:
-        """Only the newest timed days."""
         newest = sorted(self._timed.get(table, ()), reverse=True)[:_NEWEST]
         return {date.fromordinal(at): milliseconds / 1000 for _, at, milliseconds in newest}
 
@@ -116,7 +114,7 @@ def _volume_held(days: Iterable[date], built: set[date], volume: Volume) -> int 
 
 
 def _volume_written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
-    """None if a table has no published day."""
+    """Returns None if a table has no published day."""
     total = 0
     for volume in tables:
         known = [volume[day.toordinal()] for day in days if day.toordinal() in volume]
@@ -166,7 +164,6 @@ def sizes(steps: Iterable[PlannedStep]) -> dict[str, int | None]:
 
 
 def estimate_times(steps: Sequence[PlannedStep], journals: Iterable[Journal]) -> dict[str, Span | None]:
-    """Without the last step."""
     if not any(step.rebuild for step in steps):
         return {}
     known, now = [journal for journal in journals if journal], sizes(steps)
@@ -191,7 +188,7 @@ def _days(step: PlannedStep) -> int:
 
 
 def _run_that_did(step: str, journal: Journal) -> Journal:
-    """The last run that completed ``step``: a run after a rollback may only have begun."""
+    """The last run that completed ``step``; one after a rollback may only have begun."""
     did = (run for run in _runs(journal) if any(e.kind == "step" and e.step == step and e.spent for e in run))
     return next(did, [])
 
@@ -223,7 +220,7 @@ def spent_by_step(journal: Journal) -> dict[str, float]:
 
 
 def together(times: Times) -> Span | None:
-    """None if a step is unknown."""
+    """Returns None if a step is unknown."""
     known = [each for each in times.values() if each is not None]
     return reduce(add, known) if known and len(known) == len(times) else None
 
@@ -233,8 +230,6 @@ def together(times: Times) -> Span | None:
 
 @dataclass(frozen=True)
 class Estimated(Special):
-    """``about 14 s`` for people; median and range for programs."""
-
     time: Span | None
 
     def plain(self) -> object:

@@ -100,7 +100,7 @@ def _is_published(situation: PlanContext, table: str, day: date) -> bool:
 def _unsound(
     days: Mapping[str, set[date]], chosen: RebuildScope, situation: PlanContext
 ) -> dict[str, dict[Cause, list[date]]]:
-    """Other code is accepted if the plan rebuilds other days of the table: the finding on cut periods reports it."""
+    """Other code is accepted if the plan rebuilds other days of the table: ``_cut_periods`` reports it."""
     unsound: dict[str, dict[Cause, list[date]]] = {}
     for table, found in days.items():
         expected = {Cause.MISSING}

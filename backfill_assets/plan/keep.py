@@ -95,7 +95,7 @@ def open_plans(storage: Storage) -> list[Plan]:
 
 
 def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str, str]:
-    """As Delta's JSON."""
+    """Schemas of the contracts, as Delta's JSON."""
     declared = [table for step in steps for table in step.tables if table.name in tables]
     return {table.name: struct_type(table.contract).json() for table in declared}
 
@@ -126,12 +126,12 @@ def _landed_days(
 
 
 def rebuilt_steps(plan: Plan) -> list[PlannedStep]:
-    """In build order."""
+    """Steps with days to rebuild, in build order."""
     return [each for each in plan.steps if each.kind == "rebuild" and each.days]
 
 
 def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[StepRequest]:
-    """In the versions that the plan names. ``days``: by step; default all."""
+    """Steps to stage, in the versions that the plan names. ``days``: by step; default all."""
     steps = rebuilt_steps(plan)
     chosen = {each.name: each.days for each in steps} if days is None else days
     found = [(catalog.step(each.name), each.version) for each in steps if each.name in chosen]
@@ -152,7 +152,7 @@ def plan_and_keep(
 
 
 def _look_at_tables_of_others(settings: Settings, storage: Storage, catalog: Catalog, target: str) -> None:
-    """Publishes what moved in tables of others that ``target`` reads, so that the plan includes it."""
+    """Publishes what moved in tables of others that ``target`` reads: the plan includes it."""
     above = expand_tables(catalog.steps, [target], upstream=True) if target in catalog.table_names else []
     if others := tables_of_others(steps_of(catalog.steps, above), catalog.datasets):
         observe_tables(Publisher(storage, retention_days=settings.rollback_window_days), others)
@@ -191,7 +191,7 @@ def plan_as_kept(settings: Settings, id: str) -> Plan:
 
 
 def days_of_open_plans(storage: Storage) -> dict[TableDay, str]:
-    """By plan id; unreadable plans are skipped."""
+    """Ids of open plans by the days that they rebuild; unreadable plans are skipped."""
     return {
         TableDay(table, day): plan.id
         for plan in open_plans(storage)
@@ -228,9 +228,9 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
 
 
 def _drift(settings: Settings, plan: Plan, now: PlanContext) -> PlanDrift:
-    """Without days that only a stream has extended: next to one, no plan would hold longer than a batch.
+    """Leaves out days that only a stream has extended: next to one, no plan would hold longer than a batch.
 
-    A stream keeps each day's version, and the campaign reads its rows too. Days with foreign writes always count.
+    Days with foreign writes always count.
     """
     moved = drift_since(plan, now)
     known = {each for each in moved.days if not now.is_foreign(each.table, each.day)}

@@ -87,7 +87,7 @@ class Span(Record):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Span | None:
-        """None without samples."""
+        """Returns None without samples."""
         if not seconds:
             return None
         tenths = quantiles(seconds, n=10, method="inclusive") if len(seconds) > 1 else [*seconds]
@@ -149,9 +149,9 @@ class PlannedStep(Record):
     earlier: Ranges = Field(default=(), exclude_if=not_)
     """Days outside the request that it looks back to: built as published, if they were."""
     to_ingest: Mapping[date, int] = Field(default_factory=dict, exclude_if=not_)
-    """For raw: number of files."""
+    """Number of files of raw, by arrival day."""
     source_files: Mapping[date, SourceFiles] = Field(default_factory=dict, exclude_if=not_)
-    """For raw: arrival days whose files differ from what it has read."""
+    """Arrival days of raw whose files differ from what it has read."""
 
     @property
     def name(self) -> str:
@@ -239,7 +239,7 @@ class Cost(Record):
         return None if self.time is None else self.price_of(self.time.median)
 
     def price_of(self, seconds: float) -> Decimal | None:
-        """None without a price."""
+        """Returns None without a price."""
         if self.price_per_core_hour is None:
             return None
         hours = Decimal(str(seconds * self.cores)) / 3600
@@ -318,7 +318,7 @@ class Plan(Record):
 
     @property
     def rebuilds(self) -> dict[str, tuple[date, ...]]:
-        """In build order."""
+        """Days to rebuild by table, in build order."""
         return {table: step.days for step in self.steps if step.rebuild for table in step.tables}
 
     def cadence(self, table: str) -> Cadence:

@@ -49,7 +49,7 @@ class RebuildScope:
     needed: Days
     """All inputs of the target's periods, direct or not, by step."""
     demanded: Days
-    """Those of ``needed`` that may not be absent; days of a look back may."""
+    """Days of ``needed`` that may not be absent; days of a look back may."""
     filled: Filled = field(default_factory=dict)
     """Days with rows of tables read by ``AsOf``, after the plan."""
     _reads: dict[str, dict[str, set[date]]] = field(default_factory=dict)
@@ -142,7 +142,6 @@ class _Reasoning:
         found: dict[str, Reasons] = {}
 
         def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
-            """The walk continues from the target's days, what is computed from them, and what is rebuilt."""
             reached = there.obtainable(step, self.situation.begun_periods(step, readers))
             there.add(step, own | reached)
             found[step.name] = self.reasons(step, own | reached)
@@ -218,7 +217,7 @@ def planned_step(
 
 
 def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
-    """None without changes. A gap in a look back is no change: reference data has gaps."""
+    """Returns None without changes. A gap in a look back is no change: reference data has gaps."""
     target, steps = chosen.target, situation.steps
     built = {step.name: set(chosen.rebuilt_days(step)) for step in steps if step is not target}
     places = [

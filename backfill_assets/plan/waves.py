@@ -65,7 +65,7 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
 
 
 def days_of_wave(steps: Sequence[PlannedStep], wave: Wave) -> dict[str, tuple[date, ...]]:
-    """By step, up to ``wave``.
+    """Days by step, up to ``wave``.
 
     A week or month comes once all its planned days are there: earlier, it would mix logics. Without daily tables, the
     waves are of periods.
