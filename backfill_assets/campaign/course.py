@@ -45,7 +45,7 @@ class Approval:
 
     @property
     def name(self) -> str:
-        """Old entries have no person, only ``by``."""
+        """An entry without a known person has only ``by``."""
         return self.person.name.casefold() or self.by
 
     def __str__(self) -> str:

@@ -188,7 +188,10 @@ class CampaignRun:
         self.write(JournalEntry(kind="approved", at=clock.now(), reason=self.plan.id, report=report))
 
     def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-        """Raise :class:`InvalidRequest` for a person who may not approve, unmet expectations, or days held back."""
+        """Raise :class:`InvalidRequest` if the person may not approve, or the difference is not as expected.
+
+        Also for days held back, unless ``without_held_back``.
+        """
         self._require_approver()
         if seen is not None and seen.unmet:
             unmet = seen.unmet[0].expectation
@@ -390,7 +393,7 @@ class CampaignRun:
         return all_entries(list(self.known_entries.values()), self.published)
 
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
-        """Returns None for a foreign write."""
+        """By table and day; None for a foreign write."""
         observed = self._observe()
         return {table: observed.contents(table) for each in self.steps for table in each.tables}
 

@@ -233,7 +233,7 @@ def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> StepReport:
 
 
 def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
-    """This locks nothing: later arrivals make days stale, and the cut-over stages those again."""
+    """Locks nothing: later arrivals make days stale, and the cut-over stages those again."""
     head = at.builder.lake.publisher.log.head()
     found = situation(at.plan)
     arriving = {

@@ -115,7 +115,7 @@ class UndoAttempt:
 
     @cached_property
     def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:
-        """By table; None for a foreign write."""
+        """Contents of a table's published days; None for a foreign write."""
         return cache(self.view.contents)
 
     def look(self) -> None:
@@ -135,7 +135,7 @@ class UndoAttempt:
         self.refuse_lost_files()
 
     def steps(self) -> Iterator[StepUndo]:
-        """Decides about each step in build order; the caller stages it before the next one is decided."""
+        """Decides each step in build order and puts days back; the caller stages the rest before the next one."""
         for step in self.lake.catalog.steps:
             if versions := self.versions_then(step):
                 undo = self.decide(step, versions)

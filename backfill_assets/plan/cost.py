@@ -24,7 +24,7 @@ from backfill_assets.report.answer import Grid, Quantity, Special, seconds
 from backfill_assets.text import format_count, format_duration
 
 _NEWEST = 120
-"""Timed days in an estimate: older code and machines say little."""
+"""Most timed days in an estimate: older code and machines say little."""
 Volume = Mapping[int, int]
 """Rows or bytes of each published day of a table, by ordinal."""
 
@@ -50,7 +50,7 @@ class Volumes:
         return self._bytes.get(table, {})
 
     def bytes_between(self, table: str) -> Callable[[int, int], int]:
-        """Sums bytes over ``[first, end)`` of ordinals, in logarithmic time for any span."""
+        """Sums bytes over ordinals ``[first, end)``; equally fast for any span."""
         if table not in self._between:
             ordered = sorted(self.bytes(table).items())
             days, sums = [at for at, _ in ordered], [0, *accumulate(size for _, size in ordered)]

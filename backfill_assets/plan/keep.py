@@ -141,7 +141,7 @@ def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ..
 def plan_and_keep(
     settings: Settings, catalog: Catalog, asked: PlanRequest, by: Person = UNKNOWN
 ) -> tuple[Plan, datetime]:
-    """Also records the planner ``by``, if known. Raises like :func:`plan_as_of_now`."""
+    """Keeps the plan, and its planner ``by`` if known. Raises like :func:`plan_as_of_now`."""
     storage = Storage(str(settings.lakehouse))
     _look_at_tables_of_others(settings, storage, catalog, asked.target)
     made, now = plan_as_of_now(settings, catalog, asked)
@@ -159,7 +159,7 @@ def _look_at_tables_of_others(settings: Settings, storage: Storage, catalog: Cat
 
 
 def planned_by(storage: Storage, id: str) -> Person:
-    """May be unknown."""
+    """The person who made it first; may be unknown."""
     return Person.of(planners(storage).get(id) or {})
 
 
