@@ -1,4 +1,4 @@
-"""Answers about adopting a table, and giving it back."""
+"""Answers about adopting and releasing a table."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _apart(reason: str) -> tuple[str, str]:
 
 
 def _at_first(reason: str) -> tuple[str, str]:
-    """Commands have brackets of their own."""
+    """Splits at the first bracket: a command in brackets may have more of them."""
     why, _, do = reason.partition(" (")
     return why, do.removesuffix(")")
 

@@ -1,4 +1,4 @@
-"""How far a campaign is: steps and their findings, days, who decides, what comes next."""
+"""How far a campaign is: steps, findings, days, approvers, next command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from backfill_assets.upkeep.incidents import IncidentBook
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
-    """The newest difference of the plan, without sections by table, which are on its page."""
+    """The plan's newest difference; sections by table are only on its page."""
     storage = at.builder.lake.storage
     found = last_difference(storage, at.plan.id)
     if found is None:
@@ -43,7 +43,7 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
 
 
 def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
-    """The next command, if that is for a person."""
+    """Empty if the next step is not for a person."""
     return tuple(filter(None, [next_command(look(publisher, campaign_of(plan.id), plan))]))
 
 
@@ -76,7 +76,7 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
 
 
 def left_to(at: CampaignRun) -> list[str]:
-    """What is wrong on main meanwhile: repairs leave a campaign's days to it."""
+    """Open incidents of days that repairs leave to this campaign."""
     return [
         f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign."
         for each in IncidentBook(at.builder.lake.storage).open()
@@ -85,7 +85,7 @@ def left_to(at: CampaignRun) -> list[str]:
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
-    """Nothing that was rolled back. Boundaries are those of the publication, or else of the plan."""
+    """Nothing that was rolled back. Boundaries are the publication's, or else the plan's."""
     boundaries = at.plan.boundaries
     if is_published(facts.course):
         report = facts.course.done[CampaignStep.CUT_OVER].report
@@ -123,7 +123,7 @@ def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
 
 
 def approval_answer(at: CampaignRun, later: LaterDecisions) -> Answer:
-    """What a yes publishes, and the notice. ``later`` is what people have decided since, which a yes goes over."""
+    """What an approval publishes, and the notice. ``later``: decisions since, which it overrides."""
     found = campaign_days(at.builder.lake.storage, at.plan)
     scope = at.plan.scope_of({each.table: as_ranges(each.staged) for each in found})
     days = f"{scope}, all at once, for {at.plan.id}"
@@ -140,7 +140,6 @@ def approval_answer(at: CampaignRun, later: LaterDecisions) -> Answer:
 
 
 def later_facts(later: LaterDecisions) -> tuple[Fact, Fact]:
-    """For a program that has said yes."""
     return Fact("rolled back since", later.rolled_back), switched_fact(later.switched)
 
 
@@ -152,7 +151,7 @@ _INTERNAL = ("difference", "delivered")
 
 
 def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
-    """A step's report without empty values, and without the difference, which is a page of its own."""
+    """Leaves out empty values, and the difference, which has its own page."""
     said = {
         name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
     }

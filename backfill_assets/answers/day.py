@@ -67,9 +67,9 @@ class FoundDay:
     """A foreign write in Delta's log; all other fields are of the publication."""
     sample: pa.Grid | None = None
     period: date | None = None
-    """The first day of the week or month that contains this day; the table has only that one."""
+    """First day of the period that contains this day: only that is a day of the table."""
     has: tuple[date, ...] = ()
-    """First and last day of a table that lacks this one."""
+    """First and last day of the table, if it lacks this one."""
     notes: Sequence[str] = ()
 
     @property
@@ -80,9 +80,7 @@ class FoundDay:
 def look_at_day(
     storage: Storage, declared: Sequence[Step], table: str, day: date, publication: str | None = None
 ) -> FoundDay:
-    """The day at the last closed log entry, or that of ``publication``. Missing files are noted as damage, which no log
-    shows.
-    """
+    """The day at the last closed log entry, or at ``publication``. Missing files are recorded as damage."""
     now = _NOT_ASKED if publication else _look_at_present(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
     if version is None:
@@ -140,14 +138,13 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
 
 @dataclass(frozen=True)
 class _Present:
-    """What speaks about the day as it is now; None where it was not asked, or is not known."""
+    """Signs and status of the present day; None if not looked up."""
 
     signs: Collection[Cause] | None = None
     notes: Sequence[str] = ()
     unknown: str = ""
 
     def status(self, gone: Collection[Cause]) -> str:
-        """In a word, with what its files say."""
         return self.unknown if self.signs is None else in_a_word(cause_of([*self.signs, *gone]))
 
 
@@ -166,7 +163,7 @@ def _look_at_present(storage: Storage, declared: Sequence[Step], table: str, day
     held = [each for each in find_held(storage, observed.states) if each.day == day]
     edited = edited_logic(storage, [step], contents_of(observed.states))
     beside = beside_the_logs(steps, held=held, edited=edited, undone=undone).get(key, set())
-    # A day within a week or month is none of the table's.
+    # Weekly and monthly tables have only first days of periods.
     in_log = statuses[table].get(day, Cause.MISSING)
     notes = [f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." for undo in (undone.get(key),) if undo]
     notes += [words for each, words in short_days(step, observed, DayRange.of(day), least=0.05) if each == key]

@@ -32,7 +32,7 @@ def find_held(storage: Storage, states: Mapping[TableDay, DayState] | None = Non
 
 
 def held_of(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Days held back because too many rows are rejected: these rows are in no quarantine yet."""
+    """Days held back for too many rejected rows, which are not in quarantine yet."""
     tables = {name for each in rejects for name in (each.table, each.typed)}
     held = find_held(storage) if anything_published(storage) else []
     return [each for each in held if each.table in tables and (days is None or each.day in days)]
@@ -62,10 +62,10 @@ class Released:
 
 
 def release(lake: Lake, rejects: Rejects, day: date, reason: str, run: RunInfo, progress: Progress) -> Released:
-    """Publish ``day`` without its rejected rows, with all that follows raw. Raises :class:`InvalidRequest` if raw lacks
-    it.
+    """Publish ``day`` without its rejected rows, and everything that follows raw.
 
-    The release is stored first: a running stream lets the day follow too.
+    The release is stored first: a running stream publishes the day too. Raises :class:`InvalidRequest` if raw lacks the
+    day.
     """
     if TableDay(rejects.raw, day) not in lake.states(lake.catalog.step(rejects.raw)):
         raise InvalidRequest(f"{rejects.raw} has nothing of {day}.", hint=f"See: backfill status {rejects.raw}")

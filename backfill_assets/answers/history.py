@@ -30,7 +30,7 @@ _RUN = 8
 
 
 def history_answer(storage: Storage, table: str | None, days: DayRange | None, limit: int) -> Answer:
-    """The newest ``limit`` publications, a row for each of their tables. Reads the log only."""
+    """The newest ``limit`` publications, one row for each table; reads only the log."""
     found = history(storage, table, days, most=limit + 1)
     made_of = inputs(storage, found[:limit])
     rows = [
@@ -134,7 +134,6 @@ Stale = Mapping[str, Sequence[date]]
 
 
 def rollback_plan_answer(prepared: Prepared, leaves_stale: Stale, switched: Sequence[SwitchedSince] = ()) -> Answer:
-    """``switched`` are the steps that were switched since."""
     publication = prepared.publication
     columns = ("table", "days", "which days", "rows now", "rows then", "put back")
     rows = [_put_back(prepared, change) for change in publication.tables]
@@ -218,7 +217,7 @@ def _published(published: Published) -> tuple[Part, ...]:
 
 
 def _next(leaves_stale: Stale) -> tuple[str, ...]:
-    """Builds what reads the days that came back; an undo does not suggest its own undo."""
+    """Builds readers of the days that came back; an undo does not suggest its own undo."""
     days = [day for of_table in leaves_stale.values() for day in of_table]
     if not days:
         return ()

@@ -19,7 +19,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ()) -> Answer:
-    """Open incidents first, those for a person leading; then ``closed`` ones, newest first."""
+    """Open incidents first, those for people leading; then ``closed`` ones, newest first."""
     found = sorted(open_, key=lambda each: (each.state != "person", _ORDER[each.severity], each.opened, each.id))
     rows = [
         (
@@ -90,7 +90,7 @@ def _days(incident: Incident) -> Grid:
 
 
 def acknowledge(book: IncidentBook, id: str, by: str, now: datetime, reason: str = "", until: str = "") -> Answer:
-    """``until`` is a duration such as ``4h``; if empty, it holds until something else is observed."""
+    """``until``: a duration such as ``4h``; if empty, until something else is observed."""
     found = book.get(id)
     ends = now + duration(until) if until else None
     if not book.ask_to_acknowledge(found, by, reason, now, ends):
@@ -111,7 +111,7 @@ def close(book: IncidentBook, id: str, by: str, now: datetime, reason: str) -> A
 
 
 def duration(text: str) -> timedelta:
-    """Parses ``30m``, ``4h`` or ``2d``. Raises :class:`InvalidRequest` for another text, and for zero."""
+    """Parses ``30m``, ``4h`` or ``2d``. Raises :class:`InvalidRequest` for other text and for zero."""
     found = _DURATION.fullmatch(text.strip())
     parts: Mapping[str, int] = {_UNITS[found["unit"]]: int(found["count"])} if found else {}
     if not any(parts.values()):

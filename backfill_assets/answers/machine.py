@@ -216,7 +216,7 @@ def workers(settings: Settings) -> MachineFinding:
 
 
 def datasets(settings: Settings, catalog: Catalog) -> MachineFinding:
-    """A dataset that is declared wrong stops only its own runs."""
+    """A dataset with errors stops only its own runs."""
     counts = f"{format_count(len(catalog.datasets), 'dataset')}, {format_count(len(catalog.tables), 'table')}"
     found = f"{counts}, declared in {settings.datasets}"
     if catalog.left_out:
@@ -268,7 +268,7 @@ def writable(folder: Path) -> MachineFinding:
 
 
 def bucket(settings: Settings) -> MachineFinding:
-    """Only reads: the first publication shows whether it can write."""
+    """Only reads: whether it can write shows at the first publication."""
     try:
         found = Storage(str(settings.lakehouse)).folders("")
     except OSError as error:
@@ -299,7 +299,7 @@ def readable_tables(settings: Settings, tables: Collection[str]) -> MachineFindi
 
 
 def sensors(settings: Settings) -> MachineFinding:
-    """The lakehouse has the record, whichever machine the daemon is on."""
+    """Recorded in the lakehouse, whichever machine runs the daemon."""
     book, now = SensorBook(Storage(str(settings.lakehouse))), clock.now()
     if not (known := book.all()):
         return MachineFinding("ok", "none has run on this lakehouse yet")

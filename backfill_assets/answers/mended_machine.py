@@ -1,4 +1,4 @@
-"""What ``doctor --fix`` fetches or makes; nothing if nothing is missing."""
+"""What ``doctor --fix`` fetches or creates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Mend = Callable[[Settings], str]
 
 
 def mend(settings: Settings, report: Callable[[str], None]) -> Iterator[Mended]:
-    """Mends in order of dependence; a failed mend does not stop the others. ``report`` is told what takes time."""
+    """Mends in order of dependence; a failure does not stop the others. ``report`` gets lines about slow ones."""
     for what, mend_it in _mends(report).items():
         try:
             done = mend_it(settings)

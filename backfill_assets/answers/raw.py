@@ -49,7 +49,7 @@ class StillBad(BackfillError):
 
 
 def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> Answer:
-    """Rejected rows by reason; for chosen ``days`` also the rows. A row with two reasons counts in both."""
+    """Rejected rows by reason; with ``days`` the rows too. A row with two reasons counts in both."""
     found = groups(storage, rejects, days)
     held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
@@ -110,7 +110,7 @@ class FoundReplay:
     days: DayRange | None
     judged: Sequence[Judged]
     held: Sequence[HeldEvents] = ()
-    """Days that a gate holds back from a stream, and that now have another version of the logic."""
+    """Days that a gate holds back, and that have another current version now."""
     built: Sequence[tuple[str, BuildResult]] = ()
 
     @property
@@ -130,7 +130,7 @@ class FoundReplay:
 def replay(
     builder: Builder, rejects: Sequence[Rejects], days: DayRange | None, run: RunInfo | None, progress: Progress
 ) -> FoundReplay:
-    """Judges rejected rows again; with a ``run`` also builds days with accepted rows, and their readers."""
+    """Judges rejected rows again; with ``run``, builds days with accepted rows, and their readers."""
     asked = rejects if anything_published(builder.lake.storage) else ()
     judged = [each for one in asked for each in judge_again(builder.lake, one, days, progress)]
     found = FoundReplay(days, judged, _held_by_another_version(builder, asked, days))
@@ -145,7 +145,7 @@ def replay(
 
 
 def _held_by_another_version(builder: Builder, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Their rows are in no quarantine that could be judged: gates decide when they are built."""
+    """Only building judges these: their rows are in no quarantine."""
     steps = builder.lake.with_current([each.step for each in rejects])
     current = {name: step.current for step in steps for name in step.table_names}
     held = held_of(builder.lake.storage, rejects, days)
@@ -250,10 +250,10 @@ def _lost(lost: LostDay) -> Sequence[object]:
 
 
 def positions_answer(storage: Storage, table: str, at: str | None) -> Answer:
-    """Partitions and landed files of a raw table; days of other tables by what they were computed from.
+    """Partitions and landed files of a raw table; days of other tables by their inputs.
 
-    ``at`` is a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if nothing was
-    published to the table by then.
+    ``at``: a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if the table had
+    nothing published then.
     """
     view = View.newest(storage) if at is None else find_moment(storage, at, table).view
     if at is None and table not in view.versions:

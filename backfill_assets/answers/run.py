@@ -117,7 +117,7 @@ def _notes(plan: RunPlan) -> Iterator[Line]:
 
 
 def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> Answer:
-    """``stale`` days read what was published and were not built with it."""
+    """``stale``: days that read what was published and were not built with it."""
     counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
     columns = ("table", "version", *counts, "publication", "appended elsewhere", "verified")
     rows = [

@@ -1,4 +1,4 @@
-"""What speaks about days beside their logs: gone files, gates of streams, edited logic, rollbacks, too few rows."""
+"""Causes that no log shows: missing files, gates of streams, edited logic, rollbacks, too few rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backfill_assets.state.rolled_back import NOTHING_UNDONE, Undo
 from backfill_assets.stream.lease import HeldEvents
 
 _LATELY, _SHORT = 7, 0.1
-"""Of the newest days of a source, those are named that lack a tenth of their rows, or more."""
+"""A source's newest seven days are reported if they lack a tenth of their usual rows."""
 
 
 def beside_the_logs(
@@ -26,7 +26,6 @@ def beside_the_logs(
     edited: Iterable[EditedLogic] = (),
     undone: Mapping[TableDay, Undo] = NOTHING_UNDONE,
 ) -> dict[TableDay, set[Cause]]:
-    """What speaks about days and is in no log: notes of files that are gone, gates of streams, logic, rollbacks."""
     found: dict[TableDay, set[Cause]] = {}
     for key in damaged:
         found.setdefault(key, set()).add(Cause.LOST_RAW if is_raw(key.table) else Cause.LOST_FILES)
@@ -43,7 +42,7 @@ def beside_the_logs(
 
 
 def _behind(steps: Sequence[Step], table: str) -> list[str]:
-    """The tables that are built together with the one that a gate is of, and those made of them."""
+    """The tables built together with ``table``, and those computed from them."""
     daily = [step for step in steps if step.cadence is Cadence.DAILY]
     together = next((step.table_names for step in daily if table in step.table_names), ())
     return expand_tables(daily, together, downstream=True)
@@ -52,7 +51,7 @@ def _behind(steps: Sequence[Step], table: str) -> list[str]:
 def short_days(
     step: Step, observed: LogView, days: DayRange | None, least: float = _SHORT
 ) -> Iterator[tuple[TableDay, str]]:
-    """Of the newest of ``days``, those of a source with so much fewer rows than usual, in words."""
+    """The newest of ``days`` that have fewer rows than usual, in words; only for a source."""
     if step.source is None:
         return
     own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}

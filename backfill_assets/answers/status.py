@@ -57,7 +57,7 @@ class FoundStatus:
     notes: Sequence[str] = ()
     place: ObservedTimeline | None = None
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
-    """Days with missing files, and these files; no log shows them."""
+    """Missing files by day; no log shows them."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
     """Rejected rows, with the commonest reason of the worst day."""
     held: Sequence[HeldEvents] = ()
@@ -71,7 +71,7 @@ class FoundStatus:
     short: Mapping[TableDay, str] = field(default_factory=dict)
     """Newest days of sources with fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
-    """What is declared wrong, or reads what is."""
+    """Datasets declared wrong, and their readers."""
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
     """Days of external tables moved since the last look, or why a table cannot be read."""
 
@@ -93,7 +93,7 @@ def look_at_main(
 ) -> FoundStatus:
     """Reads logs, names in the landing ``zone``, and reasons of rejected rows.
 
-    ``declared`` are the steps of all ``datasets``; without datasets, external tables are not looked at.
+    ``declared``: steps of all ``datasets``; without datasets, external tables are not looked at.
     """
     with gc_paused():
         observed = observe_each(storage, [table.name for step in declared for table in step.tables])
@@ -137,7 +137,7 @@ def look_at_main(
 def look_at_timeline(
     publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
 ) -> FoundStatus:
-    """Days are compared with what they would be built from on the timeline."""
+    """Statuses compare days with what the timeline would build now."""
     place = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
     steps = place.view.with_current(declared)
     statuses = day_statuses(steps, place.view, days)
@@ -234,7 +234,7 @@ def _before(found: FoundStatus) -> Iterator[Part]:
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:
-    """``left`` are days of which it is not known yet whether they change."""
+    """``left``: days of which it is unknown whether they change."""
     columns = ("table", "planned", "staged", "held back", "published", "unchanged", "left")
     rows = [
         (

@@ -27,7 +27,7 @@ History = tuple[str, str, str, Mapping[date, bool]]
 
 
 def thresholds_answer(storage: Storage, declared: Dataset, tables: Iterable[str]) -> Answer:
-    """``tables`` are all tables. Raises :class:`InvalidRequest` if nothing of the dataset is published."""
+    """``tables``: all. Raises :class:`InvalidRequest` if nothing of the dataset is published."""
     log = PublicationLog(storage)
     days = defaultdict[str, dict[date, Metrics]](dict)
     for key, state in log.day_states(log.head(), tables).items():
@@ -48,7 +48,7 @@ def thresholds_answer(storage: Storage, declared: Dataset, tables: Iterable[str]
 
 
 def histories(declared: Dataset, days: Mapping[str, DaysMetrics]) -> Iterator[History]:
-    """``days`` has metrics of all tables: a rule may compare with another dataset."""
+    """``days``: metrics of all tables, since rules may compare with other datasets."""
     for step in declared.steps:
         for table in step.tables:
             for rule in (each for each in table.rules if not each.judged_afresh):
@@ -68,7 +68,7 @@ def _declared(table: Table, step: Step, rule: DayRule, days: Mapping[str, DaysMe
         try:
             yield day, rule.judge(DayFacts(own, above)).passed
         except LookupError:
-            continue  # It was published before this was measured.
+            continue  # Published before this was measured.
 
 
 def _of_period(days: DaysMetrics, period: DayRange) -> Metrics:

@@ -29,7 +29,7 @@ class FoundTimeline:
     main: DayRecords
     stale: StaleDays
     behind: int | None = None
-    """How many days its version would compute otherwise now."""
+    """Number of days that its version would compute differently now."""
 
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
@@ -147,8 +147,9 @@ def _next(timeline: NamedTimeline) -> tuple[str, ...]:
 
 
 def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[Worded]:
-    """Raw at the timeline's moment and now, and rows that arrived between; with ``new`` also those since it last went
-    forward.
+    """Raw at the timeline's moment and now, and rows that came between.
+
+    With ``new`` also those since the timeline last went forward.
     """
     now = {each.table: each for each in timeline.reads}
     last = new.arrived.since_last if new is not None else {}
@@ -161,7 +162,6 @@ def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list
 def raw_since_then(
     then: RawRead, now: RawRead | None, arrived: Sequence[ArrivedRows], since_last: Sequence[ArrivedRows] = ()
 ) -> Worded:
-    """Words for people, numbers for programs."""
     values = {
         "then": then.model_dump(mode="json"),
         "now": now.model_dump(mode="json") if now else None,

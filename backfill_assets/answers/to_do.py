@@ -1,4 +1,4 @@
-"""What needs a person now: an item for each cause, with one next step, most urgent first. Pure."""
+"""What needs a person now: one item for each cause, with one next step, most urgent first. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from backfill_assets.upkeep.for_people import ManualAction, first_ranges
 from backfill_assets.upkeep.incidents import Incident
 
 SHOWN_AT_ONCE = 999
-"""Dagster's UI shows so many characters of Markdown in place, longer text behind a button."""
+"""Characters of Markdown that Dagster's UI shows in place; longer text is behind a button."""
 MOST_ITEMS = 12
 _MORE = "and 1,000,000 more"
 
 
 class Urgency(enum.IntEnum):
-    """The first can wait least."""
+    """Most urgent first."""
 
     SAFETY = 0
-    """Something is not checked, not reported or not readable: other faults may be hidden."""
+    """Something is unchecked, unreported or unreadable: other faults may be hidden."""
     WRONG = 1
     """Published days are wrong, or wait for their source."""
     LOOKED_AFTER = 2
     DECISION = 3
-    """Nothing is wrong, and nothing goes on before a person decides."""
+    """Nothing is wrong, but waits for a person."""
     CHOICE = 4
 
 
@@ -60,8 +60,9 @@ def of_action(
     new_plan: Callable[[str, str], str],
     start_plan: Callable[[str], str],
 ) -> ToDo:
-    """An item for what no repair puts right, with its incident's plan and who looks after it. ``new_plan`` and
-    ``start_plan`` make links.
+    """Something that no repair solves, with its incident's plan and owner.
+
+    ``new_plan`` and ``start_plan`` make links.
     """
     days, cause = first_ranges(action.days), action.diagnosis.cause if action.diagnosis else None
     known = next((each for each in incidents if _is_about(each, action, cause)), None)
@@ -95,7 +96,7 @@ def _urgency(action: ManualAction, known: Incident | None) -> Urgency:
 
 
 def entries(items: Sequence[ToDo], name: str, all_of_them: str) -> dict[str, str]:
-    """Markdown by label, each short enough to be shown in place. ``name`` is the first label; more are numbered."""
+    """Markdown by label, each short enough to be shown in place. ``name`` is the first label; others are numbered."""
     if not items:
         return {name: "Nothing."}
     shown = most_urgent_first(items)[:MOST_ITEMS]
@@ -134,7 +135,7 @@ def _step(item: ToDo) -> str:
 
 
 def fitting(blocks: Sequence[str], between: str = "\n\n", most: int = SHOWN_AT_ONCE) -> str:
-    """Joins the blocks that the UI shows in place, and says how many more there are."""
+    """Blocks that fit in place, with the number of those that do not."""
     if len(whole := between.join(blocks)) <= most:
         return whole
     ends = accumulate(len(each) + len(between) for each in blocks)

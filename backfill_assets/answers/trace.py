@@ -82,7 +82,7 @@ _RUN = 8
 
 @dataclass(frozen=True)
 class FoundTrail:
-    """``lines`` are landed texts, by file and line, or partition and offset."""
+    """``lines``: landed texts by file and line, or partition and offset."""
 
     trail: Trail
     fates: Sequence[LineFate]

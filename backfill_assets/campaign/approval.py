@@ -1,7 +1,7 @@
-"""Who may approve a campaign, and what an approval covers: the difference it was given for, and what may move. Pure.
+"""Who may approve a campaign, and what an approval covers. Pure.
 
-Days may move between the moment the difference was shown and the publication. What moved is staged again, so that it is
-no longer what was approved. It is published all the same if every expectation of the plan and every limit still holds.
+An approval is for one difference. Days that move afterwards are staged again, and published without another approval if
+all expectations and limits still hold.
 """
 
 from __future__ import annotations
@@ -45,11 +45,10 @@ class ApprovalDecision:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a cut-over is about to publish, and what is known of it.
+    """What a cut-over is about to publish. ``approved`` is the fingerprint of the approved difference.
 
-    ``approved`` is the fingerprint of the difference that the approval was given for. ``compared`` is the newest
-    comparison of this cut-over, None before there is one, and ``exceeded`` what the breaker says of the same days.
-    ``held_back`` are lines about days that are left out without a person's consent.
+    ``compared`` is the newest comparison of this cut-over, ``exceeded`` what the breaker says of the same days,
+    ``held_back`` lines about days that are left out without a person's consent.
     """
 
     approved: str
@@ -60,7 +59,7 @@ class Attempt:
 
 
 def decide(attempt: Attempt) -> ApprovalDecision:
-    """What to do with an attempt. Nothing is published that was neither approved as it is nor judged as it is."""
+    """Only what was approved exactly, or was compared and judged exactly as staged, is published."""
     if fingerprint_of(attempt.staged) == attempt.approved:
         return ApprovalDecision(ApprovalVerdict.PUBLISH, "it is what was approved", as_approved=True)
     difference = attempt.compared
@@ -83,27 +82,25 @@ def _held_back_text(lines: Sequence[str]) -> str:
 
 
 def moved_days(approved: Sides, staged: Sides) -> dict[str, list[str]]:
-    """The days that are not as they were approved, days that are left out included."""
+    """Days that differ from what was approved, or are left out."""
     found = by_table(key for key in approved.keys() | staged.keys() if approved.get(key) != staged.get(key))
     return {table: list(as_ranges(days)) for table, days in sorted(found.items())}
 
 
 def moved_sentence(moved: MovedDays) -> str:
-    """``MovedDays after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
+    """``Moved after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
     days = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in moved.items() if ranges)
     return f"Moved after the approval: {days or 'what was staged'}."
 
 
 _ANOTHER = Person("another person")
-"""Stands for everyone who has neither planned nor started it."""
 
 
 @dataclass(frozen=True)
 class Approvers:
-    """Who may approve a plan. ``starter`` started the campaign, or resumed it last.
+    """``starter``: who started the campaign or resumed it last. An unknown person never counts as another person.
 
-    Those that the plan has ``listed`` hold by any rule, and ``needed`` of them have to approve. An unknown person is
-    not another person.
+    A plan's ``listed`` approvers restrict every rule; ``needed`` of them have to approve.
     """
 
     rule: ApprovalRule
@@ -113,7 +110,7 @@ class Approvers:
     needed: int = 1
 
     def why_not(self, approver: Person) -> str | None:
-        """Why ``approver`` may not approve; None if they may."""
+        """Returns None if they may."""
         if not self.listed and self.rule is ApprovalRule.ANYONE:
             return None
         if not self.listed and self.rule is ApprovalRule.LISTED:
@@ -134,12 +131,10 @@ class Approvers:
 
     @property
     def able(self) -> list[str]:
-        """Of the approvers that the plan lists, those who may approve it, in the order of their names."""
         return [name for name in sorted(self.listed) if self.why_not(Person(name)) is None]
 
     @property
     def hint(self) -> str:
-        """Who may approve instead, and what to do where no one may."""
         if not self.listed and self.rule is ApprovalRule.LISTED:
             return "Write approvers into the file of the plan, and plan again. BACKFILL_APPROVAL_BY is listed here."
         if self.rule is ApprovalRule.ANOTHER_PERSON and not (self.planner and self.starter):
@@ -152,7 +147,7 @@ class Approvers:
 
     @property
     def sentence(self) -> str:
-        """``Anyone but ana, who planned and started it.``: for people who read the difference."""
+        """For the letter: ``Anyone but ana, who planned and started it.``"""
         if self.listed:
             able, needed = self.able, format_count(self.needed, "approval")
             if len(able) < self.needed:
@@ -172,11 +167,7 @@ def _planner_and_starter(planner: Person, starter: Person) -> str:
 
 
 def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState, ui: str = "") -> LetterTerms:
-    """What the letter about the difference of ``plan`` says of its approval, and of what became of it.
-
-    It links to the pages of the UI at ``ui`` where people approve and undo; to none if that is empty, or if commands
-    carry the campaign out: it has no pages there.
-    """
+    """Links to the UI only if Dagster's daemon carries the campaign on: others have no page there."""
     terms = plan.terms
     return LetterTerms(
         plan=plan.id,
@@ -194,7 +185,7 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
 
 
 def _outcome(state: CampaignState) -> str:
-    """What became of the difference; empty while people decide about it."""
+    """Empty while people decide."""
     if back := state.rolled_back:
         return f"It was rolled back on {back.at:%Y-%m-%d %H:%M} UTC {back.reason}".rstrip(" .") + "."
     if is_published(state) and (published := state.cut_over_at):
@@ -206,7 +197,7 @@ def _outcome(state: CampaignState) -> str:
 
 
 def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:
-    """Why too few people could approve a plan of ``planner`` that was never started; None if enough can."""
+    """Returns None if enough people can approve a plan that was never started."""
     if not listed:
         return "The plan lists no approvers, and here it has to." if rule is ApprovalRule.LISTED else None
     left_out = {name for name in listed if rule is ApprovalRule.ANOTHER_PERSON and planner.is_same_as(Person(name))}

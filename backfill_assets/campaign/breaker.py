@@ -1,7 +1,4 @@
-"""The circuit breaker of a campaign: what was seen so far against its limits. Pure: counts in, verdict out.
-
-A campaign that goes wrong stops by itself before it has cost more, and says what was exceeded and by how much.
-"""
+"""The circuit breaker of a campaign: its counts so far against its limits. Pure."""
 
 from __future__ import annotations
 
@@ -21,19 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BreakerInput:
-    """A campaign so far, all waves together."""
-
     tried: int
     failed: int = 0
     held_back: int = 0
     tables: tuple[TableDifference, ...] = ()
-    """Of the days that were published before: a first build differs from nothing."""
+    """Only days that were published before: a first build differs from nothing."""
     seconds: Decimal = Decimal(0)
     money: Decimal | None = None
 
 
 def judge(limits: Limits, seen: BreakerInput) -> list[Exceeded]:
-    """Every limit that is exceeded, then the warnings of budgets of which 80 % are spent."""
+    """Exceeded limits, then warnings for budgets of which 80 % are spent."""
     found = [each for each in _judge_limits(limits, seen) if each is not None]
     return sorted(found, key=lambda each: not each.stops)
 
@@ -62,12 +57,11 @@ def _judge_limits(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | Non
 
 
 def _by_name(found: Iterable[tuple[str, Mapping[str, Sums]]]) -> Iterable[tuple[str, Sums]]:
-    """Named ``table.column``."""
     return ((f"{table}.{column}", sums) for table, columns in found for column, sums in columns.items())
 
 
 def deviation(sums: Sums) -> Decimal | None:
-    """The change as a share of what is published; any sum counts as 1 where that is 0. None if a sum is unknown."""
+    """The change as a share of the published sum; 1 for any change from 0. None if a sum is unknown."""
     if sums.change is None:
         return None
     return Decimal(bool(sums.change)) if sums.share is None else abs(sums.share)
@@ -90,7 +84,6 @@ def input_of(
     seconds: Decimal,
     money: Decimal | None,
 ) -> BreakerInput:
-    """All steps together."""
     held = [each for step in done for each in step.held_back]
     tables = ((table, published.get(table, {}), days) for table, days in staged.items())
     return BreakerInput(
@@ -107,7 +100,6 @@ def input_of(
 
 
 def staged_contents(done: Iterable[StepBuilt]) -> dict[str, dict[date, DayContent]]:
-    """What each table's staged days hold."""
     found: dict[str, dict[date, DayContent]] = {}
     for step in done:
         for table in step.build.tables:
@@ -117,13 +109,13 @@ def staged_contents(done: Iterable[StepBuilt]) -> dict[str, dict[date, DayConten
 
 
 def computed_seconds(done: Iterable[StepBuilt]) -> Decimal:
-    """Seconds that computing the staged days took. The tables of a step share one time: it counts once."""
+    """Seconds of computing the staged days. The tables of a step share one time, counted once."""
     days = (held[0].content for step in done for held in step.build.staged.values())
     return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
 
 
 def _tried_days(step: StepBuilt) -> set[date]:
-    """A day that waits for another one was not tried."""
+    """Leaves out days that only wait for another held-back day."""
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
 
 

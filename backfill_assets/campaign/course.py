@@ -1,4 +1,4 @@
-"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: entries in, move out."""
+"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backfill_assets.rebuild.outcome import UNKNOWN, Person
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a campaign does not go on. ``helps`` says what to do, if not to put a cause right and run the plan again."""
+    """``helps``: what to do; empty means fix the cause and run the plan again."""
 
     reason: str
     helps: str = ""
@@ -31,7 +31,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Approval:
-    """Who approved which difference, of so many people that it needs."""
+    """``needed``: how many people have to approve the same difference."""
 
     fingerprint: str | None
     person: Person
@@ -45,7 +45,7 @@ class Approval:
 
     @property
     def name(self) -> str:
-        """That of the person, or what an entry says that has none."""
+        """An entry without a known person has only ``by``."""
         return self.person.name.casefold() or self.by
 
     def __str__(self) -> str:
@@ -54,8 +54,6 @@ class Approval:
 
 @dataclass(frozen=True)
 class CampaignState:
-    """Where a campaign stands."""
-
     campaign: str
     started: bool = False
     options: Options = field(default_factory=Options)
@@ -63,22 +61,20 @@ class CampaignState:
     waves_done: int = 0
     stopped: Stop | None = None
     started_by: Person = UNKNOWN
-    """Who started it, or resumed it last; the options are theirs."""
+    """Who started it or resumed it last; the options are theirs."""
     approved: Approval | None = None
-    """The approval that was still needed; None while one is missing."""
+    """The approval that completed the needed number; None before."""
     given: tuple[Approval, ...] = ()
-    """The approvals of the same difference, each by another person."""
+    """Approvals of the same difference, by different people."""
     withdrawn: JournalEntry | None = None
-    """Why there has to be another approval, if there was one that does not count any more."""
     rolled_back: JournalEntry | None = None
     as_published: CampaignState | None = None
-    """Where it stood when it was published last: the undo of an undo brings that back."""
+    """The state at the last publication: the undo of an undo brings it back."""
     resumes: int = 0
     approvals: int = 0
 
     @property
     def daemon(self) -> bool:
-        """Whether Dagster's daemon carries it on, and not a person's command."""
         return self.options.daemon
 
     @property
@@ -93,7 +89,7 @@ class CampaignState:
 
 @dataclass(frozen=True)
 class Move:
-    """What comes next: a ``step`` or a ``wave``. Neither is set while the campaign waits; the reason says why."""
+    """The next ``step`` or ``wave``; neither is set while the campaign waits."""
 
     reason: str
     step: CampaignStep | None = None
@@ -105,9 +101,9 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """The state of the campaign, from all of its entries. A later attempt replaces an earlier one.
+    """Folds all entries. A later attempt replaces an earlier one.
 
-    Resuming alone ends a stop: a step that was under way when people gave the campaign up is done, and changes nothing.
+    Only resuming ends a stop: a step that finishes after the campaign was given up changes nothing.
     """
     found = CampaignState(campaign)
     for entry in entries:
@@ -143,13 +139,12 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def _restore(now: CampaignState) -> CampaignState:
-    """It is live again, though it was given up or staged again meanwhile."""
+    """The campaign is live again, even if it was given up or staged again meanwhile."""
     live = now.as_published or now
     return replace(live, stopped=None, rolled_back=None, resumes=now.resumes, approvals=now.approvals)
 
 
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """A campaign may need several people: it is approved when so many have approved the same difference."""
     options = replace(now.options, without_held_back=bool(entry.report.get("without_held_back")))
     new = Approval.of(entry)
     others = (each for each in now.given if each.fingerprint == new.fingerprint and each.name != new.name)
@@ -160,7 +155,6 @@ def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def approved_by(now: CampaignState) -> str:
-    """Who approved it, and how that is known; empty as long as an approval is missing."""
     return _names(now.given) if now.approved else ""
 
 
@@ -169,14 +163,14 @@ def _names(given: Iterable[Approval]) -> str:
 
 
 def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """The campaign is validated as the entry says, and waits for approval. A publication made meanwhile stays."""
+    """Replaces the report of VALIDATE. Ignored if the campaign was published meanwhile."""
     if is_published(now):
         return now
     return replace(now, approved=None, given=(), withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
 
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right."""
+    """Once published, steps stay done; before that, the shadow backfill starts over and adopts what is still right."""
     options, person = now.options.with_report(entry.report), Person.of(entry.report)
     again = replace(now, options=options, started_by=person, stopped=None, resumes=now.resumes + 1)
     if is_published(now):
@@ -186,7 +180,7 @@ def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def is_published(now: CampaignState) -> bool:
-    """Was it cut over, and not rolled back since?"""
+    """Cut over, and not rolled back since."""
     return CampaignStep.CUT_OVER in now.done and not now.rolled_back
 
 
@@ -195,9 +189,9 @@ def is_given_up(now: CampaignState) -> bool:
 
 
 def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """The entries of a journal, ``written``, and what the log says: each before the first that was written knowing it.
+    """Each publication goes before the first journal entry written knowing it (``log``).
 
-    A publication that the journal reports itself is there once, as it is reported.
+    A publication that the journal reports itself appears once, as the journal has it.
     """
     found: list[JournalEntry] = []
     later = deque(each for each in published if not any(_reports(entry, each) for entry in written))
@@ -209,13 +203,12 @@ def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry])
 
 
 def _reports(entry: JournalEntry, published: JournalEntry) -> bool:
-    """An entry about an undo, from before the log was asked, names it in its reason."""
+    """Old entries about an undo name it only in their reason."""
     named = entry.report.get("publication") == published.report["publication"]
     return entry.kind == published.kind and (named or (bool(entry.reason) and entry.reason == published.reason))
 
 
 def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
-    """The next step, or wave of the shadow backfill, with the reason for it. ``waves`` are their names."""
     if waiting := _why_waiting(now, window, at):
         return Move(waiting)
     step = next(step for step in STEPS if step not in now.done)
@@ -225,9 +218,9 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
 
 
 def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
-    """Why nothing comes after ``newest``, the last entry of a journal; empty if only all of its entries can say it.
+    """Why nothing comes after ``newest``, the last journal entry; empty if all have to be read to know.
 
-    What was given up may be in force by the undo of an undo: ``published`` says whether the log has anything of it.
+    What was given up may be live again by the undo of an undo: only then is ``published`` called, which reads the log.
     """
     if newest is not None and newest.kind == "step" and newest.step == CampaignStep.DECOMMISSION:
         return _FINISHED
@@ -237,7 +230,6 @@ def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> st
 
 
 def waits_for_approval(now: CampaignState) -> bool:
-    """Is everything staged and compared, and an approval missing?"""
     validated = CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done
     return validated and not (now.approved or now.stopped or now.rolled_back or now.finished)
 

@@ -1,7 +1,6 @@
-"""Cuts a campaign over: all of its tables in one publication, or nothing.
+"""Cuts a campaign over: all its tables in one publication, or nothing.
 
-Days whose inputs moved since they were staged (late rows, a nightly run) are staged again first, and only those. What
-another campaign has brought into the same days since is not overwritten: that is for a person to decide.
+Only days whose inputs moved are staged again. If another campaign published a day since, a person has to decide.
 """
 
 from __future__ import annotations
@@ -28,15 +27,12 @@ from backfill_assets.state.readers import naming_readers
 from backfill_assets.text import format_are, format_count
 
 MakeNotice = Callable[[Publication], Notice]
-"""Makes the notice of a publication, from what it is about to bring."""
 ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
-"""Reviews what is about to be published. False: stage again first what moved. It raises to publish nothing."""
+"""Called before publishing. False: stage again what moved. Raises to publish nothing."""
 
 
 @dataclass(frozen=True)
 class CutOver:
-    """What was published, and what was staged again for it, by table."""
-
     published: Published
     days: Mapping[str, tuple[date, ...]]
     staged_again: Mapping[str, tuple[date, ...]]
@@ -53,14 +49,14 @@ def cut_over(
     notice: MakeNotice | None = None,
     review: ReviewCall | None = None,
 ) -> CutOver:
-    """Publish everything that ``campaign`` has staged of ``steps`` together, and ``notice`` with it.
+    """Publish everything that ``campaign`` has staged of ``steps`` together, with ``notice``.
 
-    What moved since it was staged is staged again first, at leisure; the last look and the publication are made under
-    a hold, so that other writers let it pass. ``review`` sees all that is published: compare-and-swap refuses what it
-    has not seen, and it looks again. Days that are held back refuse it with :class:`GateFailed`, or stay as
-    they are with ``without_held_back``; one that only comes to be held back while it is cut over refuses it in any
-    case. Raises :class:`PublicationRefused` when another campaign was there first or main keeps moving,
-    :class:`InvalidRequest` when nothing is staged.
+    Moved days are staged again first, without a hold; the last check and the publication are under one: other writers
+    wait. ``review`` sees exactly what is published: if main moves after it, it is called again.
+
+    Raises :class:`GateFailed` for held-back days, unless ``without_held_back`` and held back from the start;
+    :class:`PublicationRefused` if another campaign was first or main keeps moving, :class:`InvalidRequest` if nothing
+    is staged.
     """
     lake.publisher.recover({table.name for each in steps for table in each.step.tables})
     verdicts = newest_verdicts(lake.storage, [name for each in steps for name in each.tables], campaign)
@@ -85,8 +81,6 @@ def cut_over(
 
 @dataclass
 class _Staged:
-    """What a campaign has staged, on its way into main: looked at, and staged again where main moved, under a hold."""
-
     lake: Lake
     campaign: str
     steps: Sequence[StepRequest]
@@ -94,13 +88,12 @@ class _Staged:
     hold: HeldDays
     progress: Progress
     before: Mapping[TableDay, str]
-    """The publication that each day had when it was staged first."""
+    """The publication that each day had when it was first staged."""
     accepted: set[TableDay]
-    """Days that stay as they are, since they are held back."""
+    """Held-back days that are left out."""
     review: ReviewCall | None = None
     done: Sequence[StepBuilt] = ()
     again: set[TableDay] = field(default_factory=set)
-    """What was computed for this cut-over."""
 
     def stage(self, *, held: bool) -> Publication | Conflict | None:
         self.hold.extend()
@@ -119,7 +112,7 @@ class _Staged:
         return Again(f"{shown}: {_conflict_text(by)}, staging what moved again", refused)
 
     def report(self, message: str) -> None:
-        """While days are staged, the hold lasts."""
+        """Each line of progress extends the hold."""
         self.hold.extend()
         self.progress(message)
 
@@ -133,7 +126,7 @@ def _computed_days(done: Sequence[StepBuilt]) -> set[TableDay]:
 
 
 def _touched_days(steps: Sequence[StepRequest]) -> dict[str, set[date]]:
-    """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
+    """Days written and days read: if an input is replaced, the cut-over starts over."""
     written = (dict.fromkeys(each.tables, each.days) for each in steps)
     return all_days([*written, *(read_by(each.step, each.days, each.named) for each in steps)])
 
@@ -164,7 +157,7 @@ def _refuse_other_campaigns(
 
 
 def campaign_that_brought(origin: Origin) -> str:
-    """The campaign that has brought a day as it is; empty if it was a run, also where a campaign came before it."""
+    """Empty if a run computed the day's present rows."""
     return origin.campaign if origin.computed_by in ("", origin.brought_by) else ""
 
 
@@ -189,7 +182,7 @@ def _with_notice(notice: MakeNotice | None, found: Publication) -> Publication:
 def _days_staged_again(
     again: set[TableDay], published: Mapping[str, Sequence[date]], before: Mapping[TableDay, str]
 ) -> dict[str, tuple[date, ...]]:
-    """Published days that had been staged before, and were staged anew for this cut-over."""
+    """Leaves out days that this cut-over staged for the first time."""
     moved = {
         table: tuple(sorted(day for day in days if TableDay(table, day) in again & before.keys()))
         for table, days in published.items()

@@ -1,4 +1,4 @@
-"""What people have decided since a plan was made, or since what an undo takes back: named before anyone says yes."""
+"""Rollbacks and version switches since a plan was made, or since what an undo takes back: shown before an approval."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ Versions = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True)
 class SwitchedSince:
-    """Another version of a step was made current since than its days come to main by."""
+    """A step's current version was changed since, to another than its days will have."""
 
     step: str
     current: str
     by: str
-    """The publication that made it current."""
     brings: tuple[str, ...]
-    """The other versions, that the days have."""
+    """Other versions, which the days have."""
 
     @property
     def sentence(self) -> str:
@@ -43,10 +42,8 @@ class SwitchedSince:
 
 @dataclass(frozen=True)
 class LaterDecisions:
-    """What a yes to a plan goes over."""
-
     rolled_back: Mapping[str, Mapping[str, Ranges]]
-    """Ranges of days by table, by the rollback that put them back."""
+    """Ranges of days by table, by rollback."""
     switched: tuple[SwitchedSince, ...]
 
     @property
@@ -60,7 +57,6 @@ class LaterDecisions:
 
 
 def later_decisions(publisher: Publisher, plan: Plan, steps: Iterable[Step]) -> LaterDecisions:
-    """What ``plan`` did not know when it was made, or when it last looked at its days; ``steps`` are as declared."""
     brings = {each.name: {each.version} for each in rebuilt_steps(plan)}
     return LaterDecisions(
         _rolled_back_since(publisher, plan), switched_since(publisher.log, plan.basis.sequence, brings, steps)
@@ -70,9 +66,9 @@ def later_decisions(publisher: Publisher, plan: Plan, steps: Iterable[Step]) -> 
 def switched_since(
     log: PublicationLog, entry: int, brings: Versions, steps: Iterable[Step]
 ) -> tuple[SwitchedSince, ...]:
-    """The steps that ``brings`` days of another version than has been made current after ``entry`` of the log.
+    """Steps switched after ``entry`` of the log to another version than ``brings``.
 
-    Of several switches of a step the last one counts, which may be the undo of another one.
+    The last switch of a step counts, even if it is the undo of another.
     """
     head, declared = log.head(), {each.name: each.current for each in steps}
     rows = log.files().rows(["publication", "code_version"], after=entry, event=SWITCHING, table=brings).to_pylist()
@@ -86,7 +82,6 @@ def switched_since(
 
 
 def versions_before(prepared: Prepared, steps: Iterable[Step]) -> Versions:
-    """The versions of the days that were there before a publication."""
     before = {table: [each.content for each in days.values()] for table, days in prepared.before.items()}
     return {
         step.name: {content.code_version for table in step.table_names for content in before.get(table, ()) if content}
@@ -95,7 +90,6 @@ def versions_before(prepared: Prepared, steps: Iterable[Step]) -> Versions:
 
 
 def _rolled_back_since(publisher: Publisher, plan: Plan) -> dict[str, dict[str, Ranges]]:
-    """The days that a person has rolled back since the plan looked at them."""
     log, known, campaign = publisher.log, rollbacks(publisher.storage), campaign_of(plan.id)
     planned = {table: step.days for step in rebuilt_steps(plan) for table in step.tables}
     verdicts = newest_verdicts(publisher.storage, list(planned), campaign)

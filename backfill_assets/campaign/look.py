@@ -1,4 +1,4 @@
-"""Looks at how a plan stands, and each of its days, by journal and log."""
+"""How a plan and each of its days stand, by journal and log."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from backfill_assets.text import format_count
 
 
 def settle(publisher: Publisher, campaign: str) -> bool:
-    """End what a dead process has begun; whether that was a publication of ``campaign``.
+    """Finish what a dead process began; call it before any question about the state.
 
-    This comes before every question about what stands.
+    Returns whether that was a publication of ``campaign``.
     """
     begun = _half_done(publisher, campaign)
     publisher.recover()
@@ -59,7 +59,7 @@ def settle(publisher: Publisher, campaign: str) -> bool:
 
 
 def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress) -> Undone:
-    """Undo what ``plan`` says. Raises like :func:`undo`."""
+    """Raises like :func:`undo`."""
     require_undoable(plan.days)
     done = undo(lake, plan.publication, run, progress)
     close_plan(lake.publisher.storage, plan_of(plan.campaign))
@@ -67,7 +67,7 @@ def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress)
 
 
 def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanFacts:
-    """What is so of a plan now; nothing is written. Of one that is not kept any more, only what the log has."""
+    """Writes nothing. Without ``plan``, only what the log has."""
     storage, id = publisher.storage, plan_of(campaign)
     window = timedelta(days=plan.rollback_window_days if plan else 0)
     published = published_by(publisher.log, campaign)
@@ -87,18 +87,16 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
 
 
 def read_up_to(publisher: Publisher, publication: str) -> Mapping[str, list[str]]:
-    """Up to where streams had been read for the days that ``publication`` brought; nothing without a stream."""
     return boundary_lines(publication_boundaries(publisher.storage, [publication]).get(publication, ()))
 
 
 def boundary_lines(found: Iterable[DaysBoundary]) -> Mapping[str, list[str]]:
-    """A line for each range of days; nothing without a stream."""
+    """Empty without a stream."""
     lines = [boundary_line(each) for each in found]
     return {"read up to": lines} if lines else {}
 
 
 def _half_done(publisher: Publisher, campaign: str) -> Publication | None:
-    """A publication of the campaign that is begun and not ended."""
     log = publisher.log
     begun = (log.prepared_in(entry.file).publication for entry in log.head().state.open.values())
     return next((each for each in begun if each.provenance.campaign == campaign), None)
@@ -109,7 +107,6 @@ def _verdicts(storage: Storage, campaign: str, plan: Plan) -> dict[TableDay, Gat
 
 
 def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignState) -> str:
-    """The first day that another campaign has brought since it was staged, and by which publication."""
     if not now.started or is_published(now) or now.rolled_back or is_given_up(now):
         return ""
     verdicts = _verdicts(publisher.storage, campaign, plan)
@@ -131,7 +128,7 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
 
 
 def _put_back_by(publisher: Publisher, found: CampaignPublication) -> str:
-    """The publication since which every day that the campaign has changed is as it was before; empty without one."""
+    """Empty unless every changed day is as it was before the campaign."""
     log, made = publisher.log, found.prepared
     states = log.day_states(log.head(), found.made.writes)
     keys = [TableDay(change.table, day.day) for change in made.publication.tables for day in change.days]
@@ -151,14 +148,13 @@ def plan_difference_answer(
     ui: str = "",
     drawn: bool = False,
 ) -> Answer:
-    """``difference`` is one of ``plan``. It links to the UI at that address, if there is one; see difference_answer."""
     terms = letter_terms(plan, rule, planned_by(log.storage, plan.id), course_of(log, campaign_of(plan.id)), ui)
     return difference_answer(difference, declared_of(steps), terms, drawn=drawn)
 
 
 @dataclass(frozen=True)
 class CampaignDays:
-    """The days of one table, or the first days of its periods, ascending."""
+    """Days of one table (of a weekly or monthly one, first days of periods), ascending."""
 
     table: str
     planned: tuple[date, ...]
@@ -166,16 +162,15 @@ class CampaignDays:
     held_back: tuple[date, ...]
     published: tuple[date, ...]
     all_staged: bool = False
-    """Whether the campaign has been through all days."""
 
     @property
     def unchanged(self) -> tuple[date, ...]:
-        """Days that the campaign does not change; known once it has been through all days."""
+        """Days that the campaign does not change; empty until all are walked."""
         return self._others if self.all_staged else ()
 
     @property
     def left(self) -> tuple[date, ...]:
-        """Days of which the campaign has not found out yet whether it changes them."""
+        """Days not walked yet."""
         return () if self.all_staged else self._others
 
     @property
@@ -184,7 +179,7 @@ class CampaignDays:
 
 
 def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
-    """By table, in build order; empty for a plan that was never started."""
+    """By table in build order; empty for a plan that was never started."""
     campaign = campaign_of(plan.id)
     entries = all_entries(journal.entries(storage, campaign), published_by(PublicationLog(storage), campaign))
     now = state_of(campaign, entries)
@@ -202,12 +197,12 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
 def _of_step(
     step: PlannedStep, verdicts: Mapping[TableDay, GateVerdict], now: CampaignState, entries: Sequence[JournalEntry]
 ) -> Iterator[CampaignDays]:
-    """Tables that are built together are held back together: a gate of one of them keeps the day of all."""
+    """A gate of one table holds back the day in all tables of the step."""
     published = is_published(now)
     judged = [(key, verdict.passed) for key, verdict in verdicts.items() if key.table in step.tables]
     brought = now.done[CampaignStep.CUT_OVER].report["days"] if published else {}
     held = {key.day for key, passed in judged if not passed}
-    # One that passed before a day that it reads was held back is not published either.
+    # A day that passed but reads a held-back day is not published either.
     held |= {day for table in step.tables for day in days_of(_last_held_back(entries).get(table, ()))}
     for table in step.tables:
         yield CampaignDays(
@@ -221,12 +216,12 @@ def _of_step(
 
 
 def _is_over(now: CampaignState) -> bool:
-    """Its timelines are closed then."""
+    """Then the campaign's timelines are closed."""
     return bool(now.rolled_back or is_given_up(now))
 
 
 def _last_held_back(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:
-    """Since the campaign was begun or begun again."""
+    """Since the campaign was last started or resumed."""
     for entry in reversed(entries):
         if entry.kind in ("started", "resumed"):
             break

@@ -1,4 +1,4 @@
-"""The notices of a campaign: before it begins, with its publication, and when it is undone. Pure."""
+"""Words the notices of a campaign: before it begins, with its publication, when a limit is reached. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from backfill_assets.text import format_ranges
 
 
 def begins(plan: Plan, reports: Sequence[str], dataset: str = "") -> Notice:
-    """Announces the rebuild. The reports stay as they are until it is approved."""
     tables = {table: as_ranges(days) for table, days in plan.rebuilds.items()}
     return Notice(
         title=f"{plan.asked.target} of {plan.asked.days} is going to be rebuilt ({plan.id})",
@@ -30,7 +29,6 @@ def begins(plan: Plan, reports: Sequence[str], dataset: str = "") -> Notice:
 
 
 def limit_reached(plan: Plan, exceeded: Exceeded, dataset: str = "") -> Notice:
-    """A limit has stopped it, or most of a budget is spent."""
     what = "was stopped by a limit" if exceeded.stops else "has spent most of a budget"
     ask = "Nothing was published. " if exceeded.stops else ""
     return Notice(
@@ -50,10 +48,10 @@ def completion(
     stale: Days = NO_DAYS,
     dataset: str = "",
 ) -> Notice:
-    """Written with the publication, so that there is one exactly when something was published.
+    """Written with the publication: it exists exactly if something was published.
 
-    ``changes`` are those of the publication itself, ``reports`` the changed tables that people read; ``moved`` are
-    days of it that are not as they were approved; ``stale`` are the days that read it and are not part of it.
+    ``reports``: changed tables that people read; ``moved``: days that differ from what was approved; ``stale``: days
+    outside the publication that read it.
     """
     behind = (f"{table}: stale until built again: {format_ranges(days)}." for table, days in stale.items())
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
@@ -73,6 +71,5 @@ def completion(
 
 
 def _purpose(plan: Plan) -> list[str]:
-    """What it is for, as the file of the plan says."""
     said = ": ".join(filter(None, (plan.terms.title, plan.terms.reason)))
     return [said] if said else []

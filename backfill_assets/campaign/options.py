@@ -1,4 +1,4 @@
-"""How a campaign is carried out, as the people have chosen who started and approved it. Pure."""
+"""How a campaign is carried out, as chosen by those who started and approved it. Pure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ _FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
 
 @dataclass(frozen=True)
 class Options:
-    """How a campaign is carried out; kept in its journal. ``daemon``: Dagster's daemon carries it on."""
+    """Kept in the journal. ``daemon``: Dagster's daemon carries it on."""
 
     shares: Shares = field(default_factory=Shares)
     limits: Limits = field(default_factory=Limits)
     daemon: bool = False
     without_held_back: bool = False
-    """Publish the good days although others are held back; the person who approves decides it."""
+    """Publish the good days although others are held back; decided by the approver."""
     roll_back_if_wrong: bool = False
-    """Put everything back when the checks after the cut-over fail."""
+    """Roll back if the checks after the cut-over fail."""
 
     def to_report(self) -> dict[str, Any]:
-        """As an entry of the journal has them."""
         return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
 
     def with_report(self, values: Mapping[str, Any]) -> Options:
-        """These with those that an entry of the journal has."""
         flags = {name: bool(values[name]) for name in _FLAGS if name in values}
         return replace(
             self,
@@ -42,9 +40,9 @@ class Options:
 
     @classmethod
     def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
-        """Those of the plan itself, with ``waves`` and ``limits`` where it has none.
+        """``waves`` and ``limits`` are used where the plan has none.
 
-        Raises :class:`InvalidRequest` where they are given and the plan has others.
+        Raises :class:`InvalidRequest` if they are given and the plan has others.
         """
         own = plan.terms
         shares = waves or own.waves
@@ -55,7 +53,7 @@ class Options:
         return found
 
     def require_as_planned(self, plan: Plan) -> None:
-        """Raise :class:`InvalidRequest` where the plan has other waves or limits."""
+        """Raise :class:`InvalidRequest` if the plan has other waves or limits."""
         own = plan.terms
         others = {
             "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),

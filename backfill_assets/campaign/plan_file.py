@@ -1,4 +1,4 @@
-"""Plan files: what one may say, YAML checked by pydantic, and what would come of it, without keeping anything."""
+"""Plan files: YAML checked by pydantic, and the plan each would make."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_APPROVALS = 9
 
 
 class InvalidPlanFile(InvalidRequest):
-    """A plan file cannot be read as a plan; ``problems`` has all that is wrong with it."""
+    """``problems`` has everything that is wrong with the file."""
 
     def __init__(self, path: Path, problems: Collection[BackfillError]) -> None:
         self.problems = tuple(problems)
@@ -46,7 +46,7 @@ def _refusal(message: str, next_step: str = "") -> PydanticCustomError:
 
 
 def _checked(parse: Callable[[Any], Any]) -> AfterValidator:
-    """``parse``, whose refusals are collected with those of other values."""
+    """Turns refusals of ``parse`` into pydantic's errors, which are collected."""
 
     def check(value: Any) -> Any:
         try:
@@ -102,7 +102,7 @@ class PlanFileLimits(BaseModel):
     )
 
     def in_full(self) -> str:
-        """All limits in one spelling, also those that have their defaults; empty if none is given."""
+        """All limits in one spelling, defaults included; empty if none is given."""
         given = ",".join(f"{name}={text}" for name, text in self if text)
         return str(Limits.parse(given)) if given else ""
 
@@ -149,7 +149,6 @@ class PlanFile(BaseModel):
 
     @property
     def request(self) -> PlanRequest:
-        """The question that the plan answers, and how it is to be carried out."""
         terms = PlanTerms(
             title=self.title,
             reason=self.reason,
@@ -167,7 +166,7 @@ class PlanFile(BaseModel):
 
 
 class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
-    """Every value is text: YAML makes a truth value of Norway's ``no``. A key that is there twice is an error."""
+    """Loads every value as text: YAML would read Norway's ``no`` as false. Repeated keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -179,7 +178,7 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 def read_plan_file(path: Path) -> PlanFile:
-    """Raises :class:`InvalidPlanFile` with all that is wrong, each with its place and line in the file."""
+    """Raises :class:`InvalidPlanFile` with all problems, each with its key and line."""
     try:
         loader = _TextLoader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
@@ -203,7 +202,7 @@ def _broken(error: Exception) -> InvalidRequest:
 
 
 def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int:
-    """The line of a key or an item, or of the nearest one above it that is there; 0 if none is."""
+    """The line of a key or item, or of its nearest existing parent; 0 if none exists."""
     line = 0
     for part in place:
         found = None
@@ -218,7 +217,7 @@ def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int:
 
 
 def _problem(error: ErrorDetails, line: int) -> InvalidRequest:
-    """Pydantic's message with the place of the value, such as ``expectations.1 (line 7)``."""
+    """Pydantic's message after the key, such as ``expectations.1 (line 7)``."""
     place, context = error["loc"], error.get("ctx", {})
     message, next_step = error["msg"], context.get("next_step", "")
     if error["type"] == "extra_forbidden":
@@ -236,13 +235,12 @@ _ENDINGS = {".yaml", ".yml"}
 
 @dataclass(frozen=True)
 class CheckedPlanFile:
-    """A plan file and what would come of it. ``plan`` is None if it cannot even be planned."""
+    """``plan`` is None if the file cannot be planned."""
 
     path: str
     plan: Plan | None = None
     planned_at: datetime | None = None
     problems: tuple[BackfillError, ...] = ()
-    """What must be fixed before it may be carried out."""
     valid: bool = True
 
     @property
@@ -253,7 +251,7 @@ class CheckedPlanFile:
 
 
 def plan_files(place: Path) -> list[Path]:
-    """``place`` itself, or the plan files in the folder ``place``, by name. Raises :class:`InvalidRequest` for none."""
+    """Raises :class:`InvalidRequest` for a folder without plan files."""
     if not place.is_dir():
         return [place]
     found = sorted(each for each in place.iterdir() if each.suffix in _ENDINGS and each.is_file())
@@ -263,10 +261,7 @@ def plan_files(place: Path) -> list[Path]:
 
 
 def plan_file(settings: Settings, catalog: Catalog, path: Path, by: Person, *, keep: bool) -> CheckedPlanFile:
-    """Plan ``path`` as ``by`` asks for it, and keep the plan or write nothing.
-
-    What is found wrong is in the result; nothing is raised.
-    """
+    """Writes only with ``keep``. Problems are returned, not raised."""
     try:
         asked = read_plan_file(path).request
     except InvalidPlanFile as error:
@@ -279,7 +274,6 @@ def plan_file(settings: Settings, catalog: Catalog, path: Path, by: Person, *, k
 
 
 def problems_of(settings: Settings, plan: Plan, by: Person) -> list[BackfillError]:
-    """Why ``plan``, made by ``by``, may not be carried out: findings that stop it, and too few who may approve it."""
     stops: list[BackfillError] = [
         InvalidRequest(each.message, hint=each.next_step or None) for each in plan.findings if each.severity == "stops"
     ]

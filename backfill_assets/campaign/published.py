@@ -1,7 +1,7 @@
 """What the publication log says of a campaign, and its course by journal and log together.
 
-Only the log says what is published, undone or brought back. The journal has what people and clocks know, and each of
-its entries says up to where the log was known then: that gives both one order.
+Only the log says what is published, undone or restored. Each journal entry records the newest log entry known then,
+which puts both in one order.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from backfill_assets.publish.log import PublicationLog
 
 @dataclass(frozen=True)
 class CampaignPublication:
-    """A publication of a campaign that is done: its cut-over, the undo of that, or the undo of an undo."""
+    """The cut-over of a campaign, its undo, or the undo of an undo."""
 
     prepared: Prepared
     at: datetime
     closed: int
-    """The entry of the log that says so."""
+    """Log entry."""
 
     @property
     def made(self) -> Publication:
@@ -37,7 +37,7 @@ class CampaignPublication:
 
     @property
     def undoes(self) -> bool:
-        """Whether it took away what the campaign had brought."""
+        """Whether it withdrew what the campaign had published."""
         return self.made.provenance.withdraws
 
     @property
@@ -46,12 +46,11 @@ class CampaignPublication:
 
     @property
     def cut_over(self) -> str:
-        """The publication that had brought what this one brings, takes away or brings back."""
+        """The original cut-over, through any chain of undos."""
         return self.made.provenance.first_undone or self.id
 
     @property
     def entry(self) -> JournalEntry:
-        """As an entry among those of the journal."""
         kind: journal.Kind = "rolled back" if self.undoes else "restored" if self.restores else "step"
         report: dict[str, object] = {"publication": self.id}
         if kind == "step":
@@ -70,7 +69,7 @@ class CampaignPublication:
 def published_by(
     log: PublicationLog, campaign: str, known: Sequence[CampaignPublication] = ()
 ) -> list[CampaignPublication]:
-    """The publications of ``campaign`` that are done, oldest first; those that are ``known`` are not read again."""
+    """Oldest first; ``known`` ones are not read again."""
     before = {each.id: each for each in known}
     closed = log.files().rows(["publication"], event="closed", campaign=campaign, outcome="done").to_pylist()
     found = (before.get(row["publication"]) or _read(log, row["publication"], row["sequence"]) for row in closed)
@@ -83,11 +82,10 @@ def _read(log: PublicationLog, publication: str, closed: int) -> CampaignPublica
 
 
 def course_of(log: PublicationLog, campaign: str) -> CampaignState:
-    """Where ``campaign`` stands, by its journal and the log."""
     return state_of(campaign, all_entries(journal.entries(log.storage, campaign), published_by(log, campaign)))
 
 
 def all_entries(entries: Sequence[JournalEntry], published: Sequence[CampaignPublication]) -> list[JournalEntry]:
-    """What people and clocks know and what the log says, in order. The log knows enough where no journal is left."""
+    """Without a journal, the log's entries follow an invented ``started``."""
     begun = [JournalEntry(kind="started", at=published[0].at)] if published and not entries else entries
     return in_order(begun, [each.entry for each in published])

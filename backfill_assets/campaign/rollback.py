@@ -1,4 +1,4 @@
-"""Rollback: publish the files that the days had before a publication, by the same protocol as any publication."""
+"""Rollback: publishes before-images, by the same protocol as any publication."""
 
 from __future__ import annotations
 
@@ -58,15 +58,12 @@ def roll_back(
     inputs: tuple[InputRead, ...] = (),
     progress: Callable[[str], None] = tell_nobody,
 ) -> Published:
-    """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
+    """Undo ``publication``: its days get their before-images, in all its tables at once.
 
-    ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused. ``steps``, all
-    that are declared, say what days are made of: those that read what is put back are named as stale.
-
-    A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
-    aborted publication and for one that is undone, :class:`PublicationRefused` when a day was published again since,
-    or was made of something else before than main has now; when the files are no longer there, or when the rollback
-    window is over.
+    ``inputs``: what was read to decide; refused if that moved. ``steps``: all that are declared, to report stale
+    readers. Raises :class:`InvalidRequest` if ``publication`` is unknown, aborted or undone already;
+    :class:`PublicationRefused` if a day was published again since, if its before-image was made of other inputs than
+    main has, if files are gone, or after the rollback window.
     """
     publisher.recover()
     prepared = undoable(publisher, publication)
@@ -78,7 +75,7 @@ def roll_back(
 
 @dataclass
 class _RollingBack:
-    """The files that days had before, on their way back into main: looked at again where these were only compacted."""
+    """Tried again if main was only compacted."""
 
     publisher: Publisher
     prepared: Prepared
@@ -96,16 +93,16 @@ class _RollingBack:
 
     def overtaken(self, by: Conflict) -> Again:
         publisher, publication = self.publisher, self.prepared.publication.id
-        require_in_force(publisher, self.prepared)  # Who lost to another rollback is told what all are told afterwards.
+        require_in_force(publisher, self.prepared)  # Another rollback may have won.
         refused = _refusal(publication, by)
-        # An id that was aborted is used up; and what is not as it was published stays so.
+        # An aborted id cannot be used again; and a day that differs from the published result will go on to differ.
         if publisher.log.outcome(publisher.log.head(), self.id) or publisher.foresee(self.stage(held=False)):
             raise refused
         return Again(f"{publication}: main moved while it was rolled back, looking again", refused)
 
 
 def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
-    """Raise :class:`InvalidRequest` if ``prepared`` is undone: with what did it, when, and how it is brought back."""
+    """Raise :class:`InvalidRequest` if ``prepared`` is undone already."""
     publication = prepared.publication.id
     if undone := _undone_by(publisher, prepared):
         by, at = undone
@@ -116,7 +113,6 @@ def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
 
 
 def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime] | None:
-    """The publication that put back what was before ``prepared``, as far as that is in main; None if it is not."""
     head, undone = publisher.log.head(), prepared.publication
     states = publisher.log.day_states(head, set(undone.writes))
     written = (TableDay(change.table, day.day) for change in undone.tables for day in change.days)
@@ -131,7 +127,7 @@ def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime]
 
 
 def require_in_place(publisher: Publisher, request: Publication) -> None:
-    """Raise :class:`PublicationRefused` if the rollback ``request`` would be refused now: before anyone is asked."""
+    """Raise :class:`PublicationRefused` if ``request`` would be refused now: before a person is asked."""
     if moved := publisher.foresee(request):
         raise _refusal(request.provenance.undoes, moved)
 
@@ -146,7 +142,7 @@ def _refusal(publication: str, moved: Conflict) -> PublicationRefused:
 
 
 def undoable(publisher: Publisher, publication: str) -> Prepared:
-    """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
+    """The publication with its before-images; raises like :func:`roll_back` if it cannot be undone."""
     entry = publisher.log.find_prepared(publication)
     if entry is None:
         raise unknown_publication(publisher.storage, publication)
@@ -171,7 +167,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _refuse_handed_over(publication: Publication) -> None:
-    """What took a table over, or gave it back, has another way back: no file of it was ever replaced."""
+    """Adopting or releasing a table replaced no file: each has its own command to reverse it."""
     tables = " ".join(sorted(publication.writes))
     if publication.kind == "adopt":
         raise InvalidRequest(
@@ -186,7 +182,7 @@ def _refuse_handed_over(publication: Publication) -> None:
 
 
 def require_done(publisher: Publisher, publication: str) -> None:
-    """Raise :class:`InvalidRequest` for a publication that was aborted, and for one that could not be finished yet."""
+    """Raise :class:`InvalidRequest` for a publication that was aborted or is still open."""
     head = publisher.log.head()
     if publication in head.state.open:
         raise InvalidRequest(
@@ -204,10 +200,7 @@ def rollback_request(
     id: str = "",
     provenance: Provenance | None = None,
 ) -> Publication:
-    """What is published to undo ``prepared``: its before-images, what these were made of, and what becomes stale.
-
-    Raises :class:`PublicationRefused` for a before-image that was made of something else than main has now.
-    """
+    """Raises :class:`PublicationRefused` for a before-image made of other inputs than main has."""
     undone = prepared.publication
     tables = sorted({*undone.writes, *(name for step in steps for name in step.table_names)})
     view = observe_each(publisher.storage, tables, log=publisher.log)
@@ -227,8 +220,6 @@ def rollback_request(
 
 
 class _Origins:
-    """What the days that a rollback puts back were made of, and what main has of that now."""
-
     def __init__(self, publisher: Publisher, prepared: Prepared, steps: Sequence[Step], view: LogView) -> None:
         self.publisher, self.prepared, self.view = publisher, prepared, view
         self.steps = step_by_table(steps)
@@ -238,7 +229,7 @@ class _Origins:
         self.after = view.over(self.brought)
         self.read: dict[str, dict[date, str]] = {}
         self.behind: dict[str, tuple[date, ...]] = {}
-        """Days that are put back although rows have arrived that they were not made of."""
+        """Days put back although their inputs have gained rows since."""
 
     @property
     def inputs(self) -> tuple[InputRead, ...]:
@@ -248,9 +239,9 @@ class _Origins:
         )
 
     def files_of_result(self, key: TableDay) -> Collection[str]:
-        """The files that now have the rows that ``prepared`` has brought to a day: it may have been compacted since.
+        """The files that hold what ``prepared`` brought, also after a compaction.
 
-        Those of then if something else has happened to it, which refuses the rollback.
+        If the day changed otherwise, the original files: compare-and-swap then refuses the rollback.
         """
         ours, result = self.prepared.target(key.table)[key.day], self.prepared.result(*key)
         state, now = self.view.states[key], self.view.files[key.table].by_day().get(key.day, frozenset())
@@ -259,7 +250,11 @@ class _Origins:
         return now if same and (ours_still or self.prepared.change(key.table).mode == "append") else ours
 
     def of(self, key: TableDay) -> Mapping[str, DayRange] | None:
-        """The days that the before-image of ``key`` was made of; None if it was made of nothing that is published."""
+        """Inputs of the before-image of ``key``; None without published inputs.
+
+        Raises :class:`PublicationRefused` if main has others now; inputs that only gained rows are accepted
+        (``behind``).
+        """
         content = self.prepared.before[key.table][key.day].content
         if content is None or not content.inputs:
             return None
@@ -287,7 +282,7 @@ class _Origins:
         return made
 
     def _given(self, key: TableDay, made: Mapping[str, DayRange]) -> dict[str, dict[date, str]] | None:
-        """What main has of ``made``, if ``key`` was made of just that, or of that before further rows arrived."""
+        """What the before-image was made of, if that is what main has, or had before one input only gained rows."""
         before = self.prepared.before[key.table][key.day]
         now = {table: {day: self.after.logical(TableDay(table, day)) for day in days} for table, days in made.items()}
         wanted = before.content.inputs if before.content else ""
@@ -304,7 +299,6 @@ class _Origins:
         return None
 
     def _made_of_other(self, key: TableDay, made: Mapping[str, DayRange]) -> PublicationRefused:
-        """Names the first input that was published after what ``key`` goes back to."""
         back = self.publisher.log.closed_at(self.prepared.before[key.table][key.day].publication)
         inputs = {TableDay(table, day) for table, days in made.items() for day in days}
         inputs -= {TableDay(table, day) for table, days in self.brought.items() for day in days}
@@ -323,7 +317,7 @@ class _Origins:
 
 
 def before_rows_came(log: PublicationLog, key: TableDay, state: DayState | None) -> Iterator[str]:
-    """The logical fingerprints that a day had before, newest first, as far back as it has only gained rows."""
+    """Former logical fingerprints of a day, newest first, as far back as it only gained rows."""
     if state is None or not state.origin.is_as_of:
         return
     first = log.closed_at(state.origin.is_as_of)
@@ -346,10 +340,7 @@ def made_then(
     before: Before | None,
     filled: Filled = NOT_KNOWN,
 ) -> Mapping[str, DayRange] | None:
-    """The days that a day was made of by ``version`` of ``step``.
-
-    If that is not declared any more, those that were recorded of it as it was ``before``; None if they were not.
-    """
+    """The recorded inputs if ``version`` is not declared any more; None if there are none."""
     if step is not None and version is not None:
         return made_of(step, version, key.day, filled)
     made = lineages(log.storage, [before.origin.computed_by] if before else [])
@@ -357,10 +348,7 @@ def made_then(
 
 
 def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion]) -> dict[str, Switch]:
-    """The switches that put back the versions from before ``publication``. Pure.
-
-    What made its version current is taken as of now: a later switch that was undone has put it back.
-    """
+    """``former_by`` is as of now: a later switch may have been undone since."""
     return {
         step: Switch(
             version=switch.former,
@@ -372,7 +360,7 @@ def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion
 
 
 def undoing(prepared: Prepared, request: Publication) -> Publication:
-    """``request`` as one that undoes ``prepared``; the undo of a campaign comes with a notice."""
+    """Marks ``request`` as the undo of ``prepared``; adds a notice for a campaign."""
     undone = prepared.publication
     made = request.provenance.model_copy(
         update={
@@ -404,7 +392,6 @@ def _notice(prepared: Prepared, request: Publication) -> Notice:
 
 
 def undone_text(prepared: Prepared, change: TableChange) -> str:
-    """How many days of a table an undo of ``prepared`` puts back, withdraws and stages again, with the rows since."""
     before = prepared.before.get(change.table, {})
     gone = [day for day in change.days if day.content is None and not day.adds]
     back = [day for day in change.days if day not in gone and _is_as_before(day, before.get(day.day))]
@@ -430,16 +417,15 @@ def _rows(content: DayContent | None) -> int:
 
 
 def _title(undone: str) -> str:
-    """What undid a campaign is undone by bringing it back, and the other way round."""
     if undone.startswith(_UNDONE):
         return _BACK + undone.removeprefix(_UNDONE)
     return _UNDONE + undone.removeprefix(_BACK)
 
 
 def _undo_table(prepared: Prepared, change: TableChange, origins: _Origins, id: str) -> TableChange:
-    """The before-image as adds and the publication's own result as expected; source positions go back as well.
+    """Adds are the before-image, expected is the publication's own result; source positions go back too.
 
-    The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
+    ``expected.publication`` is as of now: a later publication that was itself rolled back left our result in place.
     """
     before = prepared.before[change.table]
     days = tuple(
@@ -466,16 +452,16 @@ def _undo_table(prepared: Prepared, change: TableChange, origins: _Origins, id: 
 
 
 def origin_before(prepared: Prepared, key: TableDay, by: str) -> Origin:
-    """Where the rows of ``key`` come from once ``by`` has put back what was before ``prepared``.
+    """The origin of ``key`` after ``by`` has put its before-image back.
 
-    Rows that were appended are taken out: from then on, the day only gains rows again.
+    For appended rows, the day's history of only gaining rows starts anew: rows were taken out.
     """
     back = prepared.before[key.table][key.day].origin.put_back(by, prepared.publication)
     return replace(back, computed_by=by, gained_by="") if prepared.change(key.table).mode == "append" else back
 
 
 def main_schema(publisher: Publisher, table: str) -> str:
-    """Main's schema of today: columns gained since stay, and read as null in the older files."""
+    """Main's present schema: columns added since stay, and read as null in older files."""
     main = MainTable.open(publisher.storage, table)
     if main is None:
         raise PublicationRefused(f"The table {table} does not exist any more.")

@@ -1,7 +1,7 @@
-"""Carries a campaign through its nine steps, one move at a time. Each step writes its result to the journal.
+"""Carries a campaign through its nine steps, one move at a time, and writes results to the journal.
 
-Every step can be repeated: it leaves what is done already. After a killed process, the next one reads the journal and
-goes on: it adopts what was staged, and looks up on the log what was published.
+Every step can be repeated: after a kill, the next process adopts what was staged, and looks up on the publication log
+what was published.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
-"""What days hold, by table."""
+"""Contents of days by table."""
 
 
 @dataclass
@@ -71,29 +71,25 @@ class CampaignRun:
     price_per_core_second: Decimal | None = None
     approval_by: ApprovalRule = ApprovalRule.ANYONE
     ui: str = ""
-    """The address of the UI, for links from the letter; empty where none is known."""
+    """May be empty."""
     shadowed: list[StepBuilt] = field(default_factory=list)
-    """What the last wave or shadow step of this process found."""
+    """Result of the last wave or shadow step in this process."""
     read: FiguresRead = field(default_factory=dict)
-    """Figures that were read from rows because they had not been measured."""
+    """Figures read from rows, since they had not been measured."""
     known_entries: Mapping[int, JournalEntry] = field(default_factory=dict)
-    """The journal, as far as it was read."""
     known_log: int = -1
-    """The newest entry of the publication log at the last look."""
+    """Newest log entry when the log was last read."""
     published: Sequence[CampaignPublication] = ()
-    """What the log said of the campaign then."""
     cut: set[str] = field(default_factory=set)
-    """What this process has said of periods that the plan cuts."""
+    """Lines about cut periods that were already printed."""
     spark_seconds: float = 0.0
-    """How long this process waited for Spark to start."""
     begun: tuple[float, float] | None = None
-    """When the current step began, by ``clock.seconds``, and the seconds that Spark's start had taken by then."""
+    """``clock.seconds`` and ``spark_seconds`` at the start of the current step."""
 
     @classmethod
     def of_settings(
         cls, settings: Settings, builder: Builder, plan: str, run: RunInfo, progress: Progress, ui: str = ""
     ) -> CampaignRun:
-        """The campaign of the plan that is kept under this id, as ``settings`` have it."""
         price = settings.core_hour_price
         per_second = None if price is None else price / 3600
         return cls(builder, plan_as_kept(settings, plan), run, progress, per_second, settings.approval_by, ui)
@@ -120,12 +116,11 @@ class CampaignRun:
 
     @property
     def dataset(self) -> str:
-        """The name of the dataset that it rebuilds a table of."""
         return self.catalog.dataset_of(self.plan.asked.target).name
 
     @property
     def state(self) -> CampaignState:
-        """As of now. Another process may write to the journal: it is listed each time, and new entries are read."""
+        """Read anew on each access: other processes write to the journal too."""
         return state_of(self.campaign, self.entries())
 
     @property
@@ -134,7 +129,7 @@ class CampaignRun:
 
     @property
     def steps(self) -> list[PlannedStep]:
-        """The steps that are staged: all but raw, which is ingested before."""
+        """Steps that are staged; raw is ingested before."""
         return rebuilt_steps(self.plan)
 
     @property
@@ -142,24 +137,22 @@ class CampaignRun:
         return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
 
     def settle(self) -> bool:
-        """See :func:`backfill_assets.campaign.look.settle`."""
         return settle(self.builder.lake.publisher, self.campaign)
 
     @property
     def facts(self) -> PlanFacts:
-        """What is so of the plan now."""
         return look(self.builder.lake.publisher, self.campaign, self.plan)
 
     def require(self, word: PlanWord) -> None:
-        """Raise :class:`InvalidRequest` if ``word`` cannot do now what it says."""
+        """Raise :class:`InvalidRequest` if ``word`` is not possible now. Finishes what a dead process began."""
         self.settle()
         require_allowed(word, self.facts)
 
     def start(self, options: Options) -> None:
-        """Begin, or take up again what was stopped or rolled back.
+        """Start, or resume what was stopped or rolled back.
 
-        Raises :class:`InvalidRequest` for a limit on money without a price, for waves or limits that are not those of
-        the plan, and where there is nothing to stage.
+        Raises :class:`InvalidRequest` for a limit on money without a price, for waves or limits other than the plan's,
+        and if nothing is to be staged.
         """
         options.require_as_planned(self.plan)
         if not any(each.days or each.source_files for each in self.plan.steps):
@@ -175,14 +168,14 @@ class CampaignRun:
         require_allowed(PlanWord.RUN, self.facts)
         kind: journal.Kind = "resumed" if found.started else "started"
         self.write(JournalEntry(kind=kind, report=report, at=clock.now(), again=bool(found.rolled_back)))
-        # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
+        # A rollback or giving up has closed the plan, and ANNOUNCE, which opens plans, is not repeated.
         if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
             open_plan(self.builder.lake.storage, self.plan.id)
 
     def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-        """Approve the difference ``seen``; by default the one that was reported when the campaign was validated.
+        """``seen``: by default the difference that VALIDATE reported.
 
-        Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses, and where nothing waits for it.
+        Raises like :meth:`require` and :meth:`require_approvable`.
         """
         self.require(PlanWord.APPROVE)
         self.require_approvable(without_held_back=without_held_back, seen=seen)
@@ -195,9 +188,9 @@ class CampaignRun:
         self.write(JournalEntry(kind="approved", at=clock.now(), reason=self.plan.id, report=report))
 
     def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-        """Raise :class:`InvalidRequest` if this person may not approve it, or it is not as expected.
+        """Raise :class:`InvalidRequest` if the person may not approve, or the difference is not as expected.
 
-        Also if days are held back, unless it is meant to be published without them.
+        Also for days held back, unless ``without_held_back``.
         """
         self._require_approver()
         if seen is not None and seen.unmet:
@@ -222,26 +215,21 @@ class CampaignRun:
 
     @property
     def approved_by(self) -> str:
-        """Who approved it, and how that is known; empty as long as an approval is missing."""
         return approved_by(self.state)
 
     @property
     def validation(self) -> Mapping[str, Any]:
-        """What the step that compares has reported."""
         validated = self.state.done.get(CampaignStep.VALIDATE)
         return validated.report if validated else {}
 
     @property
     def approved_difference(self) -> str:
-        """The fingerprint of the difference that the approval was given for; empty if it named none."""
+        """A fingerprint; empty if the approval named none."""
         approved = self.state.approved
         return (approved.fingerprint or "") if approved else ""
 
     def withdraw_approval(self, reason: str, report: StepReport, exceeded: Exceeded | None = None) -> CampaignStopped:
-        """Record that what ``report`` says needs a new approval; the caller raises the returned error.
-
-        Another approval of what is over a limit would be withdrawn as well: the hint says how more is allowed.
-        """
+        """The caller raises the returned error."""
         step, spent = CampaignStep.CUT_OVER, self.time_spent(CampaignStep.CUT_OVER)
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=clock.now(), spent=spent))
         id = self.plan.id
@@ -272,10 +260,7 @@ class CampaignRun:
     def stop(
         self, step: CampaignStep, reason: str, hint: str = "", report: StepReport | None = None
     ) -> CampaignStopped:
-        """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause.
-
-        The hint is kept, so that every command that is asked later says the same.
-        """
+        """The caller raises the returned error. ``hint`` is kept in the journal for later commands."""
         spent, helps = self.time_spent(step), {HELPS: hint} if hint else {}
         entry = JournalEntry(
             kind="stopped", step=step, reason=reason, report={**(report or {}), **helps}, at=clock.now()
@@ -288,10 +273,10 @@ class CampaignRun:
     def require_within_limits(
         self, step: CampaignStep, done: Sequence[StepBuilt], where: str = "", days: int = 0
     ) -> list[Exceeded]:
-        """Stop at ``step`` when a limit is exceeded; returns the warnings. People are told of either, once.
+        """Stop at ``step`` if a limit is exceeded; returns the warnings. Each is announced once.
 
-        Before all of ``days`` were tried, what is held back counts as a share of them all: it stops as soon as, and
-        no sooner than, the rest cannot bring it back within the limit.
+        ``days``: how many are to be tried. Shares are of all of these: it stops once untried days cannot bring a share
+        back within its limit, and no sooner.
         """
         found = self.judge_limits(done, self.options.limits, days)
         for each in found:
@@ -305,13 +290,11 @@ class CampaignRun:
         return found
 
     def allow_more(self, exceeded: Exceeded) -> str:
-        """How more is allowed than a limit does; a plan of a file has its limits there."""
         if self.plan.terms.limits:
             return "Or allow more in the file of the plan, and plan again"
         return f"Or allow more: backfill run {self.plan.id} --limits {exceeded.limit}=VALUE"
 
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
-        """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
         if difference.unmet:
             self.progress(markdown(difference_answer(difference, declared_of(self.catalog.steps))))
             reason = f"Not as expected: {difference.unmet[0].expectation} (backfill status {self.plan.id} shows it)."
@@ -320,18 +303,17 @@ class CampaignRun:
 
     @property
     def plan_again(self) -> str:
-        """What helps when an expectation is not met: it is part of the plan, and the same rows do not meet it."""
+        """For an unmet expectation: it is part of the plan, so running the plan again cannot help."""
         again = f"Plan again with what is to be expected instead: {self.plan.command('TEXT')}."
         if not self.plan.terms.empty:
             again = f"Change what is expected in the file of the plan, and plan again: {self.plan.command()}."
         return f"{again} Or give this one up: backfill timeline delete {self.plan.id}"
 
     def begin(self) -> None:
-        """Note that a step or a wave begins in this process."""
         self.begun = (clock.seconds(), self.spark_seconds)
 
     def time_spent(self, step: CampaignStep) -> Spent | None:
-        """What this process took since the step began; None if it did not begin here, or is in the journal already."""
+        """Returns None if the step did not begin in this process, or its time is in the journal already."""
         if self.begun is None:
             return None
         (started, spark), self.begun = self.begun, None
@@ -344,7 +326,6 @@ class CampaignRun:
     # ------------------------------------------------------------------ the shadow backfill
 
     def stage_wave(self, number: int) -> list[StepBuilt]:
-        """Stage the days of a wave and of those before it, which are adopted."""
         self.begin()
         wave = self.waves[number]
         self.progress(f"{self.plan.id}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
@@ -361,13 +342,13 @@ class CampaignRun:
         days: Mapping[str, tuple[date, ...]] | None = None,
         watch: Callable[[Sequence[StepBuilt]], None] | None = None,
     ) -> list[StepBuilt]:
-        """Stage ``days`` by step; by default all days of the plan. ``watch`` may stop it while days are computed."""
+        """``days``: by step, default all. ``watch`` is called while days are computed, and may raise."""
         steps = shadow_steps(self.catalog, self.plan, days)
         self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.say_news, watch)
         return self.shadowed
 
     def say_news(self, line: str) -> None:
-        """Leave out that days are staged which this process has staged, and that a period is cut, once it is said."""
+        """Print ``line`` unless it repeats an adoption by this process or a cut period."""
         is_own = ADOPTED in line and bool(self.shadowed)
         if is_own or line in self.cut:
             return
@@ -376,13 +357,13 @@ class CampaignRun:
         self.progress(line)
 
     def judge_wave(self, number: int, done: Sequence[StepBuilt]) -> list[Exceeded]:
-        """Write to the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
+        """Raises :class:`CampaignStopped` if a limit is exceeded or an expectation unmet."""
         where = f"wave {self.waves[number].name}: "
         found = self.require_within_limits(CampaignStep.SHADOW, done, where)
-        # The next step judges all days, those of the last wave among them.
+        # The next step judges the last wave together with all other days.
         is_last = number == len(self.waves) - 1
         if self.plan.expectations and not is_last and any(each.staged for each in done):
-            # Its timelines may still have days of later waves, from before it was begun again.
+            # The timelines may hold days of later waves from before a restart: compare only ``done``.
             difference = find_difference(self.builder.lake, self.plan, self.progress, staged=staged_by(done))
             self.require_expected(CampaignStep.SHADOW, difference, where)
         for each in found:
@@ -393,7 +374,7 @@ class CampaignRun:
         return found
 
     def judge_limits(self, done: Sequence[StepBuilt], limits: Limits, days: int = 0) -> list[Exceeded]:
-        """What of ``limits`` is exceeded, and the warnings; ``days`` are at least to be tried."""
+        """``days``: the least number to count as tried."""
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), clock.now())
         seconds = Decimal(str((clock.now() - started).total_seconds()))
         price = self.price_per_core_second
@@ -403,7 +384,7 @@ class CampaignRun:
         return judge(limits, replace(seen, tried=max(seen.tried, days)))
 
     def entries(self) -> list[JournalEntry]:
-        """Those of the journal and what the log says, in order. What was read before is not read again."""
+        """Reads only what is new."""
         storage, log = self.builder.lake.storage, self.builder.lake.publisher.log
         self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
         if (newest := log.head().version) != self.known_log:
@@ -412,12 +393,11 @@ class CampaignRun:
         return all_entries(list(self.known_entries.values()), self.published)
 
     def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
-        """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
+        """By table and day; None for a foreign write."""
         observed = self._observe()
         return {table: observed.contents(table) for each in self.steps for table in each.tables}
 
     def figures(self, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
-        """What each table's staged days hold, and what is published for them; what was not measured is read."""
         steps, lake = list(done), self.builder.lake
         found, observed, published = staged_contents(steps), self._observe(), self.published_contents()
         overlay = staged_by(steps).overlay
@@ -439,14 +419,12 @@ class CampaignRun:
 
 
 def _first_cause(exceeded: Exceeded, done: Iterable[StepBuilt]) -> str:
-    """Of too many days that are held back or failed, what it was on the first."""
     held = [each for step in done for each in step.held_back]
     causes = {"gates": [each for each in held if each.rules], "errors": [each for each in held if each.error]}
     return f" The first: {held_back_lines(found)[0]}." if (found := causes.get(exceeded.limit)) else ""
 
 
 def shadow_report(done: Iterable[StepBuilt]) -> StepReport:
-    """The days of each table that are staged, unchanged, held back, why the last are; and their number by step."""
     steps = list(done)
     counts = {
         each.step: {

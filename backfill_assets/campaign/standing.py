@@ -1,4 +1,4 @@
-"""How a plan stands, and what each word of a person does about it then: one table. Pure."""
+"""How a plan stands, and which commands of a person that allows: one table. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ class PlanStanding(enum.StrEnum):
 
 
 class PlanWord(enum.StrEnum):
-    """What a person says about a plan."""
-
     APPROVE = "approve"
     RUN = "run"
     ROLLBACK = "rollback"
@@ -42,31 +40,27 @@ class PlanWord(enum.StrEnum):
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What the journal and the publication log say of a plan. Its ids are shown as they are here."""
-
     plan: str
     course: CampaignState
-    """Brought up to the log."""
     left: str = ""
     """The next step, if a process has to do it."""
     plan_again: str = "backfill plan"
-    """The command that asks for the same days anew."""
     publication: str = ""
-    """The last one of its campaign: it brought what main has of it, or took that away."""
+    """The campaign's last: its cut-over, or an undo."""
     at: datetime | None = None
     undone: bool = False
     restored: bool = False
     half_done: str = ""
-    """A publication of its campaign that is begun and not ended."""
+    """An open publication of its campaign."""
     half_done_undoes: bool = False
     overtaken: str = ""
-    """The staged day that another campaign has published since, and how."""
+    """A staged day that another campaign published since, in words."""
     put_back_by: str = ""
-    """Another publication, since which all days that the campaign changed are as they were before it."""
+    """Another publication, by which all changed days are as before the campaign."""
 
 
 def standing_of(facts: PlanFacts) -> PlanStanding:
-    """What is half done comes first: nothing else can be said before it is ended."""
+    """Half-done publications come first: nothing else is certain until they end."""
     now = facts.course
     found = {
         PlanStanding.HALF_UNDONE: facts.half_done and facts.half_done_undoes,
@@ -88,10 +82,9 @@ def standing_of(facts: PlanFacts) -> PlanStanding:
 
 
 def page_of(plan: Plan, standing: PlanStanding) -> str:
-    """The name of the campaign's page: state, table and days. It changes with its state.
+    """Name of the campaign's page: state, table and days; it changes with the state.
 
-    The state comes first, since lists cut the middle of a long name. It ends in the first digits of the plan's hash, as
-    :func:`is_page_of` knows it again.
+    The state comes first since lists cut long names in the middle. :func:`is_page_of` recognizes the hash at the end.
     """
     stops = plan.stopped and standing is PlanStanding.NOT_STARTED
     state = "cannot be started" if stops else standing
@@ -107,9 +100,9 @@ def _hash(plan: str) -> str:
 
 
 def require_allowed(word: PlanWord, facts: PlanFacts) -> None:
-    """Raise :class:`InvalidRequest` where ``word`` cannot do what it says, with the command that helps."""
+    """Raise :class:`InvalidRequest` with the command that helps."""
     standing = standing_of(facts)
-    # What was undone and is staged again has still been undone.
+    # An undone campaign that is staged again is still undone.
     was_undone = word is PlanWord.ROLLBACK and facts.undone and not facts.half_done
     refusal = _TABLE[PlanStanding.UNDONE if was_undone else standing][word]
     if refusal is not None:
@@ -118,7 +111,7 @@ def require_allowed(word: PlanWord, facts: PlanFacts) -> None:
 
 
 def next_command(facts: PlanFacts) -> str:
-    """What to type next, as a sentence; empty if that is not for a person."""
+    """Empty if the next step is not for a person."""
     standing = standing_of(facts)
     now = facts.course
     if now.daemon and not now.stopped and standing in _BY_THE_DAEMON:
@@ -129,7 +122,7 @@ def next_command(facts: PlanFacts) -> str:
 def _words(facts: PlanFacts) -> Mapping[str, str]:
     now, plan = facts.course, facts.plan
     look = f"backfill status {plan} shows how far it"
-    # What stopped it before it could be compared would stop it again.
+    # What stopped it before the comparison would stop it again.
     taken_up = f"backfill run {plan} takes it up again, and compares it anew."
     taken_up = taken_up if CampaignStep.VALIDATE in now.done else f"{look} came."
     helps = now.stopped.helps if now.stopped else ""
@@ -150,7 +143,7 @@ def _words(facts: PlanFacts) -> Mapping[str, str]:
 
 
 _Refusal = tuple[str, str]
-"""What is so, and what helps."""
+"""Message and hint."""
 _ALLOWED = None
 _ABORT = (
     "{half_done}, a publication of {plan}, is begun and cannot be ended yet.",
@@ -213,7 +206,7 @@ _TABLE: Mapping[PlanStanding, Mapping[PlanWord, _Refusal | None]] = {
     ),
     PlanStanding.FINISHED: _row(_FINISHED, _FINISHED, _ALLOWED, _NOT_GIVEN_UP),
 }
-"""What is refused, and why. What is half done is ended before anything is asked: there it could not be."""
+"""Callers settle half-done publications first: the rows for these are reached only if that fails."""
 _NO_PROCESS = "If no command is at work on it"
 _HALF_DONE = "{half_done} is under way. If its process died:"
 _NEXT: Mapping[PlanStanding, str] = {

@@ -1,4 +1,4 @@
-"""What each of a campaign's nine steps does. Each can be repeated, and returns its report as JSON."""
+"""The nine steps of a campaign. Each can be repeated, and returns its report as JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from backfill_assets.upkeep.watch import Watch, WatchedDay
 
 @dataclass
 class Review:
-    """What a cut-over calls before it publishes. ``moved`` are the days that are not as they were approved."""
+    """Decides whether a cut-over may publish. ``moved``: days that differ from what was approved."""
 
     at: CampaignRun
     compared: Difference | None = None
@@ -71,7 +71,7 @@ class Review:
     def __call__(self, done: Sequence[StepBuilt], progress: Progress) -> bool:
         """True if ``done`` may be published, False if it has to be staged again first.
 
-        Raises :class:`CampaignStopped` if it must not be: the approval is withdrawn, and the new difference is kept.
+        Raises :class:`CampaignStopped` if neither: the approval is withdrawn, and the new difference is kept.
         """
         if not any(each.staged for each in done):
             return True
@@ -89,7 +89,7 @@ class Review:
         return decide(Attempt(self._approved, sides_of(done), self.compared, exceeded, held))
 
     def _exceeded_limits(self, done: Sequence[StepBuilt]) -> list[Exceeded]:
-        """Not the budgets: the campaign has waited for its approval since they were judged."""
+        """Leaves out budgets: time has passed while the campaign waited for approval."""
         return self.at.judge_limits(done, self.at.options.limits.without_budgets())
 
     def _carry_out(self, decision: ApprovalDecision, done: Sequence[StepBuilt], progress: Progress) -> bool:
@@ -111,7 +111,7 @@ class Review:
         return found.tables if found else ()
 
     def _moved_days(self, done: Sequence[StepBuilt]) -> dict[str, list[str]]:
-        """The days that moved since the approval; all days staged now if the approved difference is no longer kept."""
+        """Returns all days staged now if the approved difference is no longer kept."""
         if self._shown is not None and self._shown.fingerprint == self._approved:
             return moved_days(self._shown.sides, sides_of(done))
         return {table: list(as_ranges(each.build.computed)) for each in done for table in each.build.tables}
@@ -120,7 +120,6 @@ class Review:
 def compare_and_keep(
     at: CampaignRun, done: Sequence[StepBuilt], progress: Progress, known: Sequence[TableCompared] = ()
 ) -> Difference:
-    """The difference that publishing ``done`` makes; it is kept with its page, for those who approve."""
     storage = at.builder.lake.storage
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
     log = at.builder.lake.publisher.log
@@ -132,7 +131,6 @@ def compare_and_keep(
 def evidence(
     at: CampaignRun, done: Sequence[StepBuilt], exceeded: Sequence[Exceeded], difference: Difference
 ) -> StepReport:
-    """The report that asks for an approval; it has the ``fingerprint`` of the difference."""
     return {
         **shadow_report(done),
         "warnings": [each.sentence for each in exceeded],
@@ -145,11 +143,10 @@ def evidence(
 
 _NOTHING_CHANGES = "nothing would change: main holds all of it already."
 SituationOf = Callable[[Plan], PlanContext]
-"""What there is now of everything that a plan is about."""
 
 
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> StepReport:
-    """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
+    """Raises :class:`CampaignStopped` if the campaign must not go on."""
     at.begin()
     at.settle()
     now = at.state
@@ -177,10 +174,6 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
 def carry_on(
     at: CampaignRun, sender: Sender, situation: SituationOf, announce_move: Callable[[str], None] | None = None
 ) -> Move:
-    """Move after move, in this process, until there is something to wait for; returns why it waits.
-
-    ``announce_move`` gets a line before each move, by default the campaign's progress.
-    """
     try:
         while not (move := at.next()).waits:
             (announce_move or at.progress)(f"{at.plan.id}: {move.reason}")
@@ -196,7 +189,7 @@ def carry_on(
 
 
 def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
-    """Announce the campaign and open its plan: from now on `backfill status` shows it on its tables."""
+    """Opens the plan too: ``backfill status`` shows it on its tables from now on."""
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
     tables = (table for step in at.plan.steps if step.days for table in step.tables)
@@ -207,10 +200,10 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
 
 
 def verify_source(at: CampaignRun) -> StepReport:
-    """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published.
+    """Ingest what has landed, then read every pinned input again: counts and checksums must be as published.
 
-    Files that the source has changed are read again first. An input that a stream has brought rows for since is stale,
-    not wrong: the cut-over stages its days again.
+    Changed files are read again first. An input that gained rows from a stream is stale, not wrong: the cut-over stages
+    its days again.
     """
     refreshed: StepReport = {}
     for each in at.plan.steps:
@@ -228,7 +221,7 @@ def verify_source(at: CampaignRun) -> StepReport:
 
 
 def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> StepReport:
-    """What raw gained by reading changed files again: published at once, because raw is only appended to."""
+    """Published at once: raw is only appended to."""
     done = at.builder.refresh(step, list(planned.source_files), run=at.run, progress=at.progress)
     others = sorted(done.rows.keys() - set(planned.days))
     if others:
@@ -240,10 +233,7 @@ def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> StepReport:
 
 
 def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
-    """Write down where the inputs stand, and which files have arrived that the campaign is not built from.
-
-    The boundary is no lock: what arrives later makes days stale, and the cut-over stages just those again.
-    """
+    """Locks nothing: later arrivals make days stale, and the cut-over stages those again."""
     head = at.builder.lake.publisher.log.head()
     found = situation(at.plan)
     arriving = {
@@ -261,13 +251,12 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
 
 
 def shadow_all(at: CampaignRun) -> StepReport:
-    """Every day once more: what moved since its wave is staged again, everything else is adopted."""
+    """Walk all days once more: those that moved since their wave are staged again, others adopted."""
     at.require_within_limits(CampaignStep.SHADOW, at.stage())
     return shadow_report(at.shadowed)
 
 
 def validate(at: CampaignRun) -> StepReport:
-    """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
     warnings = at.require_within_limits(CampaignStep.VALIDATE, at.stage())
     if not any(each.staged for each in at.shadowed):
         held = held_back_lines(at.held_back)
@@ -280,7 +269,6 @@ def validate(at: CampaignRun) -> StepReport:
 
 
 def bring_into_main(at: CampaignRun) -> StepReport:
-    """Publish all tables together if what is staged is covered by the approval; else wait, or stop."""
     lake, review = at.builder.lake, Review(at)
 
     def notice(publication: Publication) -> Notice:
@@ -313,7 +301,6 @@ def _as_ranges(days: Mapping[str, Sequence[date]]) -> dict[str, list[str]]:
 
 
 def staged_notice(at: CampaignRun) -> Notice:
-    """The notice that would be sent if what is staged now were published."""
     storage, published = at.builder.lake.storage, at.published_contents()
     days = {each.table: each.staged for each in campaign_days(storage, at.plan) if each.staged}
     verdicts, changed = newest_verdicts(storage, days, at.campaign), []
@@ -335,15 +322,15 @@ def _completion(
 
 
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:
-    """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it.
+    """Read the published days again, and stop or roll back if they are wrong; else rebuild their readers.
 
-    Days of the campaign itself are not built: a day that was held back stays as it is, with all that reads it.
+    Days of the campaign itself are not built: held-back days stay as they are, with everything that reads them.
     """
     brought = _brought_days(at, _publication(at))
     watched = [day for _, found in _read_again(at, brought) for day in found]
     if wrong := [day for day in watched if day.is_wrong]:
         raise _wrong_after_cut_over(at, wrong, sender)
-    # What was expected, and who approves it, was about the plan's own tables.
+    # Expectations and approvers are about the plan's own tables.
     own_terms = {"version": "", "force": False, "expectations": (), "terms": NO_TERMS}
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, **own_terms})
     own = {each.name: set(each.days) for each in at.steps}
@@ -360,7 +347,6 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
 def _read_again(
     at: CampaignRun, days_by_table: Sequence[tuple[str, Sequence[date]]]
 ) -> Iterator[tuple[str, Sequence[WatchedDay]]]:
-    """Read published days afresh, table by table, with what is wrong with them."""
     total, done, started = sum(len(days) for _, days in days_by_table), 0, clock.seconds()
     watch = _watch(at)
     for table, days in days_by_table:
@@ -372,19 +358,18 @@ def _read_again(
 
 
 def notify(at: CampaignRun, sender: Sender) -> StepReport:
-    """Deliver the notice that was written with the publication. One that does not arrive stays due."""
+    """Deliver the notice written with the publication. If delivery fails, it stays due."""
     delivery = deliver(at.builder.lake.publisher, sender)
     reports = _reports(at.catalog, (table for each in at.steps for table in each.tables))
     return {"reports": list(reports), "delivered": list(delivery.sent), "still due": dict(delivery.failed)}
 
 
 def _reports(catalog: Catalog, tables: Iterable[str]) -> tuple[str, ...]:
-    """The tables that people read."""
     return tuple(name for name in dict.fromkeys(tables) if catalog.table(name).layer == "report")
 
 
 def decommission(at: CampaignRun) -> StepReport:
-    """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
+    """After the rollback window: close the timelines, which lets maintenance reclaim their files."""
     storage = at.builder.lake.storage
     closed = close_timelines(storage, (table for each in at.steps for table in each.tables), at.campaign)
     close_plan(storage, at.plan.id)
@@ -392,10 +377,9 @@ def decommission(at: CampaignRun) -> StepReport:
 
 
 def abandon(at: CampaignRun) -> None:
-    """Give the campaign up before its cut-over: close its timelines, and send no more notices of it.
+    """Give the campaign up before its cut-over. Raises :class:`InvalidRequest` if there is nothing to give up.
 
-    What cannot be read of its journal is set aside; whether it is published is on the log. Raises
-    :class:`InvalidRequest` when there is nothing to give up.
+    Unreadable journal entries are set aside: the log knows whether it is published.
     """
     begun = JournalEntry(kind="started", at=clock.now(), by=at.run.launched_by, reason="its journal was damaged")
     set_damaged_aside(at.builder.lake.storage, at.campaign, begun)
@@ -422,7 +406,6 @@ def _publication(at: CampaignRun) -> str:
 
 
 def _brought_days(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, ...]]]:
-    """The days of each table that the publication brought: one that was held back holds what it held."""
     found = at.builder.lake.publisher.log.find_prepared(publication)
     if found is None:
         raise unknown_publication(at.builder.lake.storage, publication)

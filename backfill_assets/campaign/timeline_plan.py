@@ -1,4 +1,4 @@
-"""Which plan brings a timeline into main: what it holds is staged already, and the campaign uses it. Pure."""
+"""Makes the plan that publishes a timeline: its days are staged already, and the campaign adopts them. Pure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def timeline_request(
     expectations: tuple[Expectation, ...] = (),
     same_logic: Days = NO_DAYS,
 ) -> PlanRequest:
-    """The plan for just the days of ``timeline`` that main does not hold so, which are ``differing`` by table.
+    """The plan for the days of ``timeline`` that differ from main's (``differing``, by table).
 
-    Its target is the first table that differs, and the others are computed from it; ``table`` chooses one where they
-    are not. ``same_logic`` are days that the timeline and main have by the same logic. Raises :class:`InvalidRequest`
-    for a timeline that has not gone forward, when nothing differs, for a ``table`` that is published with another one
-    or not at all, and where one plan cannot have all tables.
+    The target is the table from which all other differing ones are computed; ``table`` selects one if there are
+    several. ``same_logic``: days built by the same logic on both. Raises :class:`InvalidRequest` if the timeline has
+    not gone forward, if nothing differs, if ``table`` does not differ or only through its inputs, and if one plan
+    cannot cover all tables.
     """
     if not timeline.versions and not timeline.days:
         raise InvalidRequest(
@@ -81,7 +81,7 @@ def _refuse_without_inputs(
     table: str,
     same_logic: Days,
 ) -> None:
-    """Refuse a table that differs only because its inputs do: computed from those of main, it would not."""
+    """Computed from main's inputs, such a table would not differ."""
     (step,) = steps_of(steps, [table])
     above = set(expand_tables(steps, [table], upstream=True)) - {*step.table_names}
     firsts, by_inputs = _first_tables(steps, differ), set(differ[table]) <= set(same_logic.get(table, ()))
@@ -95,10 +95,10 @@ def _refuse_without_inputs(
 
 
 def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cause | None]) -> str:
-    """What becomes of the days of the target that are of other code and no part of the plan; empty without any.
+    """What happens to days of the target that are of other code and outside the plan.
 
-    ``statuses`` are those of the target before it is published. A day of which both versions make the same rows does
-    not differ on the timeline: nothing is published over it, and its version stays what it was.
+    A day of which both versions make the same rows does not differ, is not published, and keeps its version.
+    ``statuses``: of the target before publishing.
     """
     planned = set(DayRange.parse(asked.days)) - set(days_of(asked.leaves))
     left = sorted(day for day, status in statuses.items() if status in OTHER_CODE and day not in planned)
@@ -115,9 +115,9 @@ def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cau
 
 
 def plan_begun(asked: PlanRequest, open_plans: Iterable[tuple[Plan, CampaignState]]) -> Plan | None:
-    """The open plan for just this that is not approved yet: its process was killed, or it was stopped.
+    """The open plan for the same request, if it is not approved yet.
 
-    A second plan for the same days would be warned of the first one, and leave it behind.
+    A second plan would be warned of the first and leave it behind.
     """
     for plan, state in open_plans:
         published = state.approved or state.rolled_back or CampaignStep.CUT_OVER in state.done
@@ -127,7 +127,6 @@ def plan_begun(asked: PlanRequest, open_plans: Iterable[tuple[Plan, CampaignStat
 
 
 def _first_tables(steps: Sequence[Step], differ: Collection[str]) -> list[str]:
-    """The tables that differ and are computed from no other one that does; of a step with several, its first."""
     concerned = steps_of(steps, differ)
     tables = [next(name for name in step.table_names if name in differ) for step in concerned]
     below = {name: set(expand_tables(steps, [name], downstream=True)) - {name} for name in tables}

@@ -1,8 +1,7 @@
-"""Undoes a campaign: all of its tables go back together, in one publication, and no row that arrived since is lost.
+"""Undoes a campaign: all its tables in one publication, keeping rows that arrived since.
 
-Days whose files from before were made of just what there is now get these back: about a second, for days of any size.
-Others are staged again by the version of the logic that they had before, on a timeline of the undo, and so is every
-published day that reads one that changes.
+A day whose before-image was made of exactly today's inputs gets those files back, in about a second at any size.
+Others, and published days that read a changing day, are staged again on a timeline of the undo.
 """
 
 from __future__ import annotations
@@ -72,13 +71,10 @@ _NOBODY = RunInfo("")
 
 @dataclass(frozen=True)
 class StepUndo:
-    """What becomes of the days of one step, and the state that this was decided from."""
-
     step: Step
     tables: tuple[str, ...]
     versions: Mapping[date, Version | None]
     reads: Mapping[date, Mapping[str, DayRange]]
-    """What each day is made of."""
     pin: Pin
     found: Sequence[UndoneDay]
 
@@ -88,7 +84,7 @@ class StepUndo:
 
 @dataclass
 class UndoAttempt:
-    """A walk in a place of the undo: what a step reads is put back, or staged again, before it."""
+    """A walk in a place of the undo: inputs of a step are put back or staged before it."""
 
     lake: Lake
     prepared: Prepared
@@ -97,9 +93,8 @@ class UndoAttempt:
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     read: list[InputRead] = field(default_factory=list)
-    """What the days that are put back were made of, of main."""
     again: dict[str, frozenset[date]] = field(default_factory=dict)
-    """Only of a look: the days that are staged again, of which it is not known what they will hold."""
+    """Only set by :meth:`look`: days to stage again, whose content is unknown."""
     withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,26 +102,24 @@ class UndoAttempt:
 
     @property
     def overlay(self) -> Overlay:
-        """The days that are put back, withdrawn or staged again: what comes after reads these, and not main's."""
         return self.walk.place.overlay
 
     @property
     def name(self) -> str:
-        """The name that the timelines of the undo begin with; only an undo of this campaign adopts from them."""
+        """Prefix of the undo's timelines: only an undo of the same campaign adopts from them."""
         return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
 
     @cached_property
     def view(self) -> LogView:
-        """What is published when the attempt begins: which days there are that may read one that changes."""
         return observe(self.lake.storage, self.lake.catalog.table_names, log=self.lake.publisher.log)
 
     @cached_property
     def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:
-        """What the published days of a table hold; None for a foreign write."""
+        """Contents of a table's published days; None for a foreign write."""
         return cache(self.view.contents)
 
     def look(self) -> None:
-        """Find what would become of each day. Days that read what is staged again count as staged again."""
+        """Decide without staging: readers of days to stage again count as staged again."""
         for undo in self.steps():
             self.again |= dict.fromkeys(undo.tables, frozenset(undo.days(UndoAction.STAGE_AGAIN)))
 
@@ -136,13 +129,13 @@ class UndoAttempt:
             require_undoable(undo.found)
             again = {day: version for day in undo.days(UndoAction.STAGE_AGAIN) if (version := undo.versions[day])}
             for version, days in decide.by_version(again):
-                self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
+                self.lake.require_clean_tree()  # putting files back computes nothing, and needs no clean tree
                 self.progress(f"{undo.step.name}: {format_are(len(days), 'day')} staged again by {version.name}")
                 self.walk.take(StepRequest(undo.step, days, version.name))
         self.refuse_lost_files()
 
     def steps(self) -> Iterator[StepUndo]:
-        """Decide about each step, in build order, and put back what can be; the caller stages the rest meanwhile."""
+        """Decides each step in build order and puts days back; the caller stages the rest before the next one."""
         for step in self.lake.catalog.steps:
             if versions := self.versions_then(step):
                 undo = self.decide(step, versions)
@@ -153,13 +146,13 @@ class UndoAttempt:
     # ------------------------------------------------------------------ decide
 
     def tables(self, step: Step) -> tuple[str, ...]:
-        """Those of ``step`` that the publication had brought; all of them if it had brought none."""
+        """The step's tables that the publication brought; all tables if it brought none."""
         return tuple(name for name in step.table_names if name in self.prepared.before) or step.table_names
 
     def versions_then(self, step: Step) -> dict[date, Version | None]:
-        """The days that the publication had brought, with the version they had before; and readers, with that of now.
+        """Days that the publication brought, by their former version; reading days, by their present one.
 
-        None if the version is not known or no longer declared: such a day is made of what was recorded of it.
+        None if the version is unknown or no longer declared: then recorded inputs are used.
         """
         table = self.tables(step)[0]
         contents = self.readers(step) | {day: each.content for day, each in self.prepared.before.get(table, {}).items()}
@@ -169,7 +162,7 @@ class UndoAttempt:
         }
 
     def readers(self, step: Step) -> dict[date, DayContent | None]:
-        """The published days of ``step`` that read one that changes. One with a foreign write is left to people."""
+        """Published days that read a changing one. Days with a foreign write are left to people."""
         changed = self.changed if step.versions else {}
         if not any(changed.values()):
             return {}
@@ -189,14 +182,14 @@ class UndoAttempt:
         reads = {
             day: made_of(step, version, day, filled) if version else looked_at[day] for day, version in versions.items()
         }
-        # What is staged again is there for its readers, though a look has not staged it.
+        # Readers must find the days to stage again, which a look does not stage.
         published = all_days([{**decide.published_days(pin.states), **filled}, self.again])
         found = []
         for day, version in versions.items():
             missing = missing_inputs(step, version, [day], published).get(day, ()) if version else ()
             remaking = self.remaking(TableDay(tables[0], day), version, missing, reads[day], pin)
             decided = decide_day(step.name, day, [self.state_of(table, day, pin) for table in tables], remaking)
-            # A reader that stays as it is was only looked at.
+            # A reader that needs no change is no part of the undo.
             if decided.way is not UndoAction.STANDS or self.prepared.before_of(tables[0], day):
                 found.append(decided)
         return StepUndo(step, tables, versions, reads, pin, found)
@@ -238,7 +231,7 @@ class UndoAttempt:
         )
 
     def other_campaign(self, origin: Origin) -> str:
-        """The last other campaign that brought a day after what is undone; empty without one."""
+        """The other campaign that last published a day after the undone publication."""
         undone = self.prepared.publication
         if origin.campaign in ("", undone.provenance.campaign):
             return ""
@@ -246,13 +239,11 @@ class UndoAttempt:
 
     @cached_property
     def closed_at(self) -> Callable[[str], int]:
-        """The entry of the log that closed a publication, each looked up once."""
         return cache(self.lake.publisher.log.closed_at)
 
     # ------------------------------------------------------------------ put back
 
     def put_back(self, undo: StepUndo) -> None:
-        """Put back, or withdraw, what needs no computing."""
         back, gone = undo.days(UndoAction.PUT_BACK), undo.days(UndoAction.WITHDRAW)
         for table in undo.tables:
             held = {day: self.prepared.before[table][day].record(day) for day in back}
@@ -275,7 +266,6 @@ class UndoAttempt:
 
     @property
     def changed(self) -> dict[str, set[date]]:
-        """The days that will hold something else than main holds now, by table."""
         laid = ((table, each) for table, days in self.overlay.days.items() for each in days.values())
         other = by_table((table, each.day) for table, each in laid if not self.is_in_main(table, each))
         return all_days([other, self.again])
@@ -285,7 +275,6 @@ class UndoAttempt:
         return content is not None and content.logical == record.logical
 
     def refuse_lost_files(self) -> None:
-        """Refuse the undo if a file that it puts back is gone."""
         paths = (f"{table}/{add.path}" for table, days in self.changes.items() for day in days for add in day.adds)
         if lost := self.lake.storage.missing(paths):
             raise PublicationRefused(
@@ -297,7 +286,6 @@ class UndoAttempt:
 
     @property
     def plan(self) -> UndoPlan:
-        """What becomes of the days that it has been through."""
         undone, steps = self.prepared.publication, self.lake.catalog.steps
         brings: dict[str, set[str]] = {}
         for each in self.days:
@@ -336,7 +324,7 @@ class UndoAttempt:
         return undoing(self.prepared, request)
 
     def with_origin(self, table: str, day: DayChange, id: str) -> DayChange:
-        """A day that had a state before what is undone is put back, also where it had to be computed for that."""
+        """A day with a before-image counts as put back, even if it had to be computed."""
         if self.prepared.before_of(table, day.day) is None:
             return day
         back = origin_before(self.prepared, TableDay(table, day.day), id)
@@ -348,7 +336,6 @@ class UndoAttempt:
 
 
 def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]) -> str:
-    """How many rows its inputs have more, or fewer, than ``content`` was built from, as far as it was recorded."""
     for table, days in reads.items():
         then = recorded_upstream(content, table) if content is not None else None
         contents = (content_in(pin.states, TableDay(table, day)) for day in days)
@@ -361,15 +348,13 @@ def _changes(content: DayContent | None, pin: Pin, reads: Mapping[str, DayRange]
 
 @dataclass(frozen=True)
 class UndoPlan:
-    """What undoing ``publication`` of ``campaign`` does with every day of its steps."""
-
     publication: str
     campaign: str
     days: tuple[UndoneDay, ...]
     restores: bool = False
-    """``publication`` has undone the campaign: undoing it brings the campaign back."""
+    """``publication`` is itself an undo: undoing it brings the campaign back."""
     switched: tuple[SwitchedSince, ...] = ()
-    """The steps of which another version was made current since ``publication`` than the days get back."""
+    """Steps whose current version was changed since to another than the days get back."""
 
     @property
     def again(self) -> tuple[UndoneDay, ...]:
@@ -377,18 +362,16 @@ class UndoPlan:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds that staging again takes: 0 if no day needs it, None if they are not known."""
+        """0 if nothing is staged again, None if unknown."""
         return seconds_of(self.days)
 
 
 @dataclass(frozen=True)
 class Undone:
-    """The publication that undid a campaign, and what it did with each day."""
-
     published: Published
     plan: UndoPlan
     tables: Mapping[str, str]
-    """What was done with the days of each table, in words."""
+    """What was done, in words."""
 
 
 def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
@@ -404,10 +387,9 @@ def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
 
 
 def plan_undo(lake: Lake, publication: str) -> UndoPlan:
-    """Say what :func:`undo` would do; reads logs only.
+    """Reads only logs.
 
-    Raises :class:`InvalidRequest` for what was never published, and :class:`PublicationRefused` when the rollback
-    window is over.
+    Raises :class:`InvalidRequest` for what was never published, :class:`PublicationRefused` after the rollback window.
     """
     lake.publisher.recover()
     found = UndoAttempt(lake, undoable(lake.publisher, publication))
@@ -416,11 +398,10 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
-    """Undo ``publication`` of a campaign in one publication, which can be undone like any other.
+    """Undo ``publication`` of a campaign in one publication, which can itself be undone.
 
-    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that moved and cannot be staged again and
-    when main keeps moving, :class:`DaysFailed` when a day that is staged again does not pass its gates, and
-    :class:`InvalidRequest` when everything is back already.
+    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that cannot be put back and if main keeps
+    moving, :class:`DaysFailed` if a day staged again fails its gates, :class:`InvalidRequest` if all is back already.
     """
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)
@@ -438,7 +419,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
 
 @dataclass
 class _Undoing:
-    """What an undo puts back and stages again, on its way into main: decided anew whenever main has moved."""
+    """The undo as ``promote`` drives it: decided anew whenever main has moved."""
 
     lake: Lake
     prepared: Prepared
@@ -447,7 +428,6 @@ class _Undoing:
     hold: HeldDays
     reason: str
     tables: Mapping[str, str] = field(default_factory=dict)
-    """What is done with the days of each table, in words."""
 
     def __post_init__(self) -> None:
         self.tried = UndoAttempt(self.lake, self.prepared)

@@ -1,7 +1,7 @@
-"""Pure decisions of an undo: which days get their files back, which are staged again, and which are taken away.
+"""Decides about each day of an undo. Pure.
 
-One rule for all: a day gets the files that it had only if what these were made of is what is there once the undo is
-published. What reads a day that changes follows, whether the campaign had brought it or not.
+A day gets its before-image only if that was made of exactly what will be there after the undo. Readers of a changing
+day follow, even outside the campaign.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ AS_BEFORE = "it is as it was before already"
 
 
 class UndoAction(enum.StrEnum):
-    """What an undo does with a day."""
-
     PUT_BACK = "put back"
-    """Give the day the files that it had; no byte is copied."""
+    """Publish the before-image; no data is copied."""
     STAGE_AGAIN = "stage again"
-    """Stage the day by the version of the logic that it had, from what there is now: rows that arrived are kept."""
+    """Stage it by its former version from today's inputs, with rows that arrived since."""
     WITHDRAW = "withdraw"
-    """Take the day away: it was not published before, or nothing is left that it can be made of."""
+    """Remove the day: it was not published before, or its inputs are gone."""
     STANDS = "stands"
-    """The day is as it has to be already."""
+    """Leave the day: it needs no change."""
     LEFT_STALE = "left stale"
-    """The day reads one that changes, and cannot be staged again: it stays, and is named as stale."""
+    """The day reads a changing one and cannot be staged again: it is reported as stale."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
 class TableDayState:
-    """One table's day: before the publication that is undone, as it left it, and as main has it now."""
+    """``files`` and ``content`` are what the undone publication left."""
 
     table: str
     before: Before | None
@@ -47,11 +45,11 @@ class TableDayState:
     now: DayState | None
     now_files: frozenset[str]
     other_campaign: str = ""
-    """A campaign that has published the day since, and was not undone: a later decision about its logic."""
+    """A campaign that published the day since and was not undone."""
 
     @property
     def moved(self) -> bool:
-        """Has the content of the day changed since? A compaction or an identical rebuild does not change it."""
+        """A compaction or an identical rebuild does not count."""
         if self.before is None or self.now_files == self.files:
             return False
         now = self.content_now
@@ -59,7 +57,7 @@ class TableDayState:
 
     @property
     def content_now(self) -> DayContent | None:
-        """None if a writer that bypassed the log changed the day."""
+        """Returns None if unpublished, or after a foreign write."""
         return self.now.content if self.now is not None and self.is_known_now else None
 
     @property
@@ -68,12 +66,11 @@ class TableDayState:
 
     @property
     def is_back(self) -> bool:
-        """Of a day that was not published by this code before: is it just so again?"""
+        """Whether a day without recorded content has its former files again, still without content."""
         return self.content_now is None and self.is_as_before
 
     @property
     def is_as_before(self) -> bool:
-        """Has it the very files that it had?"""
         return self.before is not None and self.now_files == {file.path for file in self.before.files}
 
     @property
@@ -82,27 +79,26 @@ class TableDayState:
 
     @property
     def holds_before(self) -> bool:
-        """A rebuild that was forced may have given other rows of the same inputs by the same version."""
+        """Equal inputs and version do not suffice: a forced rebuild may have given other rows."""
         before, now = self.content_before, self.content_now
         return before is not None and now is not None and before.logical == now.logical
 
 
 @dataclass(frozen=True)
 class Remaking:
-    """What the version of the logic that a day had would make of it, after what is undone before it."""
+    """What a day's former version would make of it, after the steps already undone."""
 
     wanted: str = ""
-    """The input fingerprint that the day would have; empty if it is not known what it was made of."""
+    """The input fingerprint the day would have; empty if its inputs are unknown."""
     version: str = ""
-    """The version that can stage the day; empty if it is not declared any more."""
+    """The version that can stage the day; empty if no longer declared."""
     missing: str = ""
-    """An input day that is not published, so that the day cannot be staged."""
+    """An unpublished input day: then the day cannot be staged."""
     withdrawn: str = ""
-    """An input day that is taken away."""
     again: str = ""
-    """An input day that is staged again: what it will hold is not known yet."""
+    """An input day that is staged again: its content is unknown."""
     changes: str = ""
-    """Which of its inputs has other rows than it was built from, in words; empty if that is not known."""
+    """Which input gained or lost rows, in words."""
 
     @property
     def possible(self) -> bool:
@@ -111,19 +107,19 @@ class Remaking:
 
 @dataclass(frozen=True)
 class UndoneDay:
-    """What an undo does with a day of a step, and why. ``seconds`` is what staging it took the last time."""
+    """``seconds``: what staging took last time."""
 
     step: str
     day: date
     way: UndoAction
     reason: str = ""
     version: str = ""
-    """The version of the logic that the day has then; empty if it is not known."""
+    """The version of its rows after the undo; empty if unknown."""
     seconds: float | None = None
 
 
 def decide_day(step: str, day: date, tables: Iterable[TableDayState], remaking: Remaking) -> UndoneDay:
-    """``tables`` are all of the step, which are put back, or staged again, together."""
+    """``tables``: all of the step; they are put back or staged again together."""
     made = list(tables)
     if any(each.before is None for each in made):
         way, reason = _way_of_reader(made, remaking)
@@ -153,14 +149,14 @@ def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) 
 
 
 def _way_of_taken_in(made: list[TableDayState], old: DayContent, moved: TableDayState | None) -> tuple[UndoAction, str]:
-    """Of rows that were taken in, or taken over with their table: they are made of nothing that is published."""
+    """Ingested or adopted rows: they have no published inputs."""
     if old.is_adopted and all(each.is_as_before for each in made):
         return UndoAction.STANDS, AS_BEFORE
     return UndoAction.PUT_BACK, "as it was adopted: what came since is not in it" if moved else ""
 
 
 def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking) -> tuple[UndoAction, str]:
-    """Of a day that was made of something else than there is now."""
+    """A day whose before-image was made of other inputs than today's."""
     since = f"published again since by {_by(moved)}" if moved else ""
     if remaking.possible:
         reads = f"reads {remaking.again}" if remaking.again else remaking.changes
@@ -172,7 +168,7 @@ def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking)
 
 
 def _way_without_content(made: list[TableDayState], moved: TableDayState | None) -> tuple[UndoAction, str]:
-    """Of a day that was not published before, or had a foreign write."""
+    """A day that was not published before, or had a foreign write."""
     if all(each.is_back for each in made):
         return UndoAction.STANDS, AS_BEFORE
     if any(each.before and each.before.files for each in made):
@@ -188,7 +184,7 @@ def _way_without_content(made: list[TableDayState], moved: TableDayState | None)
 
 
 def _way_of_reader(made: list[TableDayState], remaking: Remaking) -> tuple[UndoAction, str]:
-    """Of a day that was not in the publication, and reads one that changes."""
+    """A day outside the publication that reads a changing one."""
     if not remaking.again and made_from(remaking.wanted, [each.content_now for each in made]):
         return UndoAction.STANDS, "what it reads comes out the same"
     if remaking.withdrawn and remaking.missing:
@@ -209,7 +205,7 @@ def _seconds(*contents: DayContent | None) -> float | None:
 
 
 def require_undoable(days: Iterable[UndoneDay]) -> None:
-    """Raise :class:`PublicationRefused` if one of ``days`` cannot be put back; nothing is changed then."""
+    """Raise :class:`PublicationRefused` if one of ``days`` is refused."""
     if first := next((each for each in days if each.way is UndoAction.REFUSED), None):
         raise PublicationRefused(
             f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
@@ -218,11 +214,10 @@ def require_undoable(days: Iterable[UndoneDay]) -> None:
 
 
 def seconds_of(days: Iterable[UndoneDay]) -> float | None:
-    """What staging again takes together; None if one of these days was never timed."""
+    """Returns None if one of the days staged again was never timed."""
     again = [each.seconds for each in days if each.way is UndoAction.STAGE_AGAIN]
     return None if None in again else sum(each for each in again if each is not None)
 
 
 def first_of(reads: Mapping[str, Iterable[date]], days: Mapping[str, frozenset[date]]) -> str:
-    """The first of the input days ``reads`` that is among ``days``, by table; empty if none is."""
     return next((f"{table} {day}" for table, read in reads.items() for day in read if day in days.get(table, ())), "")

@@ -1,4 +1,4 @@
-"""What a plan was computed from, and what of it has moved since: a plan whose basis moved is refused. Pure."""
+"""What a plan was computed from, and what of that has moved since: a plan whose basis moved is refused. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAKES_IN = "takes in"
 
 @dataclass(frozen=True)
 class MovedTable:
-    """Days of a table that are not what they were; ``role`` is what the plan wanted of them."""
+    """``role``: how the plan uses the days."""
 
     table: str
     role: str
@@ -37,7 +37,7 @@ class MovedTable:
 
 @dataclass(frozen=True)
 class PlanDrift:
-    """Empty, and so false, while all that the plan was computed from holds."""
+    """False while the whole basis holds."""
 
     tables: tuple[MovedTable, ...] = ()
     code: tuple[str, ...] = ()
@@ -50,12 +50,11 @@ class PlanDrift:
 
     @property
     def days(self) -> frozenset[TableDay]:
-        """The days of tables that moved; of the landing zone none."""
+        """Leaves out days of the landing zone."""
         moved = (each for each in self.tables if each.role != _TAKES_IN)
         return frozenset(TableDay(each.table, day) for each in moved for day in each.days)
 
     def without(self, days: Collection[TableDay]) -> PlanDrift:
-        """The drift that is left when ``days`` may move."""
         left = [
             replace(each, days=tuple(day for day in each.days if TableDay(each.table, day) not in days))
             for each in self.tables
@@ -66,10 +65,9 @@ class PlanDrift:
 
 
 def drift_since(plan: Plan, now: PlanContext) -> PlanDrift:
-    """Exactly which days of which tables moved since the plan was made, and which step has other code now.
+    """Days whose content moved since the plan was made, and steps with other code now.
 
-    Compaction and identical rebuilds move nothing: what counts is content, not files. Days outside the plan and
-    tables that it does not read may move as they like.
+    Compaction and identical rebuilds move nothing. Only days that the plan writes or reads count.
     """
     ordered = now.with_version(plan.asked.target, plan.asked.version)
     read = {pinned.table: set(days_of(pinned.days)) for pinned in plan.pinned}
@@ -95,7 +93,6 @@ def drift_since(plan: Plan, now: PlanContext) -> PlanDrift:
 def basis_of(
     steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], situation: PlanContext
 ) -> PlanFingerprint:
-    """The state of all days that the plan writes and reads, as fingerprints."""
     built = {step.name: step.all_days for step in steps if step.kind == "rebuild"}
     written = {
         table: {str(day): _content_hash(table, day, situation) for day in built[step.name]}

@@ -1,7 +1,6 @@
-"""What changed in the logic between the version that days were published with and the one that rebuilds them. Pure.
+"""The code difference between the version that days were published with and the one that rebuilds them. Pure.
 
-The code of a version is the source of its function, and of the functions of the same module that only one of both
-versions calls.
+The code of a version: its function, and functions of the same module that only one of both versions calls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from backfill_assets.text import format_count
 
 
 class CodeChange(Record):
-    """``diff`` is a unified diff; empty where the code of one version is not there any more, or both are the same."""
+    """``diff``: unified; empty if one version's code is gone, or both are equal."""
 
     table: str
     before: str
@@ -46,7 +45,7 @@ class CodeChange(Record):
 
 
 def code_changes(steps: Sequence[Step], versions: Iterable[tuple[str, str, str]]) -> tuple[CodeChange, ...]:
-    """Of each ``(step, before, after)`` whose versions are not the same, in the order of ``steps``."""
+    """``versions``: ``(step, before, after)``."""
     asked = dict.fromkeys((step, before, after) for step, before, after in versions if before and before != after)
     return tuple(
         CodeChange(table=step.name, before=before, after=after, diff=_diff(step, before, after))
@@ -57,12 +56,10 @@ def code_changes(steps: Sequence[Step], versions: Iterable[tuple[str, str, str]]
 
 
 def code_facts(changes: Sequence[CodeChange]) -> tuple[Fact, ...]:
-    """One line for each change; none without one."""
     return (Fact("code", [each.sentence for each in changes]),) if changes else ()
 
 
 def code_section(changes: Sequence[CodeChange]) -> tuple[Answer, ...]:
-    """The code beside the numbers; none without a change."""
     parts = tuple(
         Code(f"{each.table} {each.before} {each.after}", each.diff, each.title) for each in changes if each.diff
     )
@@ -80,7 +77,7 @@ def _diff(step: Step, before: str, after: str) -> str:
 
 
 def _functions(version: Version) -> Mapping[str, Sequence[str]]:
-    """The lines of the function of ``version``, then of those that it calls, by name."""
+    """Source lines by name, the version's own function first."""
     transform = version.transform
     named = getattr(transform, "function", None) or getattr(transform, "contract", None) or transform
     found: dict[str, Sequence[str]] = {}
@@ -97,13 +94,12 @@ def _functions(version: Version) -> Mapping[str, Sequence[str]]:
 def _source(what: Any) -> Sequence[str]:
     try:
         text = inspect.getsource(what)
-    except (OSError, TypeError):  # built in another way than from a file
+    except (OSError, TypeError):  # not defined in a file
         return ()
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 def _called(function: Callable[..., object]) -> Iterator[FunctionType]:
-    """The functions of its own module that ``function`` names."""
     if isinstance(function, FunctionType):
         for name in _names(function.__code__):
             called = function.__globals__.get(name)

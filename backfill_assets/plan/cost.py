@@ -1,7 +1,6 @@
-"""Rows, bytes, time and money of a plan, from what its days hold now and from how long staging took before. Pure.
+"""Estimates rows, bytes, time and money of a plan. Pure.
 
-A campaign takes, step by step, as long as earlier ones took here, by their size. A step of which no earlier campaign
-came to the end is unknown, and so is one whose size is.
+A campaign's steps are timed by earlier campaigns here, scaled by size; a step is unknown if none completed it.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ from backfill_assets.report.answer import Grid, Quantity, Special, seconds
 from backfill_assets.text import format_count, format_duration
 
 _NEWEST = 120
-"""An estimate uses at most so many timed days, the newest: older code and machines say little."""
+"""Most timed days in an estimate: older code and machines say little."""
 Volume = Mapping[int, int]
-"""How much each published day of a table holds, by the ordinal of the day."""
+"""Rows or bytes of each published day of a table, by ordinal."""
 
 
 class Volumes:
-    """What days hold now; for a day that is not there yet, what the table's days hold on average."""
-
     def __init__(self, situation: PlanContext) -> None:
         self._rows: dict[str, dict[int, int]] = {}
         self._bytes: dict[str, dict[int, int]] = {}
@@ -47,14 +44,13 @@ class Volumes:
                     self._timed.setdefault(table, []).append((state.sequence, at, state.content.staged_ms))
 
     def rows(self, table: str) -> Volume:
-        """Rows by the ordinal of the day."""
         return self._rows.get(table, {})
 
     def bytes(self, table: str) -> Volume:
         return self._bytes.get(table, {})
 
     def bytes_between(self, table: str) -> Callable[[int, int], int]:
-        """A function that sums the bytes from one ordinal up to, but without, another; equally fast for any span."""
+        """Sums bytes over ordinals ``[first, end)``; equally fast for any span."""
         if table not in self._between:
             ordered = sorted(self.bytes(table).items())
             days, sums = [at for at, _ in ordered], [0, *accumulate(size for _, size in ordered)]
@@ -62,13 +58,11 @@ class Volumes:
         return self._between[table]
 
     def day_seconds(self, table: str) -> dict[date, float]:
-        """Seconds of the newest days that were timed."""
         newest = sorted(self._timed.get(table, ()), reverse=True)[:_NEWEST]
         return {date.fromordinal(at): milliseconds / 1000 for _, at, milliseconds in newest}
 
 
 def estimate(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: Volumes) -> Estimate:
-    """What building the step's days will read, write and take."""
     days = chosen.rebuilt_days(step)
     if not days:
         return Estimate()
@@ -84,7 +78,6 @@ def estimate(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: 
 
 
 def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
-    """All steps that have something to rebuild; they run one after the other."""
     busy = [step for step in steps if step.rebuild]
     timed = [step.estimate.time for step in busy if step.estimate.time is not None]
     return Cost(
@@ -96,7 +89,7 @@ def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
 
 
 def _read(step: Step, chosen: RebuildScope, volumes: Volumes, situation: PlanContext) -> tuple[int | None, int | None]:
-    """Each input day is read once, however many days look back at it. The rows of landed files are unknown."""
+    """An input day is read once, however many days look back at it. Rows of landed files are unknown."""
     if step.source:
         landed = situation.landed.get(step.name, {})
         return None, sum(landed[day].bytes for day in chosen.rebuilt_days(step) if day in landed)
@@ -110,9 +103,9 @@ def _read(step: Step, chosen: RebuildScope, volumes: Volumes, situation: PlanCon
 
 
 def _volume_held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
-    """What days hold; of those that the plan builds first, what such days hold on average if they are not there yet.
+    """Days that the plan builds first count as the average day if they are not published yet.
 
-    None if the plan builds days of a table of which nothing was ever published.
+    None if the plan builds days of a table that has none.
     """
     if not volume and not built.isdisjoint(days):
         return None
@@ -121,7 +114,7 @@ def _volume_held(days: Iterable[date], built: set[date], volume: Volume) -> int 
 
 
 def _volume_written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
-    """None if nothing was ever published that a day could be compared with."""
+    """Returns None if a table has no published day."""
     total = 0
     for volume in tables:
         known = [volume[day.toordinal()] for day in days if day.toordinal() in volume]
@@ -132,7 +125,7 @@ def _volume_written(days: Sequence[date], tables: Sequence[Volume]) -> int | Non
 
 
 def _time(step: Step, days: Sequence[date], samples: Mapping[date, float], volumes: Volumes) -> Span | None:
-    """All ``days`` as each timed day would take them, by the bytes that are read; on average where that is 0."""
+    """Scales each timed day by bytes read; days that read 0 bytes count as average."""
     sampled = list(_bytes_read(step, samples, volumes))
     typical = sum(sampled) / len(sampled) if any(sampled) else 1
     total = sum(found or typical for found in _bytes_read(step, days, volumes))
@@ -140,7 +133,6 @@ def _time(step: Step, days: Sequence[date], samples: Mapping[date, float], volum
 
 
 def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:
-    """The bytes that each day reads, by itself."""
     reads = [read for read in step.reads if not isinstance(read, AsOf)]
     windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in reads]
     for day in days:
@@ -150,15 +142,15 @@ def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[
 
 
 SPARK = "spark_started"
-"""The time until Spark had started, of all processes that carried the campaign: in no other step."""
+"""Start of Spark in all processes of the campaign; part of no other step."""
 TIMED = (SPARK, *(step.value for step in CampaignStep if step is not CampaignStep.DECOMMISSION))
-"""Without the last step: it comes when the rollback window is over."""
+"""Without the last step, which waits for the end of the rollback window."""
 Journal = Sequence[JournalEntry]
 Times = Mapping[str, Span | None]
 
 
 def sizes(steps: Iterable[PlannedStep]) -> dict[str, int | None]:
-    """What the time of a step grows with, None where that is unknown. Steps that are not here take what they take."""
+    """What each step's time grows with; None if unknown. Times of other steps are constant."""
     busy = [step for step in steps if step.rebuild]
     read = _sum(step.estimate.rows_read for step in busy if step.kind == "rebuild")
     written = _sum(step.estimate.rows_written for step in busy)
@@ -172,7 +164,6 @@ def sizes(steps: Iterable[PlannedStep]) -> dict[str, int | None]:
 
 
 def estimate_times(steps: Sequence[PlannedStep], journals: Iterable[Journal]) -> dict[str, Span | None]:
-    """The time of every step but the last one, from the ``journals`` of earlier campaigns."""
     if not any(step.rebuild for step in steps):
         return {}
     known, now = [journal for journal in journals if journal], sizes(steps)
@@ -180,7 +171,6 @@ def estimate_times(steps: Sequence[PlannedStep], journals: Iterable[Journal]) ->
 
 
 def _scaled(step: str, now: Mapping[str, int | None], journal: Journal) -> list[float]:
-    """What the step took in an earlier campaign, as much longer as it is larger now; nothing if that is not known."""
     by = CampaignStep.CUT_OVER.value if step == SPARK else step
     run = _run_that_did(by, journal)
     if not run:
@@ -198,22 +188,18 @@ def _days(step: PlannedStep) -> int:
 
 
 def _run_that_did(step: str, journal: Journal) -> Journal:
-    """The entries of the last run that came to the end of ``step``; none if no run did.
-
-    A run after a rollback that has only begun says little of how long it takes.
-    """
+    """The last run that completed ``step``; one after a rollback may only have begun."""
     did = (run for run in _runs(journal) if any(e.kind == "step" and e.step == step and e.spent for e in run))
     return next(did, [])
 
 
 def _runs(journal: Journal) -> list[Journal]:
-    """The entries of each run, the newest one first: the next one begins when what was undone is taken up again."""
+    """Newest first: a campaign that is resumed after a rollback begins a new run."""
     begins = [at for at, entry in enumerate(journal) if entry.again]
     return [journal[first:end] for first, end in pairwise([0, *begins, len(journal)])][::-1]
 
 
 def _sum(found: Iterable[int | None]) -> int | None:
-    """None if one of them is unknown."""
     values = list(found)
     return None if None in values else sum(value for value in values if value is not None)
 
@@ -222,10 +208,7 @@ def _sum(found: Iterable[int | None]) -> int | None:
 
 
 def spent_by_step(journal: Journal) -> dict[str, float]:
-    """Seconds of every step that was timed, all tries together; waves are part of the shadow backfill.
-
-    Of a campaign that runs again after a rollback, only what came after it counts.
-    """
+    """Seconds of each timed step, all attempts together; waves count as SHADOW. Only the last timed run counts."""
     found: dict[str, float] = {}
     timed = (run for run in _runs(journal) if any(entry.spent for entry in run))
     for entry in next(timed, []):
@@ -237,7 +220,7 @@ def spent_by_step(journal: Journal) -> dict[str, float]:
 
 
 def together(times: Times) -> Span | None:
-    """From the start to the last notice. If one of the steps is unknown, so is their sum."""
+    """Returns None if a step is unknown."""
     known = [each for each in times.values() if each is not None]
     return reduce(add, known) if known and len(known) == len(times) else None
 
@@ -247,8 +230,6 @@ def together(times: Times) -> Span | None:
 
 @dataclass(frozen=True)
 class Estimated(Special):
-    """What something is estimated to take: about so long for people, a median and a range for programs."""
-
     time: Span | None
 
     def plain(self) -> object:
@@ -259,7 +240,6 @@ class Estimated(Special):
 
 
 def times_table(plan: Plan, journal: Journal = ()) -> Grid:
-    """What each step of the campaign is estimated to take, and what it took so far."""
     spent = spent_by_step(journal)
     names = dict.fromkeys((*plan.times, *(step for step in TIMED if step in spent)))
     rows = [(_step_name(step), Estimated(plan.times.get(step)), _spent(spent.get(step))) for step in names]
@@ -273,10 +253,7 @@ def _spent(found: float | None) -> Quantity | None:
 
 
 def spent_words(plan: Plan, journal: Journal) -> str:
-    """``125 s on 2 cores, estimated about 140 s``: all that a campaign has cost so far; empty before it began.
-
-    With a price for core hours, the money comes first.
-    """
+    """Empty before the start: ``125 s on 2 cores, estimated about 140 s``."""
     spent = spent_by_step(journal)
     if not spent:
         return ""
@@ -286,7 +263,7 @@ def spent_words(plan: Plan, journal: Journal) -> str:
 
 
 def cost_words(time: str, cost: Cost, money: Decimal | None) -> str:
-    """``125 s on 2 cores``, or ``0.0035 for 125 s on 2 cores``: money is in the unit of the price of a core hour."""
+    """``0.0035 for 125 s on 2 cores``: the unit of money is that of the price of a core hour."""
     on = f"{time} on {format_count(cost.cores, 'core')}"
     return on if money is None else f"{money} for {on}"
 

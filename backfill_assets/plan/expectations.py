@@ -49,23 +49,22 @@ _HINT = (
 
 
 class Expectation(Record):
-    """``subject`` changes by less than ``limit``, or not at all if there is none; or ``only`` it changes."""
+    """``subject`` changes by less than ``limit``, or not at all without one; or ``only`` it changes."""
 
     subject: str
-    """A measure, ``rows`` for their number, ``everything``, or a column: with ``value``, or the ``only`` one."""
+    """A measure, ``rows``, ``everything``, or a column (with ``value`` or ``only``)."""
     only: bool = False
     value: str | None = None
     limit: Decimal | None = None
     unit: Literal["", "%"] = ""
     each_day: bool = False
-    """The limit is one of each day, instead of all days together."""
     on: str = ""
-    """``weekends``, ``weekdays`` or a day range; empty for all days."""
+    """``weekends``, ``weekdays`` or a day range; empty for all."""
     table: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Expectation:
-        """Raises :class:`InvalidRequest` for anything that is not of this language."""
+        """Raises :class:`InvalidRequest`."""
         found = _SHAPE.fullmatch(" ".join(text.split()))
         if found is None:
             raise InvalidRequest(f"{text!r} is no expectation.", hint=_HINT)
@@ -96,14 +95,14 @@ class Expectation(Record):
         return f"{said}{on}{f' in {self.table}' if self.table else ''}"
 
     def is_about(self, day: date, cadence: Cadence) -> bool:
-        """Whether it says something of ``day``, the first one of a period."""
+        """``day``: the first day of a period."""
         if self.on in (_WEEKENDS, _WEEKDAYS):
             return cadence is Cadence.DAILY and (day.weekday() >= _SATURDAY) == (self.on == _WEEKENDS)
         return not self.on or day in DayRange.parse(self.on)
 
 
 def require_known(expectations: Iterable[Expectation], tables: Collection[Table]) -> None:
-    """Raise :class:`InvalidRequest` for an expectation that is about nothing in ``tables``: those a plan rebuilds."""
+    """Raise :class:`InvalidRequest` for an expectation about nothing in ``tables``."""
     names = [table.name for table in tables]
     for each in expectations:
         if each.table and each.table not in names:
@@ -126,7 +125,7 @@ def require_known(expectations: Iterable[Expectation], tables: Collection[Table]
 
 
 def _require_as_written(expectation: Expectation, value: str, kind: str) -> None:
-    """Groups are found by their text: ``1.5`` is no group of a column that has ``1.50``, and would never differ."""
+    """Groups are matched by text: ``1.5`` would never match a column's ``1.50``, and so never differ."""
     written = _written(value, kind)
     if written is None:
         raise InvalidRequest(f'"{expectation}": {value!r} is no {kind}.', hint="Write it as `backfill show` does.")
@@ -136,7 +135,7 @@ def _require_as_written(expectation: Expectation, value: str, kind: str) -> None
 
 
 def _written(value: str, kind: str) -> str | None:
-    """The text of a value as Spark writes it; None if it is none of ``kind``. Of other kinds it is not known."""
+    """The text of a value as Spark writes it; None if it is no ``kind``."""
     try:
         if kind == "boolean":
             return value.lower() if value.lower() in ("true", "false") else None

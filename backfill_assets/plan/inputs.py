@@ -1,4 +1,4 @@
-"""What a plan reads and does not rebuild: pinned versions, look backs, boundaries of streams, how sound it is. Pure."""
+"""What a plan reads and does not rebuild. Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,13 @@ from backfill_assets.state.diagnosis import OTHER_CODE, Cause
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """``days`` are read and not rebuilt, by table."""
-
     days: Mapping[str, set[date]] = field(default_factory=dict)
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[Lookback, ...] = ()
     unsound: Mapping[str, Mapping[Cause, list[date]]] = field(default_factory=dict)
-    """Input days that are stale or have a foreign write, by table and status."""
 
 
 def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
-    """All that the steps of the plan read, less what the plan builds before it is read."""
     read = all_days(map(chosen.reads, situation.steps))
     open_days = all_days(_open_days(step, chosen) for step in situation.steps)
     less = (
@@ -45,7 +41,7 @@ def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
 
 
 def _open_days(step: Step, chosen: RebuildScope) -> dict[str, set[date]]:
-    """The days on which something may still come that would be read as of a day: after what is read, until that day."""
+    """Days between the state that ``AsOf`` reads and the reading day: rows that come there would be read instead."""
     found: dict[str, set[date]] = {}
     for read in (each for each in step.reads if isinstance(each, AsOf)):
         for day in chosen.rebuilt_days(step):
@@ -87,7 +83,6 @@ def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Look
 
 
 def _as_of(step: Step, read: AsOf, chosen: RebuildScope) -> Lookback:
-    """Which days of the step read which state."""
     held: dict[date, list[date]] = {}
     for day in chosen.rebuilt_days(step):
         for state in read.counted(DayRange.of(day), chosen.filled[read.table]):
@@ -105,7 +100,7 @@ def _is_published(situation: PlanContext, table: str, day: date) -> bool:
 def _unsound(
     days: Mapping[str, set[date]], chosen: RebuildScope, situation: PlanContext
 ) -> dict[str, dict[Cause, list[date]]]:
-    """Other code is accepted where the plan rebuilds the table on other days: the finding on periods reports it."""
+    """Other code is accepted if the plan rebuilds other days of the table: ``_cut_periods`` reports it."""
     unsound: dict[str, dict[Cause, list[date]]] = {}
     for table, found in days.items():
         expected = {Cause.MISSING}
@@ -118,7 +113,6 @@ def _unsound(
 
 
 def planned_boundaries(found: Iterable[DaysBoundary]) -> tuple[PlannedBoundary, ...]:
-    """The boundaries of days that a plan reads and does not rebuild, as the plan keeps them."""
     return tuple(
         PlannedBoundary(
             tables=each.tables,

@@ -1,4 +1,4 @@
-"""Looks at what a plan needs, makes plans and keeps them, checks kept ones again, gives the steps that are staged."""
+"""Reads what a plan needs; makes, keeps and re-checks plans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.state.view import View
 
 _TIMED_CAMPAIGNS = 5
-"""Whose times a new plan goes by: some 15 small files are read of each."""
+"""New plans use the times of so many campaigns: each costs reading some 15 small files."""
 
 
 def observe_context(
@@ -52,9 +52,9 @@ def observe_context(
     *,
     read_files: bool = False,
 ) -> PlanContext:
-    """Everything about the chain of tables that ``target`` is in; ``pinned`` are the versions a plan already names.
+    """``pinned``: versions that a plan already names.
 
-    With ``read_files`` the content of landed files is compared with what raw has read of them, not only their names.
+    ``read_files``: compare landed content with raw, not only names.
     """
     storage, now = Storage(str(settings.lakehouse)), clock.now().replace(microsecond=0)
     step, dataset = catalog.step(target), catalog.dataset_of(target)
@@ -86,7 +86,7 @@ def observe_context(
 
 
 def open_plans(storage: Storage) -> list[Plan]:
-    """Without one that was removed or changed while it is open, or kept by other code: it holds up nothing else."""
+    """Skips plans that are missing, changed or of other code: they must not block everything else."""
     found = []
     for id in open_plan_ids(storage):
         with suppress(InvalidRequest):
@@ -95,13 +95,12 @@ def open_plans(storage: Storage) -> list[Plan]:
 
 
 def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str, str]:
-    """The schema that the contract of each of ``tables`` declares, as Delta's JSON."""
+    """Schemas of the contracts, as Delta's JSON."""
     declared = [table for step in steps for table in step.tables if table.name in tables]
     return {table.name: struct_type(table.contract).json() for table in declared}
 
 
 def observe_context_of(settings: Settings, catalog: Catalog, plan: Plan) -> PlanContext:
-    """What there is now of all that ``plan`` is about, with the versions that it pinned."""
     versions = {each.table: each.version for each in plan.pinned if each.version is not None}
     days, refreshes = DayRange.parse(plan.asked.days), plan.asked.scope is Scope.SOURCE
     return observe_context(settings, catalog, plan.asked.target, days, versions, read_files=refreshes)
@@ -110,7 +109,7 @@ def observe_context_of(settings: Settings, catalog: Catalog, plan: Plan) -> Plan
 def _landed_days(
     settings: Settings, storage: Storage, steps: Sequence[Step], step: Step, days: DayRange, *, read_files: bool
 ) -> dict[str, dict[date, LandedDay]]:
-    """The arrival days that could matter: those behind the target's days."""
+    """Only arrival days behind the target's days."""
     starts = step.cadence.starts(days)
     every_version = [replace(step, current=version.name) for version in step.versions] or [step]
     needed = all_days([{step.name: starts}, *(upstream(steps, each, starts) for each in every_version)])
@@ -127,12 +126,12 @@ def _landed_days(
 
 
 def rebuilt_steps(plan: Plan) -> list[PlannedStep]:
-    """The steps that have days to rebuild, in build order."""
+    """Steps with days to rebuild, in build order."""
     return [each for each in plan.steps if each.kind == "rebuild" and each.days]
 
 
 def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[StepRequest]:
-    """The same with their logic, by the versions that the plan names; of those in ``days`` just these, by step."""
+    """Steps to stage, in the versions that the plan names. ``days``: by step; default all."""
     steps = rebuilt_steps(plan)
     chosen = {each.name: each.days for each in steps} if days is None else days
     found = [(catalog.step(each.name), each.version) for each in steps if each.name in chosen]
@@ -142,7 +141,7 @@ def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ..
 def plan_and_keep(
     settings: Settings, catalog: Catalog, asked: PlanRequest, by: Person = UNKNOWN
 ) -> tuple[Plan, datetime]:
-    """Plan as :func:`plan_as_of_now`, and keep the plan under its id; ``by`` is kept beside it, if it is known."""
+    """Keeps the plan, and its planner ``by`` if known. Raises like :func:`plan_as_of_now`."""
     storage = Storage(str(settings.lakehouse))
     _look_at_tables_of_others(settings, storage, catalog, asked.target)
     made, now = plan_as_of_now(settings, catalog, asked)
@@ -153,22 +152,22 @@ def plan_and_keep(
 
 
 def _look_at_tables_of_others(settings: Settings, storage: Storage, catalog: Catalog, target: str) -> None:
-    """What moved in the tables of others that ``target`` is computed from is known, and planned for."""
+    """Publishes what moved in tables of others that ``target`` reads: the plan includes it."""
     above = expand_tables(catalog.steps, [target], upstream=True) if target in catalog.table_names else []
     if others := tables_of_others(steps_of(catalog.steps, above), catalog.datasets):
         observe_tables(Publisher(storage, retention_days=settings.rollback_window_days), others)
 
 
 def planned_by(storage: Storage, id: str) -> Person:
-    """The person who made the plan ``id`` first; unknown if that was not recorded."""
+    """The person who made it first; may be unknown."""
     return Person.of(planners(storage).get(id) or {})
 
 
 def plan_as_of_now(settings: Settings, catalog: Catalog, asked: PlanRequest) -> tuple[Plan, datetime]:
-    """The plan of what is asked for, with the moment it was computed at. Nothing is written.
+    """Writes nothing, starts no Spark; returns the time of planning too.
 
-    Raises :class:`InvalidRequest` for an unknown table or version, for days that are none, and for an expectation of
-    something that the rebuilt tables do not have. Starts no Spark.
+    Raises :class:`InvalidRequest` for an unknown table or version, invalid days, and expectations of things that the
+    rebuilt tables do not have.
     """
     catalog.table(asked.target)
     storage = Storage(str(settings.lakehouse))
@@ -180,7 +179,6 @@ def plan_as_of_now(settings: Settings, catalog: Catalog, asked: PlanRequest) -> 
 
 
 def with_boundaries(storage: Storage, made: Plan, observed: LogView) -> Plan:
-    """``made`` with up to where topics had been read for the days that it reads; as it is if there is no stream."""
     view = View(storage, observed.sequence, observed.versions)
     read = {each.table: days_of(each.days) for each in made.pinned}
     found = planned_boundaries(merge_tables(read_boundaries(view, read)))
@@ -188,12 +186,12 @@ def with_boundaries(storage: Storage, made: Plan, observed: LogView) -> Plan:
 
 
 def plan_as_kept(settings: Settings, id: str) -> Plan:
-    """Raises :class:`InvalidRequest` when no plan of that ``id`` is kept."""
+    """Raises :class:`InvalidRequest` if no plan is kept under ``id``."""
     return Plan.from_json(kept_plan(Storage(str(settings.lakehouse)), id), id=id)
 
 
 def days_of_open_plans(storage: Storage) -> dict[TableDay, str]:
-    """Each day that a plan under way rebuilds, with the plan; without plans that cannot be read any more."""
+    """Ids of open plans by the days that they rebuild; unreadable plans are skipped."""
     return {
         TableDay(table, day): plan.id
         for plan in open_plans(storage)
@@ -204,16 +202,16 @@ def days_of_open_plans(storage: Storage) -> dict[TableDay, str]:
 
 
 def look_again(settings: Settings, catalog: Catalog, id: str) -> tuple[Plan, PlanDrift, datetime]:
-    """A plan as it was made, what of its basis has moved since, and the moment of looking."""
+    """Returns the drift and the time of looking."""
     found = plan_as_kept(settings, id)
     now = observe_context_of(settings, catalog, found)
     return found, _drift(settings, found, now), now.now
 
 
 def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, started: bool) -> None:
-    """Raise :class:`InvalidRequest` if ``plan`` cannot be carried out.
+    """Raise :class:`InvalidRequest` if a finding stops ``plan``, or its basis has moved.
 
-    A finding stops it, or what it was computed from has moved; once it is ``started``, what moves is staged again.
+    Once ``started``, drift does not matter: moved days are staged again.
     """
     stops = [finding for finding in plan.findings if finding.severity == "stops"]
     if stops:
@@ -230,10 +228,9 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
 
 
 def _drift(settings: Settings, plan: Plan, now: PlanContext) -> PlanDrift:
-    """What moved, but for the days that a stream alone has brought rows to.
+    """Leaves out days that only a stream has extended: next to one, no plan would hold longer than a batch.
 
-    A stream keeps the version of each day that it extends, and what is carried out reads its rows too: beside one, no
-    plan would hold for longer than a batch. A day that was written past the protocol counts in any case.
+    Days with foreign writes always count.
     """
     moved = drift_since(plan, now)
     known = {each for each in moved.days if not now.is_foreign(each.table, each.day)}

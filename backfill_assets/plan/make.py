@@ -1,4 +1,4 @@
-"""Makes a plan: from what was asked and the situation to frozen data. Pure; about a second for years of many tables."""
+"""Makes a plan from a request and the situation. Pure; takes about a second for years of many tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from backfill_assets.plan.situation import PlanContext
 
 
 def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
-    """The plan that answers ``asked``; its findings say what blocks it or what to watch.
+    """Findings say what blocks the plan or needs care.
 
-    Raises :class:`InvalidRequest` for a table or a version that is not there, for days that cannot be read, and for an
-    expectation of something that the rebuilt tables do not have.
+    Raises :class:`InvalidRequest` for an unknown table or version, unreadable days, and expectations of things that the
+    rebuilt tables do not have.
     """
     if asked.version:
         situation.step_of(asked.target).version(asked.version)
@@ -59,7 +59,7 @@ def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
 
 
 def _published_with(steps: Sequence[PlannedStep], situation: PlanContext) -> Iterator[tuple[str, str, str]]:
-    """Of each day to rebuild its step, the version that it was published with, and the planned one."""
+    """For each day to rebuild: step, published version, planned version."""
     for step in (each for each in steps if each.kind == "rebuild"):
         contents = (situation.content(step.name, day) for day in step.days)
         yield from ((step.name, content.code_version, step.version) for content in contents if content)
@@ -67,6 +67,6 @@ def _published_with(steps: Sequence[PlannedStep], situation: PlanContext) -> Ite
 
 def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: PlanContext) -> None:
     planned = [step for step in steps if step.kind == "rebuild"]
-    # Where nothing is left to rebuild, as after the plan was carried out, an expectation is about what it could be.
+    # With nothing left to rebuild, as after carrying a plan out, all planned tables count.
     rebuilt = {name for step in [each for each in planned if each.rebuild] or planned for name in step.tables}
     require_known(expectations, [table for step in situation.steps for table in step.tables if table.name in rebuilt])

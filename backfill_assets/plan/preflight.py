@@ -1,4 +1,4 @@
-"""What blocks a plan or calls for care, found before anything is done; each finding says what to do. Pure."""
+"""Findings that block a plan or call for care. Pure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ Severity = Literal["stops", "warns"]
 
 @dataclass(frozen=True)
 class Preflight:
-    """Everything the checks look at; :meth:`findings` runs them all, the ones that stop first."""
-
     asked: PlanRequest
     chosen: RebuildScope
     steps: tuple[PlannedStep, ...]
@@ -46,7 +44,6 @@ class Preflight:
         return DayRange.parse(self.asked.days)
 
     def planned_days(self) -> Iterator[tuple[Step, list[date]]]:
-        """The steps with the days that they rebuild."""
         for step in self.situation.steps:
             if days := self.chosen.rebuilt_days(step):
                 yield step, days
@@ -72,14 +69,13 @@ def _days_asked_for(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _unreadable(seen: Preflight) -> Iterator[PlanFinding]:
-    """What the plan leaves out: it is neither rebuilt nor compared."""
     for each in seen.situation.observed.unreadable.values():
         message = f"{each.table} cannot be read, so it and what is made of it is not planned: {each.why}."
         yield finding("warns", "table cannot be read", message, each.next_step, each.table)
 
 
 def _gone_versions(seen: Preflight) -> Iterator[PlanFinding]:
-    """Steps whose current version is not declared any more: what of them is stale is not known either."""
+    """Without a declared current version, it is unknown what is stale."""
     for step in (step for step in seen.situation.steps if step.name in seen.chosen.reasons):
         named = step.name == seen.chosen.target.name and seen.asked.version
         if not named and (version := gone_version(step, seen.situation.observed.switches)):
@@ -92,7 +88,6 @@ def _edited_logic(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def edited_in_place(steps: Iterable[PlannedStep], edited: Sequence[EditedLogic]) -> Iterator[PlanFinding]:
-    """Versions that ``steps`` go by and that compute something else now: nothing is built with them."""
     for step in steps:
         for each in (each for each in edited if each.step == step.name):
             if step.kind == "rebuild" and step.version in ("", AS_PUBLISHED, each.version):
@@ -100,13 +95,12 @@ def edited_in_place(steps: Iterable[PlannedStep], edited: Sequence[EditedLogic])
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
-    """Raw days that are needed: landed, and taken in."""
     for step in seen.situation.steps:
         if step.source is None:
             continue
         landed = seen.situation.landed.get(step.name, {})
         planned = seen.chosen.reasons.get(step.name, {})
-        # A source that has taken back all files of a day leaves its folder: they are compared, and nothing is missing.
+        # A day whose files were all withdrawn by the source is compared: nothing is missing.
         asked = {day for day, why in planned.items() if why not in (None, Cause.SOURCE_CHANGED)}
         absent = [day for day in planned if day in asked and not getattr(landed.get(day), "files", ())]
         absent = [] if step.source.replaced_whole else absent
@@ -137,7 +131,6 @@ def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
-    """Stale or foreign inputs that the plan reads as they are."""
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
             message = f"{table} is read as it is on {_days_text(days)}, which is {in_a_word(status)}."
@@ -179,7 +172,7 @@ def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
-    """Publications and plans under way for the same tables. No rows are lost, but the plan's basis will have moved."""
+    """No rows would be lost, but the plan's basis will have moved."""
     touched = {name for step, _ in seen.planned_days() for name in step.table_names} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
         if common := sorted(writes & touched):
@@ -194,7 +187,7 @@ def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _cut_periods(seen: Preflight) -> Iterator[PlanFinding]:
-    """Weeks and months that hold days of this plan beside days that other code built."""
+    """Weeks and months with days that this plan rebuilds beside days of other code."""
     for step, days in seen.planned_days():
         if step.cadence is Cadence.DAILY or step.source:
             continue

@@ -1,4 +1,4 @@
-"""Which days of which steps a plan is about, and why each of them is rebuilt or skipped. Pure."""
+"""Which days of which steps a plan covers, and why each is rebuilt or skipped. Pure."""
 
 from __future__ import annotations
 
@@ -36,26 +36,22 @@ from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.text import format_ranges
 
 Reasons = Mapping[date, Cause | None]
-"""Why each day is rebuilt; None for one that is skipped."""
+"""None for a skipped day."""
 _NOT_ESTIMATED = Estimate()
 
 
 @dataclass(frozen=True)
 class RebuildScope:
-    """The target's periods, and what is decided of each day of each step, in build order."""
-
     target: Step
     periods: frozenset[date]
     reasons: Mapping[str, Reasons]
-    """By step."""
     statuses: Statuses
-    """Of every day that is rebuilt, skipped or read."""
     needed: Days
-    """By step, all days that the target's periods are computed from."""
+    """All inputs of the target's periods, direct or not, by step."""
     demanded: Days
-    """Those of them that may not be absent, as days of a look back may."""
+    """Days of ``needed`` that may not be absent; days of a look back may."""
     filled: Filled = field(default_factory=dict)
-    """The days with rows of what is read as of a day, once the plan is carried out."""
+    """Days with rows of tables read by ``AsOf``, after the plan."""
     _reads: dict[str, dict[str, set[date]]] = field(default_factory=dict)
 
     @cached_property
@@ -68,14 +64,13 @@ class RebuildScope:
         return self._rebuilt_by_step.get(step.name, [])
 
     def reads(self, step: Step) -> Mapping[str, set[date]]:
-        """The days of every table that the step's rebuilt days are computed from."""
         if step.name not in self._reads:
             self._reads[step.name] = read_by(step, self.rebuilt_days(step), filled=self.filled)
         return self._reads[step.name]
 
 
 def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
-    """``situation`` already has the version that was asked for as the target's current one."""
+    """``situation`` has the requested version as the target's current one."""
     target = situation.step_of(asked.target)
     periods = frozenset(target.cadence.starts(DayRange.parse(asked.days))).difference(days_of(asked.leaves))
     needed = upstream(situation.steps, target, periods)
@@ -90,7 +85,7 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
 
 
 def _filled(situation: PlanContext, reasons: Mapping[str, Reasons]) -> Filled:
-    """What has rows already, and what is built: of what is landed whole the days on which it has landed."""
+    """Days with rows and days to build; for what is landed whole, only days on which it has landed."""
     found = {}
     for table, days in situation.observed.filled(situation.steps).items():
         step = situation.step_of(table)
@@ -104,10 +99,9 @@ def _filled(situation: PlanContext, reasons: Mapping[str, Reasons]) -> Filled:
 
 
 def _reach(situation: PlanContext, given: Days, needed: Days) -> DayRange:
-    """From the first to the last day that could be built or read, also by what the target is computed from.
+    """Range of days that could be built or read; computed only from ends of ranges.
 
-    Computed from the ends of ranges alone. What is rebuilt goes by ``given`` days; a scope is recommended by all that
-    are ``needed``.
+    Rebuilding needs ``given``; recommending a scope needs all ``needed`` days.
     """
 
     def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
@@ -123,7 +117,7 @@ def _reach(situation: PlanContext, given: Days, needed: Days) -> DayRange:
 
 
 def _obtainable(situation: PlanContext, needed: Days, demanded: Days) -> dict[str, set[date]]:
-    """The demanded days, and of the other needed ones those that are published, have landed or can be built."""
+    """The demanded days, and other needed days that are published, have landed or can be built."""
     there, found = Presence(situation.published_days()), {}
     for step in situation.steps:
         days = set(needed.get(step.name, ()))
@@ -136,8 +130,6 @@ def _obtainable(situation: PlanContext, needed: Days, demanded: Days) -> dict[st
 
 @dataclass(frozen=True)
 class _Reasoning:
-    """Why each day is rebuilt, step by step from the days that are asked for to those computed from them."""
-
     asked: PlanRequest
     situation: PlanContext
     target: Step
@@ -150,7 +142,6 @@ class _Reasoning:
         found: dict[str, Reasons] = {}
 
         def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
-            """The walk goes on from the target's days and what is computed from them, and from what is rebuilt."""
             reached = there.obtainable(step, self.situation.begun_periods(step, readers))
             there.add(step, own | reached)
             found[step.name] = self.reasons(step, own | reached)
@@ -184,7 +175,6 @@ class _Reasoning:
         return {day: status or fresh(day) for day, status in worst.items()}
 
     def waiting(self, step: Step, day: date) -> Cause | None:
-        """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
         absent = Cause.MISSING if self.situation.content(step.name, day) is None else None
         return _why_landed(self.situation.landed.get(step.name, {}).get(day)) or absent
 
@@ -198,7 +188,6 @@ def _why_landed(landed: LandedDay | None) -> Cause | None:
 
 
 def worst_status(step: Step, day: date, statuses: Statuses) -> Cause | None:
-    """Tables that are built together are as stale as the worst of them."""
     return gravest(statuses[name].get(day, Cause.MISSING) for name in step.table_names)
 
 
@@ -208,7 +197,6 @@ def planned_step(
     estimate: Estimate = _NOT_ESTIMATED,
     landed: Mapping[date, LandedDay] = MappingProxyType({}),
 ) -> PlannedStep:
-    """The days of ``step`` by why they are rebuilt; of raw with what its source has changed in the ``landed`` files."""
     by_reason: dict[Cause | None, list[date]] = {}
     for day, why in reasons.items():
         by_reason.setdefault(why, []).append(day)
@@ -229,7 +217,7 @@ def planned_step(
 
 
 def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
-    """The scope that fits the changes; None without any. A gap in a look back is no change: reference data has gaps."""
+    """Returns None without changes. A gap in a look back is no change: reference data has gaps."""
     target, steps = chosen.target, situation.steps
     built = {step.name: set(chosen.rebuilt_days(step)) for step in steps if step is not target}
     places = [

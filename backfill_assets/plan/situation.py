@@ -1,4 +1,4 @@
-"""All that a plan is computed from: the steps, the state of the lakehouse, the landed days, the machine. Pure."""
+"""What a plan is computed from: steps, state of the lakehouse, landed days, machine. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from backfill_assets.state.observed import LogView
 
 @dataclass(frozen=True)
 class Machine:
-    """Where it would run; ``free_bytes`` of the lakehouse's disk, None where that has no limit we could ask for."""
+    """``free_bytes``: of the lakehouse's disk; None if unlimited or unknown."""
 
     cores: int = 1
     core_hour_price: Decimal | None = None
@@ -31,30 +31,26 @@ class Machine:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """``steps`` are in build order and include all they read; ``begins`` is the first day that can have data."""
+    """``steps``: in build order, with all they read. ``begins``: the first day that can have data."""
 
     steps: Sequence[Step]
     observed: LogView
     begins: date
     today: date
     bytes: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
-    """Bytes of Parquet by table and day."""
     schemas: Mapping[str, str] = field(default_factory=dict)
-    """Main's schema as Delta's JSON, of tables that exist."""
+    """Main's, as Delta's JSON."""
     declared_schemas: Mapping[str, str] = field(default_factory=dict)
-    """The schema that the contract declares, in the same form, of the same tables."""
+    """The contracts', for the same tables."""
     landed: Mapping[str, Mapping[date, LandedDay]] = field(default_factory=dict)
     """By raw table and arrival day."""
     files_may_go: Mapping[str, datetime] = field(default_factory=dict)
+    """When files of the pinned version may be reclaimed; only tables that main has moved on from."""
     in_place: Mapping[str, str] = field(default_factory=dict)
-    """By table of others, which version of it is read, and how far back its own history goes."""
-    """From when on files of the pinned version may be reclaimed, of tables that main has moved on from."""
+    """By table of others: the version read, and how far back its own history goes."""
     open_plans: Sequence[Plan] = ()
-    """Plans that are being carried out."""
     journals: Sequence[Sequence[JournalEntry]] = ()
-    """Of the newest campaigns: what their steps took."""
     edited: Sequence[EditedLogic] = ()
-    """Versions that were edited in place since they published days."""
     machine: Machine = Machine()
     rollback_window_days: int = 30
     now: datetime = datetime(2017, 1, 1, tzinfo=UTC)
@@ -66,7 +62,7 @@ class PlanContext:
         raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
 
     def with_version(self, table: str, version: str) -> PlanContext:
-        """This context with ``version`` as the current one for ``table``; one that is not declared changes nothing."""
+        """``version`` as the current one of ``table``; an undeclared one changes nothing."""
         target = self.step_of(table)
         if not version or version not in {each.name for each in target.versions}:
             return self
@@ -77,23 +73,21 @@ class PlanContext:
         return self.observed.content(TableDay(table, day))
 
     def logical(self, table: str, day: date) -> str:
-        """The logical fingerprint that a build would find on the day, known without reading it."""
         return self.observed.logical(TableDay(table, day))
 
     def is_adopted(self, step: Step, day: date) -> bool:
-        """True for a day that was taken over with its table, and is rebuilt only on a person's word."""
+        """An adopted day is rebuilt only on request."""
         return is_adopted(self.observed.states, step.table_names, day)
 
     def is_foreign(self, table: str, day: date) -> bool:
-        """True if a build would find files on the day that no publication put there."""
+        """Whether the day has files that no publication put there."""
         state = self.observed.states.get(TableDay(table, day))
         return self.observed.physical(TableDay(table, day)) != (state.physical if state else fingerprints.EMPTY_DAY)
 
     def published_days(self) -> dict[str, set[date]]:
-        """The days that are published, by table."""
         return published_days(self.observed.states)
 
     def begun_periods(self, step: Step, starts: Iterable[date]) -> set[date]:
-        """Those of ``starts`` whose periods have begun. Days have to be over; weeks and months need not."""
+        """Days have to be over; weeks and months only have to have begun."""
         first = step.cadence.start(self.begins)
         return {day for day in starts if first <= day < self.today}

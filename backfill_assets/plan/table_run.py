@@ -1,4 +1,4 @@
-"""What a run in the foreground builds: which days of which tables, and why. Pure, decided before Spark starts."""
+"""What a run in the foreground builds: days, tables and reasons, decided before Spark starts. Pure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import days_options, format_count, format_range, format_ranges
 
 LATEST_DAYS = 35
-"""Files that land more days than this after the days of a run are no news about them."""
+"""Files that land later than this after a run's days are not reported."""
 _MOST_RANGES = 3
 _MOST_NAMED = 2
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The days of tables that a person asks for; ``version`` may be :data:`AS_PUBLISHED`."""
+    """``version`` may be :data:`AS_PUBLISHED`."""
 
     tables: Sequence[str]
     days: Collection[date]
@@ -44,45 +44,35 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class RunContext:
-    """All that a run is decided from. ``steps`` are those of all datasets, in build order, with current versions."""
+    """``steps``: of all datasets, in build order."""
 
     steps: Sequence[Step]
     observed: LogView
     today: date
     landed: Callable[[str], LandedSource] = lambda _: LandedSource()
-    """What has landed for a raw table; only asked for when the run builds the table or reads from it."""
+    """By raw table; called only if the run builds or reads it."""
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
-    """What the log has of the rollbacks that stand on days."""
+    """Rollbacks in force."""
     edited: Sequence[EditedLogic] = ()
-    """Versions that were edited in place since they published days."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What is built, in build order, and what a person should know before.
-
-    A dry run prints it, and a run carries this very object out.
-    """
+    """Printed by a dry run, carried out by a run."""
 
     asked: RunRequest
     steps: tuple[PlannedStep, ...]
     findings: tuple[PlanFinding, ...] = ()
-    """Landed files that the run does not ingest, and days that a person rolled back."""
     left_out: tuple[str, ...] = ()
-    """The raw tables that a run on a timeline does not build: these are shared."""
+    """Raw tables, which timelines share: a run on a timeline does not build them."""
 
     def without_raw(self) -> RunPlan:
-        """What of it can be built on a timeline."""
         kept = tuple(each for each in self.steps if each.kind == "rebuild")
         return replace(self, steps=kept, left_out=tuple(each.name for each in self.steps if each not in kept))
 
 
 def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
-    """The days of the tables asked for, with what comes along upstream and downstream, and why each day is built.
-
-    Raises :class:`InvalidRequest` for days that are not over, for a version that a table does not have, and for a table
-    whose current version is not declared any more.
-    """
+    """Raises :class:`InvalidRequest` for days not over, an unknown version, or a current one that is not declared."""
     _require_ended(asked.days, seen.today)
     tables = expand_tables(seen.steps, asked.tables, upstream=asked.upstream, downstream=asked.downstream)
     later = later_days(seen.steps, tables, asked.days, seen.observed) if asked.downstream else {}
@@ -104,7 +94,7 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
         again = _with_rebuilt_inputs(step, asked, seen, own, along, rebuilt)
         update = {"later": as_ranges(after), "earlier": as_ranges(before)}
         planned.append(_plan_step(step, asked, seen, own, along, again).model_copy(update=update))
-        # What is forced comes out as it was: nothing that reads it is built again for that.
+        # Forced days give the same rows: their readers need no rebuild.
         changing = {day for day, why in planned[-1].why.items() if why is not Cause.ASKED_FOR}
         rebuilt |= dict.fromkeys(step.table_names, changing)
     findings = [
@@ -123,11 +113,9 @@ def _plan_step(
     along: Mapping[date, Cause | None],
     again: Collection[date],
 ) -> PlannedStep:
-    """The step's ``own`` days and those that come ``along``, by the state that they are in.
+    """``own``: requested days; ``along``: days that come with them; ``again``: days with inputs that this run rebuilds.
 
-    Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force. Days
-    that were taken over with their table stay as they are unless they are forced. Days of
-    ``again`` are computed from days that the run itself builds before: fresh as things stand, and built again then.
+    Only requested days are forced, never raw, which is only appended to. Adopted days stay unless forced.
     """
     if step.external:
         return planned_step(step, dict.fromkeys((*own, *along)))
@@ -142,7 +130,7 @@ def _plan_step(
             otherwise[day] = Cause.ADOPTED if asked.force and day in own else None
     reasons = {}
     for day, status in {**own, **along}.items():
-        # Raw rows that belong to other days by what is declared now stay where they are until they are refreshed.
+        # Raw rows that a changed declaration assigns to other days stay until a refresh.
         waits = step.source is not None and status is Cause.CODE_CHANGED
         reasons[day] = otherwise.get(day) if waits else status or otherwise.get(day)
     return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
@@ -151,7 +139,6 @@ def _plan_step(
 def _with_rebuilt_inputs(
     step: Step, asked: RunRequest, seen: RunContext, own: Collection[date], along: Collection[date], rebuilt: Days
 ) -> set[date]:
-    """The days that read one of the ``rebuilt`` days, by the version that each of them is built with."""
     as_published = reading_as_published(step, rebuilt, seen.observed.states) if any(rebuilt.values()) else set()
     version = _version(step, asked)
     if step.source:
@@ -173,10 +160,7 @@ def _version(step: Step, asked: RunRequest) -> str:
 def later_days(
     steps: Sequence[Step], tables: Collection[str], days: Collection[date], observed: LogView
 ) -> dict[str, set[date]]:
-    """The published periods of ``tables`` that look back to ``days`` and do not lie in them, by step.
-
-    With them come those that are computed from them.
-    """
+    """Published periods of ``tables`` that look back to ``days`` from outside, and their readers, by step."""
     building, published = steps_of(steps, tables), published_days(observed.states)
     asked = {step.name: set(step.cadence.starts(days)) for step in building}
     found: dict[str, set[date]] = {}
@@ -202,7 +186,6 @@ def _earlier_days(tables: Collection[str], days: Collection[date], seen: RunCont
 def rolled_back_before(
     planned: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Rollbacks
 ) -> Iterator[PlanFinding]:
-    """Names the days that a person rolled back, of those that would be built again."""
     for each in planned:
         back = rolled_back([TableDay(table, day) for table in each.tables for day in each.days], states)
         for by in dict.fromkeys(back.values()):
@@ -213,7 +196,7 @@ def rolled_back_before(
 
 
 def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[PlanFinding]:
-    """For each raw table that ``tables`` are or are computed from, ended days on which rows of ``days`` may arrive."""
+    """Files on ended days around ``days`` that may have rows of these, for each raw table above ``tables``."""
     above = expand_tables(seen.steps, tables, upstream=True)
     ended = seen.today - timedelta(days=1)
     around = {day for day in DayRange(min(days), max(days)).widened(after=LATEST_DAYS) if day <= ended}

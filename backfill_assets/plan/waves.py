@@ -1,4 +1,4 @@
-"""In which order a campaign takes its days: a canary first, then a pilot, then half, then all. Pure."""
+"""The order in which a campaign stages its days: canary, pilot, half, all. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) *%")
 
 @dataclass(frozen=True)
 class Wave:
-    """Days of the daily tables. ``so_far`` has those of the waves before it as well; both ascend."""
+    """Days of daily tables. ``so_far`` includes earlier waves."""
 
     name: str
     number: int
@@ -30,27 +30,26 @@ class Wave:
 
 @dataclass(frozen=True)
 class Shares:
-    """Up to how many percent of all days each wave goes, ascending; the last one is all of them."""
+    """Percent of all days staged by the end of each wave."""
 
     percents: tuple[Decimal, ...] = (Decimal(1), Decimal(10), Decimal(50), Decimal(100))
 
     @classmethod
     def parse(cls, text: str) -> Shares:
-        """Of ``1%,10%,50%,100%``; raises :class:`InvalidRequest` when they do not ascend to all days."""
+        """``1%,10%,50%,100%``; raises :class:`InvalidRequest` if they do not ascend to 100."""
         percents = tuple(map(_percent, text.split(",")))
         if percents[-1] != 100 or any(after <= before for before, after in itertools.pairwise(percents)):
             raise InvalidRequest(f"The waves {text!r} do not ascend to 100%.", hint="Write them as 1%,10%,50%,100%.")
         return cls(percents)
 
     def __str__(self) -> str:
-        """As :meth:`parse` reads it."""
         return ",".join(f"{_written(each)}%" for each in self.percents)
 
 
 def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
-    """``days`` in waves, each of at least one day: the newest first, since people look at them first.
+    """Newest days first: people look at these first. Empty waves are left out.
 
-    Of few days, waves that would add none are left out. Days of one wave are neighbours, so one run can carry them.
+    Days of a wave are neighbours, so that one run can take them.
     """
     newest_first = sorted(set(days), reverse=True)
     found: list[Wave] = []
@@ -66,10 +65,10 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
 
 
 def days_of_wave(steps: Sequence[PlannedStep], wave: Wave) -> dict[str, tuple[date, ...]]:
-    """The days of each step, by its name, that belong to ``wave`` and those before it.
+    """Days by step, up to ``wave``.
 
-    A week or a month is taken when all of its days that the plan rebuilds are there: before, it would mix logics. Of a
-    plan without daily tables, weeks and months are in waves themselves.
+    A week or month comes once all its planned days are there: earlier, it would mix logics. Without daily tables, the
+    waves are of periods.
     """
     planned = daily_days(steps)
     missing = planned - set(wave.so_far)
@@ -87,7 +86,6 @@ def days_of_wave(steps: Sequence[PlannedStep], wave: Wave) -> dict[str, tuple[da
 
 
 def daily_days(steps: Iterable[PlannedStep]) -> set[date]:
-    """Every day that the plan rebuilds of a daily table."""
     return {day for step in steps if step.cadence is Cadence.DAILY and step.kind == "rebuild" for day in step.days}
 
 
