@@ -30,7 +30,7 @@ from backfill_assets.difference.find import declared_of, find_difference, last_d
 from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.verdict import Difference
 from backfill_assets.errors import CampaignStopped
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, set_damaged_aside
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, set_damaged_aside
 from backfill_assets.lakehouse.plans import close_plan, keep_page, open_plan, page_uri
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import close_timelines, newest_verdicts
@@ -143,6 +143,8 @@ def evidence(
 
 _NOTHING_CHANGES = "nothing would change: main holds all of it already."
 SituationOf = Callable[[Plan], PlanContext]
+_AFTER_CUT_OVER = STEPS[STEPS.index(CampaignStep.CUT_OVER) + 1 :]
+"""Done again by whoever asks: published days are read once more."""
 
 
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> StepReport:
@@ -150,7 +152,7 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
     at.begin()
     at.settle()
     now = at.state
-    if step in now.done and is_published(now):
+    if step in now.done and is_published(now) and step not in _AFTER_CUT_OVER:
         report = now.done[step].report
         read = read_up_to(at.builder.lake.publisher, report["publication"]) if step is CampaignStep.CUT_OVER else {}
         return {**report, **read}

@@ -26,9 +26,10 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan, planners
-from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule, Settings
+from backfill_assets.state.diagnosis import Cause
 
 
 @dataclass
@@ -157,7 +158,9 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
     settings = replace(Settings.at(tmp_path), approval_by=ApprovalRule.ANOTHER_PERSON, ui="http://127.0.0.1:3000")
     spark = SharedSpark(settings=settings)
     backfill = Backfill(settings=settings, catalog=CATALOG, spark=spark)
-    plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=clock.now())
+    asked = PlanRequest(target="fact_daily_revenue", days="2017-03-01")
+    step = PlannedStep(tables=(asked.target,), version="v1", rebuild={Cause.MISSING: (asked.days,)})
+    plan = Plan(asked=asked, steps=(step,), made_at=clock.now())
     planners(backfill.storage).create(plan.id, Person("ana", "OS user").to_report())
     keep_plan(backfill.storage, plan.id, plan.to_json())
     campaign = campaign_of(plan.id)

@@ -99,7 +99,7 @@ def scales() -> Iterator[Scales]:
         yield Scales(duckdb, folder)
 
 
-@settings(max_examples=drawn(10), deadline=None)
+@settings(max_examples=drawn(5), deadline=None)
 @given(ROWS, st.randoms(use_true_random=False), st.integers(0, 8), st.sampled_from([Storage, InAStore]))
 def test_order_files_and_columns_do_not_matter(
     scales: Scales, rows: list[Row], order: random.Random, first: int, storage: type[Storage]
@@ -110,7 +110,7 @@ def test_order_files_and_columns_do_not_matter(
     assert scales.level([table(rows)], parts, storage=storage)
 
 
-@settings(max_examples=drawn(20), deadline=None)
+@settings(max_examples=drawn(10), deadline=None)
 @given(ROWS.filter(bool), st.sampled_from(list(VALUES)), st.data())
 def test_any_other_value_is_noticed(scales: Scales, rows: list[Row], column: str, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(rows) - 1))

@@ -405,7 +405,7 @@ def expected(source: Source, arrived: Sequence[Row], existing: Sequence[Row]) ->
     return due
 
 
-@settings(max_examples=drawn(15), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(tables())
 def test_the_markers_are_those_of_every_two_rows(found: tuple[Source, list[Row], list[Row]]) -> None:
     """Copies, deletions, markers, other spellings and what cannot be read, in any mixture."""
@@ -438,7 +438,7 @@ VERSIONS = st.builds(
 )
 
 
-@settings(max_examples=drawn(6), deadline=None)
+@settings(max_examples=drawn(3), deadline=None)
 @given(arrivals=st.lists(VERSIONS, min_size=8, max_size=24), data=st.data())
 def test_markers_do_not_depend_on_order_or_chunks(arrivals: list[Row], data: st.DataObject) -> None:
     """Each day must be a function of its own raw day, so raw must come out the same however it was ingested.

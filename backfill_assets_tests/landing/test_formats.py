@@ -64,7 +64,7 @@ sales = st.builds(
 
 
 @pytest.mark.parametrize("format_", [Csv(), Parquet()], ids=["csv", "parquet"])
-@settings(max_examples=drawn(10), deadline=None)
+@settings(max_examples=drawn(5), deadline=None)
 @given(some=st.lists(sales, min_size=5, max_size=20))
 def test_a_record_gives_the_same_row_in_json_and_in_another_format(
     tmp_path_factory: pytest.TempPathFactory, format_: Format, some: Sequence[Sale]
@@ -151,7 +151,7 @@ _values = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=drawn(8), deadline=None)
+@settings(max_examples=drawn(4), deadline=None)
 @given(some=st.lists(_values, min_size=5, max_size=20))
 def test_a_value_counts_the_same_in_json_and_in_parquet(
     tmp_path_factory: pytest.TempPathFactory, some: Sequence[Mapping[str, Any]]

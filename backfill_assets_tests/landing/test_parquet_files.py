@@ -106,7 +106,7 @@ def test_a_moment_is_in_utc_and_in_microseconds(tmp_path: Path) -> None:
     assert "Europe/Berlin" in str(wrong.value.hint)
 
 
-@settings(max_examples=drawn(10), deadline=None)
+@settings(max_examples=drawn(5), deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
 def test_a_double_is_written_as_json_lines_have_it(
     tmp_path_factory: pytest.TempPathFactory, numbers: Sequence[float]

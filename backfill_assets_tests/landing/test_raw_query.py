@@ -246,7 +246,7 @@ moments = st.integers(-4_000_000_000, 2_000_000_000).map(
 """From 1843 to 2033."""
 
 
-@settings(max_examples=drawn(5), deadline=None)
+@settings(max_examples=drawn(3), deadline=None)
 @given(zones, st.lists(moments, min_size=50, max_size=100, unique=True))
 def test_generated_moments_are_on_the_day_that_python_has_of_them(zone: str, some: list[str]) -> None:
     """By the time zones of this machine, which are not DuckDB's own."""

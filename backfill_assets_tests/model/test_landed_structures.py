@@ -125,7 +125,7 @@ _values = st.fixed_dictionaries(
 
 
 @pytest.mark.data
-@settings(max_examples=drawn(6), deadline=None)
+@settings(max_examples=drawn(3), deadline=None)
 @given(events=st.lists(_values, min_size=5, max_size=20), order=st.randoms())
 def test_a_structure_is_the_value_that_was_written(events: Sequence[Mapping[str, Any]], order: Any) -> None:
     """In whatever order its parts were, with others among them."""

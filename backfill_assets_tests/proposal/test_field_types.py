@@ -134,7 +134,7 @@ _READ: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-@settings(max_examples=drawn(15), deadline=None)
+@settings(max_examples=drawn(8), deadline=None)
 @given(
     st.lists(st.one_of(*TEXTS.values()) | st.none(), min_size=1, max_size=5)
     | st.sampled_from(list(TEXTS)).flatmap(lambda name: st.lists(TEXTS[name], min_size=1, max_size=5))

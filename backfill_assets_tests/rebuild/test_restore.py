@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint, nowhere
-from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.publish.publisher import Conflict, Published, Readers
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.restore import RestoreBuild, Restored, RowsLost
 from backfill_assets.state.observed import observe
@@ -247,13 +247,13 @@ def test_rows_that_come_meanwhile_are_kept(sales: Workshop, monkeypatch: pytest.
     delete(*holding(sales, LATE))
     really = publisher.publish
 
-    def overtaken(request: Publication) -> Published | Conflict:
+    def overtaken(request: Publication, readers: Readers) -> Published | Conflict:
         monkeypatch.setattr(publisher, "publish", really)
         land(sales.settings.landing, "sales", "2017-03-03", "more", [sale(basket_id="meanwhile")])
         # With a window, rows are compared with those of all files around.
         alone = replace(RAW, source=replace(SALES.source, supersession_window_days=0))
         sales.builder.build(alone, [date(2017, 3, 3)], run=RunInfo("another"))
-        return really(request)
+        return really(request, readers)
 
     monkeypatch.setattr(publisher, "publish", overtaken)
     assert [each.day for each in restore(sales).days] == [FIRST]

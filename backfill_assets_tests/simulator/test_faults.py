@@ -44,8 +44,8 @@ WRITTEN = {
 }
 """The kinds of call by which each operation changes what is stored; all of them read, list and look besides."""
 READ = {"read", "files", "sizes"}
-FEW_PAIRS, MANY_PAIRS = 2, 200
-FEW_CUTS, MANY_CUTS = 4, 3
+FEW_PAIRS, MANY_PAIRS = 1, 200
+FEW_CUTS, MANY_CUTS = 2, 3
 operations = pytest.mark.parametrize("operation", OPERATIONS)
 
 

@@ -40,7 +40,7 @@ def land_sales(workshop: Workshop, day: date, name: str, sound: int, broken: int
 
 
 def killed_before_publishing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
-    def die(publisher: Publisher, publication: object) -> None:
+    def die(publisher: Publisher, *asked: object) -> None:
         raise Died
 
     with monkeypatch.context() as patch:

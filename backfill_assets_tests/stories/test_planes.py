@@ -163,7 +163,9 @@ def test_trips_are_joined_with_the_planes_of_their_day(line: Line, type_on: Type
     backfill = type_on(line.workshop)
 
     def stale() -> list[str]:
-        return [day for day, status in backfill.status_by_day(REPORT).items() if status == "stale: input changed"]
+        return [
+            day for day, status in backfill.status_by_day(REPORT).items() if status == "stale: reference data changed"
+        ]
 
     line.land_planes(1, {"A": 100, "B": 150})
     line.land_planes(5, {"A": 100, "B": 160, "C": 90})

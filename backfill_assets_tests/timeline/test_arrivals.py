@@ -176,7 +176,7 @@ HAPPENINGS = st.lists(
 
 
 @given(HAPPENINGS)
-@settings(max_examples=drawn(8), deadline=None)
+@settings(max_examples=drawn(5), deadline=None)
 def test_each_row_is_counted_once_in_any_order(happenings: list[tuple[str, set[date]]]) -> None:
     """By count and checksum, for a stream and landed files, over compactions and what is taken back."""
     with TemporaryDirectory() as folder:

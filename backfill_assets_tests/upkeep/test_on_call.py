@@ -254,7 +254,7 @@ _things = st.one_of(
 )
 
 
-@settings(max_examples=drawn(5), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_things, min_size=12, max_size=24))
 def test_whatever_comes_goes_and_overlaps(things: list[tuple[str, str | int, date | None]]) -> None:
     """Never two tellings of one, never one for two, and each is over when nothing is wrong."""

@@ -24,7 +24,7 @@ def verdicts(history: History) -> tuple[Verdict, Verdict]:
     return cycles.verdict(history), linearizable.verdict(history)
 
 
-@settings(max_examples=drawn(40))
+@settings(max_examples=drawn(20))
 @given(SEEDS, st.integers(1, 60))
 def test_what_was_played_is_right_however_it_overlaps(seed: int, steps: int) -> None:
     """With deaths, aborts, and writes past the log."""
@@ -54,7 +54,7 @@ def _beside_a_publication(each: Operation, history: History) -> bool:
     )
 
 
-@settings(max_examples=drawn(40))
+@settings(max_examples=drawn(20))
 @given(SEEDS, st.integers(5, 60), st.data())
 def test_one_spoiled_value_is_named_by_each_judge(seed: int, steps: int, data: st.DataObject) -> None:
     history = played(seed, steps, deaths=False, overlapping=False)
