@@ -25,7 +25,7 @@ from backfill_assets_tests.simulator.store import FAULTS
 
 pytestmark = pytest.mark.protocol
 
-FEW, MANY = 22, 2_000
+FEW, MANY = 30, 2_000
 BROKEN_WITHIN = range(20, 200)
 _PLAY = """
 import hashlib
