@@ -38,6 +38,7 @@ from backfill_assets.publish.promote import Again, promote, tell_nobody
 from backfill_assets.publish.publisher import Conflict, Published, Publisher, Readers
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe_each
+from backfill_assets.state.readers import tables_reading
 from backfill_assets.state.reading import unknown_publication
 from backfill_assets.state.status import declared_version, left_stale
 from backfill_assets.text import format_count, format_ranges
@@ -68,8 +69,8 @@ def roll_back(
     publisher.recover()
     prepared = undoable(publisher, publication)
     require_in_force(publisher, prepared)
-    back, tables = _RollingBack(publisher, prepared, steps, id, provenance, inputs), step_by_table(steps).keys()
-    readers = Readers(frozenset(tables), back.completed, as_of=publisher.log.head().version)
+    back = _RollingBack(publisher, prepared, steps, id, provenance, inputs)
+    readers = Readers(tables_reading(steps), back.completed, as_of=publisher.log.head().version)
     return promote(publisher, back, progress, readers=readers)
 
 

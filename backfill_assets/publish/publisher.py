@@ -69,9 +69,10 @@ class Readers:
     """The tables that read what a publication brings, and how it is completed with the days that it leaves stale.
 
     PREPARE asks on the state that it compares: whoever has built a reader since the request was made is named, too.
+    An entry that is open for ``tables`` is finished first, if it can be; their readers lock nothing.
     """
 
-    tables: frozenset[str] = frozenset()
+    tables: Callable[[Publication], frozenset[str]] = lambda _: frozenset()
     completed: Callable[[Publication], Publication] = lambda publication: publication
     as_of: int | None = None
     """The version of the log that the request was completed on already."""
@@ -160,7 +161,8 @@ class Publisher(Finish):
         A round lost to a publication of other tables repeats only the append.
         """
         check_request(publication)
-        tables = publication.writes | publication.reads | readers.tables
+        touched, read_by = publication.locks | publication.reads, readers.tables(publication)
+        tables = publication.writes | publication.reads | read_by
         retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
         staged = [f"{change.table}/{add.path}" for change in publication.tables for d in change.days for add in d.adds]
         lost = 0
@@ -168,7 +170,7 @@ class Publisher(Finish):
             head = self._head_in_turn(publication)
             if publication.id in head.state.open or publication.id in head.state.outcomes:
                 return None
-            if self._finish_blocking(head.state, publication.locks | publication.reads | readers.tables):
+            if self._finish_blocking(head.state, touched, read_by):
                 retry.lost("other publications of its tables are under way")
                 continue
             news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
@@ -233,11 +235,13 @@ class Publisher(Finish):
             clock.sleep(_TURN_LOOK_SECONDS)
         return head
 
-    def _finish_blocking(self, state: HeadState, touched: Collection[str]) -> bool:
-        """Open entries lock whole tables, for writers and readers."""
+    def _finish_blocking(self, state: HeadState, touched: Collection[str], read_by: Collection[str]) -> bool:
+        """Open entries lock whole tables, for writers and readers; those of ``read_by`` are finished if they can be."""
         blocking = [entry for entry in state.open.values() if not entry.writes.isdisjoint(touched)]
         for entry in blocking:
             self.finish(entry.publication)
+        if not blocking and any(not entry.writes.isdisjoint(read_by) for entry in state.open.values()):
+            return bool(self.recover())
         return bool(blocking)
 
     def _open(self, head: Head, change: TableChange, kept_days: int) -> MainTable:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import expand_tables
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Readers
 from backfill_assets.state.observed import observe_each
@@ -27,4 +28,9 @@ def naming_readers(
         stale = left_stale(steps, observe_each(log.storage, tables, log), publication.tables)
         return then(publication.model_copy(update={"leaves_stale": {**stale, **publication.leaves_stale}}))
 
-    return Readers(frozenset(tables), completed)
+    return Readers(tables_reading(steps), completed)
+
+
+def tables_reading(steps: Sequence[Step]) -> Callable[[Publication], frozenset[str]]:
+    """The tables made of those that a publication writes, and not written by it."""
+    return lambda publication: frozenset(expand_tables(steps, publication.writes, downstream=True)) - publication.writes

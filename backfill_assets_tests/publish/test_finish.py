@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.records import Position
+from backfill_assets.lakehouse.records import Position, Publication
 from backfill_assets.publish.compact import compact
 from backfill_assets.publish.crash_points import CrashPoint
-from backfill_assets.publish.publisher import Conflict, Published
+from backfill_assets.publish.publisher import Conflict, Published, Readers
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe
 from backfill_assets_tests.death import Died
@@ -102,6 +102,23 @@ def test_an_entry_that_cannot_be_finished_stops_no_other_table(lake: Lake, caplo
         lake.publisher().recover(["t"])
     with pytest.raises(CommitRefused, match="RowTracking"):
         lake.publish("t2", {"t": {D2: ["t2"]}})
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["is finished first", "cannot be finished"])
+def test_what_is_under_way_for_readers_is_looked_at_and_stops_nobody(lake: Lake, *, broken: bool) -> None:
+    """Who names the readers of v looks at t, which an open entry writes: it reads v, and would be unnamed."""
+    left_open(lake)
+    if broken:
+        demand_feature(lake.storage, "u", "rowTracking")
+    under_way = list[bool]()
+
+    def completed(request: Publication) -> Publication:
+        under_way.append(bool(lake.head.open))
+        return request
+
+    readers = Readers(lambda _: frozenset("t"), completed)
+    assert isinstance(lake.publisher().publish(lake.request("v1", {"v": {D1: ["v"]}}), readers), Published)
+    assert set(under_way) == {broken}
 
 
 def test_a_commit_that_is_there_is_closed_whatever_others_do_to_its_files(lake: Lake) -> None:
