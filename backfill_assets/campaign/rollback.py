@@ -34,7 +34,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
-from backfill_assets.publish.promote import Again, promote, tell_nobody
+from backfill_assets.publish.promote import Again, promote, silent
 from backfill_assets.publish.publisher import Conflict, Published, Publisher, Readers
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.state.observed import LogView, observe_each
@@ -57,7 +57,7 @@ def roll_back(
     steps: Sequence[Step],
     provenance: Provenance | None = None,
     inputs: tuple[InputRead, ...] = (),
-    progress: Callable[[str], None] = tell_nobody,
+    progress: Callable[[str], None] = silent,
 ) -> Published:
     """Undo ``publication``: its days get their before-images, in all its tables at once.
 

@@ -51,7 +51,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of, missing_inputs
 from backfill_assets.publish.holds import HeldDays, holding
-from backfill_assets.publish.promote import Again, main_moved, promote, tell_nobody
+from backfill_assets.publish.promote import Again, main_moved, promote, silent
 from backfill_assets.publish.publisher import Conflict, Pin, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -89,7 +89,7 @@ class UndoAttempt:
     lake: Lake
     prepared: Prepared
     run: RunInfo = _NOBODY
-    progress: Progress = tell_nobody
+    progress: Progress = silent
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     read: list[InputRead] = field(default_factory=list)

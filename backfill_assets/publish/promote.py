@@ -50,14 +50,14 @@ class Package(Protocol[Nothing_co]):
         """Let go of what others have moved, so that the next try stages it again."""
 
 
-def tell_nobody(message: str) -> None:
-    """For who promotes what is there within a second."""
+def silent(message: str) -> None:
+    """Progress for callers that want no reports."""
 
 
 def promote(
     publisher: Publisher,
     package: Package[Nothing],
-    report: Callable[[str], None] = tell_nobody,
+    report: Callable[[str], None] = silent,
     *,
     most: int = FEW_TRIES,
     wait_seconds: float = 0.0,

@@ -16,6 +16,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, gone_version, require_current, step_with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import require_ours
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -35,10 +36,6 @@ from backfill_assets.text import format_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def silent(message: str) -> None:
-    """Progress for callers that want no reports."""
 
 
 class Builder:

@@ -31,7 +31,7 @@ from backfill_assets.model.current_versions import is_declared
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, steps_of
 from backfill_assets.publish.pinned import Pin
-from backfill_assets.publish.promote import Again, promote, tell_nobody
+from backfill_assets.publish.promote import Again, promote, silent
 from backfill_assets.publish.publisher import Conflict, Published
 from backfill_assets.publish.torn_days import is_as
 from backfill_assets.rebuild.decide import Decision
@@ -236,7 +236,7 @@ def _again(plan: SwitchPlan) -> str:
     return f"backfill timeline forward {plan.timeline.name}, then publish it again."
 
 
-def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = tell_nobody) -> Published:
+def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = silent) -> Published:
     """Publish days and version of ``plan`` together; keeps main's days on a timeline of the former version.
 
     Plans again if main moves. Raises :class:`PublicationRefused`, and leaves nothing behind, if the timeline is behind

@@ -12,8 +12,8 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild import raw_change as module
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.raw_change import RawWriter
 from backfill_assets_tests.strategies.raw_sales import raw_sales

@@ -13,10 +13,10 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publish.holds import put_hold
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import NO_READERS, Conflict, Published, Readers
 from backfill_assets.rebuild import follow as follow_module
 from backfill_assets.rebuild import walk
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets.rebuild.lake import Lake

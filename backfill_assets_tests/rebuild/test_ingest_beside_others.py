@@ -16,8 +16,8 @@ from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publish.holds import all_holds
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import Conflict, Published, Publisher
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.raw_change import RawChange, RawWriter, StagedChange

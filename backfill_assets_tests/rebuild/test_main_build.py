@@ -20,9 +20,10 @@ from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
 from backfill_assets.model.logic import logic_of
 from backfill_assets.publish.holds import held_days
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import Pin, Publisher
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed, RunInfo
 from backfill_assets.rebuild.step_build import StepBuild

@@ -22,9 +22,9 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
 from backfill_assets.model.declaration import Metrics, Table
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild import decide, step_build
 from backfill_assets.rebuild import stage as staging
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import Grown
 from backfill_assets.rebuild.growing import Gain, Growing, InputMemory

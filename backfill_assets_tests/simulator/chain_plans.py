@@ -14,7 +14,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.step_look import StepRequest

@@ -18,8 +18,9 @@ from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.publish.delivery import deliver
 from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.publish.fold import FOLD_FROM_FILES, SETTLED, fold, trim
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import Conflict
-from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.walk import shadow

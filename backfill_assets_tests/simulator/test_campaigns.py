@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.records import Publication, Switch
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import PlanRequest, PlanTerms, Scope
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets_tests.simulator.actors.approver import approve_plan
 from backfill_assets_tests.simulator.actors.arrivals import Arrival, Reach, bring, build

@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.named_timelines import (
     kept_timelines,
 )
 from backfill_assets.publish.crash_points import nowhere
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.view import find_moment, moment_before
 from backfill_assets.timeline.build import forward, run_on

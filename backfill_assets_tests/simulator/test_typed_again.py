@@ -24,8 +24,8 @@ from backfill_assets.lakehouse.named_timelines import (
     rename_timeline,
 )
 from backfill_assets.lakehouse.timelines import open_timelines
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.view import moment_before

@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.examples.lab.counts import WayCounts
 from backfill_assets.examples.lab.hazards import HAZARDS
 from backfill_assets.examples.lab.ways import Workbench
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,8 +29,9 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedFile, LandingZone, position_id
 from backfill_assets.model.declaration import Source
 from backfill_assets.publish.crash_points import Reached, nowhere
+from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import ADOPTED, RunInfo

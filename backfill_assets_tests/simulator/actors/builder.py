@@ -12,7 +12,8 @@ from backfill_assets.lakehouse.records import DayContent, Position, Publication
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.publish.crash_points import nowhere
-from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.publish.promote import silent
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.walk import shadow

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.publish.promote import silent
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.follow import FollowBuild
 from backfill_assets.rebuild.growing import InputMemory

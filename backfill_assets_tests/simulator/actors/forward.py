@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.lakehouse.records import DayRecord
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.timeline.build import forward, run_on
 from backfill_assets_tests.simulator.actors.timelines import FREE, chosen

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.delta_log import files_at, newest_version, open_t
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.simulator.chain import DAYS, STEPS, lake_of
 from backfill_assets_tests.simulator.chain_plans import plan_context

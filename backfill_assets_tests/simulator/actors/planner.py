@@ -15,7 +15,8 @@ from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms, Scope
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.due_notice import DueNotice
-from backfill_assets.rebuild.builder import Builder, silent
+from backfill_assets.publish.promote import silent
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import Person, RunInfo
 from backfill_assets_tests.simulator.chain_plans import plan_context
 from backfill_assets_tests.simulator.priced import DAYS, SUMS, TOTAL

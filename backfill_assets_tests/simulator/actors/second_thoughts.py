@@ -9,7 +9,7 @@ from backfill_assets.campaign.standing import PlanStanding, PlanWord, require_al
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.campaign.undo import plan_undo
 from backfill_assets.lakehouse.campaign_journal import campaign_of
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.simulator.actors.planner import PEOPLE, carried_by, that_are
 from backfill_assets_tests.simulator.world import PlayedLife

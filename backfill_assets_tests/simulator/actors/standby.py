@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineVersion
-from backfill_assets.rebuild.builder import silent
+from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.timeline.of_version import (
     bring_up_to_date,
