@@ -101,7 +101,7 @@ RULES = (
         "expected-without-publication",
         (11,),
         cast="publisher publisher undo",
-        found=(Found("G-single, read skew", 50, "publisher-1:137 undo-1:231", 606, afterwards=True),),
+        found=(Found("G-single, read skew", 50, "publisher-1:137 undo-1:237", 612, afterwards=True),),
     ),
     Rule(
         "expected state is captured before inputs are read",
@@ -124,7 +124,7 @@ RULES = (
         "inputs-withdrawn-accepted",
         (11,),
         written=(11, "appender-1:90 publisher-1:60 undo-1:150 publisher-1:150"),
-        found=(Found("made of withdrawn rows", 11, "appender-1:78 publisher-1:1 undo-1:66", 296),),
+        found=(Found("made of withdrawn rows", 11, "appender-1:78 publisher-1:1 undo-1:69", 299),),
     ),
     Rule(
         "withdrawn input rows refuse, gained rows do not",
