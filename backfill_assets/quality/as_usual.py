@@ -8,6 +8,7 @@ unusual once.
 from __future__ import annotations
 
 import math
+from calendar import day_name
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -33,6 +34,7 @@ _OF_NORMAL = 1.4826
 _LEAST_SHARE = 0.01
 """A constant figure may begin to vary."""
 _WORTH_A_NOTE = 0.05
+_WEEKDAYS = tuple(day_name)
 _NEXT_STEP = (
     "Compare the day with its source. If it is right, there is nothing to do: it is part of the past from now on. If "
     "the table varies more than that, set a greater unusual_beyond."
@@ -53,8 +55,9 @@ class Figure:
 
     def of(self, day: Metrics) -> float | None:
         """None if it was not measured, or without rows."""
-        value = _standing(day, self.metric)
-        return value / self.rows(day) if value is not None and _standing(day, self.per or "rows") else None
+        of = _standing(day, self.per or "rows")
+        value = _standing(day, self.metric) if of else None
+        return value if value is None or not self.per else value / of
 
     def rows(self, day: Metrics) -> float:
         return (_standing(day, self.per) or 1.0) if self.per else 1.0
@@ -187,7 +190,7 @@ def _past(days: DaysMetrics, day: date, cadence: Cadence) -> list[date]:
 
 
 def _kind(day: date, cadence: Cadence) -> str:
-    return f"{day:%A}" if cadence is Cadence.DAILY else cadence.noun
+    return _WEEKDAYS[day.weekday()] if cadence is Cadence.DAILY else cadence.noun
 
 
 def _number(value: float) -> str:

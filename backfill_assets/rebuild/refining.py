@@ -25,6 +25,7 @@ from backfill_assets.spark.worker_queries import columns_written, sql_of, stored
 from backfill_assets.spark.workers import in_workers
 
 if TYPE_CHECKING:
+    import ibis
     from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
@@ -148,18 +149,19 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
 
     rows = ibis.table(ibis.Schema.from_pyarrow(columns_of(raw.contract)), name=_RAW)
     judged = refinement.judged(rows, (cut.part, cut.parts), has_deletions=cut.has_deletions)
-    every = ibis.table(judged.schema(), name=_JUDGED)
+    return Queries(sql_of(judged), *_of_judged(refinement, tables, judged.schema()))
+
+
+@cache
+def _of_judged(refinement: Refinement, tables: tuple[Table, Table], judged: ibis.Schema) -> tuple[str, str, str]:
+    """Accepted rows, rejects and rejected rows, which are made alike of each cut."""
+    import ibis
+
+    every = ibis.table(judged, name=_JUDGED)
     of_rejects = rejects(every)
-    found = {
-        _ACCEPTED: refinement.tables(every)[tables[0].name],
-        _REJECTED: refinement.tables(ibis.table(of_rejects.schema(), name=_REJECTS))[tables[1].name],
-    }
-    return Queries(
-        judged=sql_of(judged),
-        accepted=sql_of(with_hashes(found[_ACCEPTED], tables[0])),
-        rejects=sql_of(of_rejects),
-        rejected=sql_of(with_hashes(found[_REJECTED], tables[1])),
-    )
+    accepted = refinement.tables(every)[tables[0].name]
+    rejected = refinement.tables(ibis.table(of_rejects.schema(), name=_REJECTS))[tables[1].name]
+    return sql_of(with_hashes(accepted, tables[0])), sql_of(of_rejects), sql_of(with_hashes(rejected, tables[1]))
 
 
 def _over(raw: str, asked: str) -> str:

@@ -169,19 +169,19 @@ def test_a_value_that_is_given_is_what_its_text_is_read_as(tmp_path: Path, name:
 
     values, always = _VALUES[name]
     path = written(tmp_path, {"a": values})
-    for kind, declared in _DECLARED.items():
-        wanted = pa.schema([("a", declared)])
-        batches = list(Parquet(zone="UTC").typed_records(path, ["a"], wanted))
-        texts_ = pa.chunked_array([batch.column("fields").field("a") for batch in batches])
-        given = [each["a"] for batch in batches for each in batch.column(VALUES).to_pylist()]
-        with engine(1) as connection:
+    with engine(1) as connection:
+        for kind, declared in _DECLARED.items():
+            wanted = pa.schema([("a", declared)])
+            batches = list(Parquet(zone="UTC").typed_records(path, ["a"], wanted))
+            texts_ = pa.chunked_array([batch.column("fields").field("a") for batch in batches])
+            given = [each["a"] for batch in batches for each in batch.column(VALUES).to_pylist()]
             table = ibis.memtable(pa.table({"n": range(len(texts_)), "text": texts_}))
             asked = table.select("n", value=parsed(table.text, kind)).order_by("n")
             read = connection.to_pyarrow(asked).column("value").to_pylist()
-        assert [each for each, value in zip(given, read, strict=True) if value is not None and each != value] == (
-            [] if kind in always else [None] * sum(value is not None for value in read)
-        )
-        assert all(value is not None for each, value in zip(given, read, strict=True) if each is not None)
+            assert [each for each, value in zip(given, read, strict=True) if value is not None and each != value] == (
+                [] if kind in always else [None] * sum(value is not None for value in read)
+            )
+            assert all(value is not None for each, value in zip(given, read, strict=True) if each is not None)
 
 
 def test_a_value_is_null_where_a_file_has_no_such_column(tmp_path: Path) -> None:
