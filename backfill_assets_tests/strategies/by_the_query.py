@@ -71,15 +71,20 @@ def require_as_by_python(raw: pa.Table, asked: Refinement) -> dict[str, int]:
     with engine(threads=1) as connection:
         held = _registered(connection, raw)
 
-        def found(part: tuple[int, int]) -> dict[str, pa.Table]:
-            judged = stored(asked.judged(held, part))
-            return {table: connection.to_pyarrow(each) for table, each in asked.tables(judged).items()}
+        def judge(part: tuple[int, int]) -> ir.Table:
+            connection.raw_sql(f"CREATE OR REPLACE TEMP TABLE judged AS {connection.compile(asked.judged(held, part))}")
+            return connection.table("judged")
 
-        whole, parts = found((0, 1)), [found((part, PARTS)) for part in range(PARTS)]
+        tables = asked.tables(judge((0, 1)))
+        whole = {table: connection.to_pyarrow(rows) for table, rows in tables.items()}
+        queries, parts = {table: connection.compile(rows) for table, rows in tables.items()}, list[dict[str, pa.Table]]()
+        for part in range(PARTS):
+            judge((part, PARTS))
+            parts.append({table: connection.con.execute(query).to_arrow_table() for table, query in queries.items()})
     for (table, by_python), contract in zip(expected.items(), contracts, strict=True):
         assert _types(whole[table].schema) == _types(columns_of(contract))
         require_same(whole[table], by_python)
-        require_same(pa.concat_tables(part[table] for part in parts), by_python)
+        require_same(pa.concat_tables(part[table].cast(whole[table].schema) for part in parts), by_python)
     return {table: len(of_table) for table, of_table in expected.items()}
 
 
