@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from backfill_assets.judge.engine import columns_of, engine, stored
+from backfill_assets.judge.engine import columns_of, engine
 from backfill_assets.landing import deletions
 from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.landed import quarantine_contract, raw_contract
@@ -60,7 +60,7 @@ def _as_both(raw: DataFrame, asked: Refinement, table: str) -> DataFrame:
 def require_as_by_python(raw: pa.Table, asked: Refinement) -> dict[str, int]:
     """Both tables are those of plain Python, of the whole day and of parts of its keys; gives their numbers of rows.
 
-    By the query, what is judged is stored, as workers do it.
+    By the query, what is judged is stored, as workers do it; a query of it is compiled once.
     """
     name, rows = asked.source.name, python_rows(raw)
     expected = {
@@ -77,7 +77,8 @@ def require_as_by_python(raw: pa.Table, asked: Refinement) -> dict[str, int]:
 
         tables = asked.tables(judge((0, 1)))
         whole = {table: connection.to_pyarrow(rows) for table, rows in tables.items()}
-        queries, parts = {table: connection.compile(rows) for table, rows in tables.items()}, list[dict[str, pa.Table]]()
+        queries = {table: connection.compile(rows) for table, rows in tables.items()}
+        parts = list[dict[str, pa.Table]]()
         for part in range(PARTS):
             judge((part, PARTS))
             parts.append({table: connection.con.execute(query).to_arrow_table() for table, query in queries.items()})
