@@ -56,8 +56,8 @@ class Figure:
     def of(self, day: Metrics) -> float | None:
         """None if it was not measured, or without rows."""
         of = _standing(day, self.per or "rows")
-        value = _standing(day, self.metric) if of else None
-        return value if value is None or not self.per else value / of
+        value = _standing(day, self.metric)
+        return None if value is None or not of else value / of if self.per else value
 
     def rows(self, day: Metrics) -> float:
         return (_standing(day, self.per) or 1.0) if self.per else 1.0
