@@ -10,8 +10,8 @@ What has landed?
 
 How is a file read?
 
-- ``records``: in any format: ``json_lines``; ``csv_files``, ``csv_lines``; ``parquet_files``, ``parquet_rows``,
-  ``parquet_texts``.
+- ``records``: in any format: ``json_lines``; ``csv_files``, of ``csv_lines``; ``parquet_files``, of ``parquet_rows``
+  and the ``parquet_texts`` of their values.
 - ``compressed``, ``line_reader``: its bytes and lines.
 - ``odd_lines``: lines that are no plain object.
 

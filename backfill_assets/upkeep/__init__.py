@@ -12,7 +12,7 @@ What is wrong? (The cause, and what helps: ``state/diagnosis``.)
 What is done?
 
 - ``heal``: one look and all that follows: the way in.
-- ``repair``, ``bounds``: backfills to launch, and how many.
+- ``repair``, ``bounds``: backfills to launch, how many, and how long after one that failed.
 - ``wanted``: the decision by day and cause.
 - ``for_people``: what no repair puts right.
 - ``incidents``, ``incident_course``, ``effect``: documents, course, what is told.
