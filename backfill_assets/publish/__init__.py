@@ -24,7 +24,7 @@ Before-images are kept for the rollback window (``settings``); ``upkeep/reclaim`
 
 What changes no row?
 
-- ``compact``: fewer files, same rows; ``small_files``: which ones, and how large they become.
+- ``compact``: fewer files, same rows; ``small_files``: sizes.
 - ``mend``, ``table_past``: lost commits of a table, made again.
 
 Who sends a notice? It is worded by ``campaign/notice``, ``campaign/rollback``, ``upkeep/incidents``,
