@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.records import Origin, Provenance
@@ -14,6 +15,7 @@ from backfill_assets.publish.head import FORMAT
 from backfill_assets.publish.log import HEAD, LOG_TABLE
 from backfill_assets_tests.protocol.lake import D1, D2, Lake, pinned_by
 
+pytestmark = pytest.mark.protocol
 CAMPAIGN = Provenance(campaign="campaign-rates")
 
 
