@@ -305,19 +305,18 @@ def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
     from backfill_assets.answers.timelines import built_answer
     from backfill_assets.plan.table_run import plan_run
     from backfill_assets.timeline.build import refuse_raw
-    from backfill_assets.timeline.opened import OpenedTimeline
-    from backfill_assets.timeline.view import observe_timeline, refuse_campaign
+    from backfill_assets.timeline.view import observe_timeline, refuse_campaign, stale_days
 
     refuse_campaign(name)
     catalog, publisher = current_catalog(), open_publisher()
     asked_steps = [catalog.step(table) for table in asked.tables]
-    place = observe_timeline(publisher, catalog.table_names, name)
+    timeline, observed = observe_timeline(publisher, catalog.table_names, name)
     for step in asked_steps:
         refuse_raw(step, name)
-    plan = plan_run(asked, place.view.with_current(catalog.steps), place.view, clock.today()).without_raw()
+    plan = plan_run(asked, observed.with_current(catalog.steps), observed, clock.today()).without_raw()
     if go_on(run_plan_answer(plan, name), dry_run=dry_run):
-        done = _run_on_timeline(place.timeline, plan)
-        stale = OpenedTimeline(open_storage(), done.timeline).stale_days(catalog.steps)
+        done = _run_on_timeline(timeline, plan)
+        stale = stale_days(open_storage(), done.timeline, catalog.steps)
         say_answer(built_answer(done, stale))
 
 
