@@ -231,8 +231,8 @@ def as_current_answer(plan: SwitchPlan) -> Answer:
         parts.append(Line("Days that are published keep the version that they were published with."))
     else:
         rows = [
-            (each.table, len(each.days), plan.ready.differing[each.table], Days.of(day.day for day in each.days))
-            for each in plan.ready.changes
+            (each.table, len(each.days), plan.differing[each.table], Days.of(day.day for day in each.days))
+            for each in plan.changes
         ]
         parts.append(Grid("changes", ("table", "days", "with other rows", "which days"), rows))
     if plan.leaves_stale:
