@@ -32,7 +32,7 @@ from backfill_assets.rebuild.outcome import RunInfo, refuse_failed
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
-from backfill_assets.rebuild.step_look import StepLook, StepRequest
+from backfill_assets.rebuild.step_look import StepDecision, StepRequest
 
 _LONGEST_ERROR = 300
 
@@ -206,7 +206,7 @@ class Walk:
         tables, log = tables_as_of([step]), self.lake.publisher.log
         return self.place.filled([step], log.day_states(log.head(), tables)) if tables else NOT_KNOWN
 
-    def look(self, asked: StepRequest) -> tuple[StepBuild, StepLook]:
+    def look(self, asked: StepRequest) -> tuple[StepBuild, StepDecision]:
         """What staging would do; the caller lays results over the place for later steps."""
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
         return build, build.look(asked.days, blocked=self._blocked_days(asked))

@@ -40,7 +40,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
-from backfill_assets.rebuild.step_look import StepLook, StepRequest
+from backfill_assets.rebuild.step_look import StepDecision, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.readers import naming_readers
@@ -114,7 +114,7 @@ class _Brought:
     def days_behind(self) -> int:
         return len({day for days in self.behind.values() for day in days})
 
-    def add(self, build: StepBuild, found: StepLook, ready: Mapping[date, Mapping[str, DayRecord]]) -> None:
+    def add(self, build: StepBuild, found: StepDecision, ready: Mapping[date, Mapping[str, DayRecord]]) -> None:
         build.place, build.versions, pin = Place(overlay=self.overlay), dict(found.versions), found.pin
         for day, held in ready.items():
             if not all(_is_in_main(pin, name, each) for name, each in held.items()):
