@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table as Rows
@@ -34,12 +34,11 @@ def situation(storage: Storage, steps: list[Step]) -> PlanContext:
         steps=steps,
         observed=observed,
         begins=DAYS.first,
-        today=date(2020, 1, 1),
+        now=datetime(2020, 1, 1, tzinfo=UTC),
         bytes=observed.bytes,
         schemas=schemas,
         declared_schemas=declared_schemas(steps, schemas),
         machine=Machine(cores=2),
-        now=datetime(2020, 1, 1, tzinfo=UTC),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from backfill_assets import clock
 from backfill_assets.answers.held_back import find_held
 from backfill_assets.answers.signs import beside_the_logs, short_days
 from backfill_assets.answers.status import UNDO_IS
@@ -32,8 +33,9 @@ from backfill_assets.state.positions import is_raw
 from backfill_assets.state.reading import pinned_version, published_day, published_versions, read_published
 from backfill_assets.state.rolled_back import rollbacks, undone_days
 from backfill_assets.state.status import day_statuses
+from backfill_assets.state.view import View
 from backfill_assets.text import format_count
-from backfill_assets.timeline.opened import open_timeline
+from backfill_assets.timeline.view import find_place, stale_days
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,24 +114,25 @@ def look_at_day(
 
 
 def look_at_day_on_timeline(storage: Storage, declared: Sequence[Step], table: str, day: date, name: str) -> FoundDay:
-    opened = open_timeline(storage, name)
-    held = opened.held(table).get(day)
+    timeline = find_place(storage, name, clock.now())
+    shown = View.of(storage, timeline)
+    held = shown.held(table).get(day)
     if held is None:
         return FoundDay(table, day, f"nothing on {name}", on=name, period=_period(declared, table, day))
-    own = day in opened.timeline.held(table)
+    own = day in timeline.held(table)
     status = f"a day of {name}" if own else f"read through to the base of {name}"
-    why = opened.stale_days(declared).get(table, {}).get(day)
+    why = stale_days(storage, timeline, declared).get(table, {}).get(day)
     found = FoundDay(
         table,
         day,
         f"{status}, stale: it {why}" if why else status,
         on=name,
-        version=None if own else opened.timeline.base.versions.get(table),
+        version=None if own else shown.versions.get(table),
         content=held.content,
         files=held.files,
         gone=gone_files(storage, table, held.files),
     )
-    return _with_sample(found, opened.dataset(table)) if held.files and not found.gone else found
+    return _with_sample(found, shown.dataset(table)) if held.files and not found.gone else found
 
 
 def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:

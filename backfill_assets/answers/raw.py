@@ -255,7 +255,7 @@ def positions_answer(storage: Storage, table: str, at: str | None) -> Answer:
     ``at``: a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if the table had
     nothing published then.
     """
-    view = View.newest(storage) if at is None else find_moment(storage, at, table).view
+    view = View.newest(storage) if at is None else find_moment(storage, at, table)
     if at is None and table not in view.versions:
         raise InvalidRequest(
             f"Nothing was published to {table} in {storage.root}.", hint=f"backfill run {table} --days A..B builds it."

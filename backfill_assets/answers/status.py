@@ -14,6 +14,7 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.external.observe import look_at, tables_of_others
 from backfill_assets.lakehouse.campaign_journal import shown_name
+from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
@@ -37,7 +38,7 @@ from backfill_assets.state.rolled_back import Undo, UndoIs, rollbacks, undone_da
 from backfill_assets.state.status import Statuses, day_statuses, diagnosed
 from backfill_assets.stream.lease import HeldEvents
 from backfill_assets.text import format_count
-from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
+from backfill_assets.timeline.view import observe_timeline
 
 CANNOT_BE_READ = "cannot be read"
 _GONE = (Cause.LOST_RAW, Cause.LOST_FILES)
@@ -55,7 +56,7 @@ class FoundStatus:
     chosen: Sequence[str] = ()
     under_way: Sequence[tuple[PlanUnderWay, Sequence[CampaignDays]]] = ()
     notes: Sequence[str] = ()
-    place: ObservedTimeline | None = None
+    timeline: NamedTimeline | None = None
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
     """Missing files by day; no log shows them."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
@@ -138,12 +139,12 @@ def look_at_timeline(
     publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
 ) -> FoundStatus:
     """Statuses compare days with what the timeline would build now."""
-    place = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
-    steps = place.view.with_current(declared)
-    statuses = day_statuses(steps, place.view, days)
+    timeline, observed = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
+    steps = observed.with_current(declared)
+    statuses = day_statuses(steps, observed, days)
     shown = {name: by_day for name, by_day in statuses.items() if not chosen or name in chosen}
-    rejected = [(each, "") for each in _rejected(declared, place.view, chosen, days)]
-    return FoundStatus(steps, shown, place.view, chosen, place=place, rejected=rejected)
+    rejected = [(each, "") for each in _rejected(declared, observed, chosen, days)]
+    return FoundStatus(steps, shown, observed, chosen, timeline=timeline, rejected=rejected)
 
 
 def _moved_there(
@@ -221,9 +222,9 @@ def _left_out(found: Sequence[LeftOut]) -> Grid:
 def _before(found: FoundStatus) -> Iterator[Part]:
     if found.left_out:
         yield _left_out(found.left_out)
-    if found.place is not None:
-        yield Fact("timeline", shown_name(found.place.timeline.name))
-        yield Fact("as of entry", found.place.timeline.base.sequence)
+    if found.timeline is not None:
+        yield Fact("timeline", shown_name(found.timeline.name))
+        yield Fact("as of entry", found.timeline.base.sequence)
     if found.observed.open:
         yield Fact("under way", [Id(each) for each in found.observed.open])
         yield Line("The next run or rollback finishes what a dead process left.", Tone.WARN)
@@ -256,24 +257,24 @@ def _campaign(plan: PlanUnderWay, days: Sequence[CampaignDays]) -> Answer:
 
 
 def _summary(found: FoundStatus) -> Grid:
-    place = found.place
-    rows = []
+    timeline, rows = found.timeline, []
     for name in found.statuses:
+        held = timeline.held(name) if timeline else {}
         for cause, days in found.by_cause(name).items():
-            own = [Days.of(day for day in days if day in place.own(name))] if place else []
+            own = [Days.of(day for day in days if day in held)] if timeline else []
             rows.append([name, _toned(cause), len(days), Days.of(days), *own])
         if name in found.undecided:
-            rows.append([name, *_without_status(found, name), *([Days(())] if place else [])])
+            rows.append([name, *_without_status(found, name), *([Days(())] if timeline else [])])
         waiting = _waiting(found, name)
         if count := sum(waiting.values()):
             said = Toned(f"{Cause.LANDED}: {format_count(count, 'file')}", Tone.WARN)
-            rows.append([name, said, len(waiting), Days.of(waiting), *([Days(())] if place else [])])
+            rows.append([name, said, len(waiting), Days.of(waiting), *([Days(())] if timeline else [])])
         if not isinstance(moved := found.others.get(name, ()), BackfillError) and moved:
             said = Toned("written since it was looked at", Tone.WARN)
-            rows.append([name, said, len(moved), Days.of(moved), *([Days(())] if place else [])])
+            rows.append([name, said, len(moved), Days.of(moved), *([Days(())] if timeline else [])])
         if not found.statuses[name] and not waiting and not moved and name not in found.undecided:
-            rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if place else [])])
-    columns = ("table", "status", "days", "which days", *(["of its own"] if place else []))
+            rows.append([name, Toned("nothing published", Tone.QUIET), 0, Days(()), *([Days(())] if timeline else [])])
+    columns = ("table", "status", "days", "which days", *(["of its own"] if timeline else []))
     return Grid("tables", columns, rows, groups=("table",))
 
 
@@ -333,7 +334,7 @@ def _adopted(found: FoundStatus) -> Iterator[Grid]:
 
 def _days(found: FoundStatus, table: str) -> Answer:
     step = next(step for step in found.steps if table in step.table_names)
-    own = found.place.own(table) if found.place else set()
+    own = found.timeline.held(table) if found.timeline else {}
     rows = []
     for day, cause in found.statuses[table].items():
         state = found.observed.states.get(TableDay(table, day))

@@ -15,9 +15,8 @@ from backfill_assets.state.view import View, differing
 from backfill_assets.text import format_count, format_ranges
 from backfill_assets.timeline.build import TimelineBuilt
 from backfill_assets.timeline.moments_listed import MomentWorthGoingTo, what_changed
-from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.switch import SwitchPlan, days_behind
-from backfill_assets.timeline.view import StaleDays, is_of_campaign, next_for_stale, stale_ranges
+from backfill_assets.timeline.view import StaleDays, is_of_campaign, next_for_stale, stale_days, stale_ranges
 
 _MOST_RANGES = 6
 _NOTHING_CHANGED = "What is published has not changed."
@@ -34,7 +33,7 @@ class FoundTimeline:
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
     main = View.newest(lake.storage).records(timeline.days)
-    stale = OpenedTimeline(lake.storage, timeline).stale_days(lake.catalog.steps)
+    stale = stale_days(lake.storage, timeline, lake.catalog.steps)
     return FoundTimeline(timeline, main, stale, days_behind(lake, timeline))
 
 
@@ -232,8 +231,8 @@ def as_current_answer(plan: SwitchPlan) -> Answer:
         parts.append(Line("Days that are published keep the version that they were published with."))
     else:
         rows = [
-            (each.table, len(each.days), plan.ready.differing[each.table], Days.of(day.day for day in each.days))
-            for each in plan.ready.changes
+            (each.table, len(each.days), plan.differing[each.table], Days.of(day.day for day in each.days))
+            for each in plan.changes
         ]
         parts.append(Grid("changes", ("table", "days", "with other rows", "which days"), rows))
     if plan.leaves_stale:

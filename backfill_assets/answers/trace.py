@@ -11,6 +11,7 @@ from typing import Any
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import shown_name
+from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, place_values
@@ -31,7 +32,7 @@ from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.state.view import View
 from backfill_assets.text import format_range, short_commit
-from backfill_assets.timeline.view import ObservedTimeline, observe_timeline
+from backfill_assets.timeline.view import observe_timeline
 
 _COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
 _COLUMNS += ["table", "day", "table_version", "code_version"]
@@ -99,7 +100,7 @@ class FoundTrace:
     trails: Sequence[FoundTrail]
     statuses: Statuses
     """A stale report does not count the row as it is now."""
-    place: ObservedTimeline | None = None
+    timeline: NamedTimeline | None = None
 
 
 def with_token(key: str, personal: str, storage: Storage, token_key_file: Path) -> str:
@@ -126,21 +127,20 @@ def look_at_row(
 ) -> FoundTrace:
     """Reads all tables as of one log entry, or as on the timeline ``on``."""
     storage, tables = publisher.storage, {each.name: each for each in catalog.tables}
-    place = observe_timeline(publisher, tables, on) if on else None
-    snapshot = View.of(storage, place.timeline) if place else View.newest(storage)
-    found = [_look(snapshot, landing, trail, place) for trail in trails(snapshot, catalog, key, table, day)]
-    view = place.view if place else observe_each(storage, tables)
-    return FoundTrace(
-        key, snapshot.sequence, tables, found, day_statuses(view.with_current(catalog.steps), view), place
-    )
+    timeline, seen = observe_timeline(publisher, tables, on) if on else (None, None)
+    snapshot = View.of(storage, timeline) if timeline else View.newest(storage)
+    found = [_look(snapshot, landing, trail) for trail in trails(snapshot, catalog, key, table, day)]
+    observed = seen or observe_each(storage, tables)
+    statuses = day_statuses(observed.with_current(catalog.steps), observed)
+    return FoundTrace(key, snapshot.sequence, tables, found, statuses, timeline)
 
 
-def _look(snapshot: View, landing: LandingZone, trail: Trail, place: ObservedTimeline | None) -> FoundTrail:
+def _look(snapshot: View, landing: LandingZone, trail: Trail) -> FoundTrail:
     source, raw = trail.origin.source, [found.row for found in trail.raw]
     typed, rejected = [found.row for found in trail.typed], [found.row for found in trail.quarantined]
     received = [row for row in raw if row["record_kind"] == RECEIVED]
     keys = {TableDay(found.table, found.day) for found in trail.rows}
-    stamped = stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)})
+    stamped = stamps(snapshot, {key for key in keys if key.day not in snapshot.over.get(key.table, ())})
     return FoundTrail(
         trail=trail,
         fates=fates(raw, typed, rejected, overtaking(source, received), deleted_by(snapshot, trail)),
@@ -156,7 +156,7 @@ def _look(snapshot: View, landing: LandingZone, trail: Trail, place: ObservedTim
 def trace_answer(found: FoundTrace) -> Answer:
     facts = (
         Fact("key", found.key),
-        Fact("timeline", shown_name(found.place.timeline.name) if found.place else ""),
+        Fact("timeline", shown_name(found.timeline.name) if found.timeline else ""),
         Fact("log entry", found.log_entry),
     )
     landed = [row for each in found.trails for row in _landed(each)]
@@ -204,8 +204,8 @@ def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
 def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
     """A timeline's own day has no publication."""
     key = TableDay(about.table, about.day)
-    if found.place is not None and about.day in found.place.own(about.table):
-        content = found.place.view.states[key].content
+    if found.timeline is not None and about.day in (held := found.timeline.held(about.table)):
+        content = held[about.day].content
         return "of its own", None, "", None, content.code_version if content else "", "", "", "", [], None
     stamp = of.stamps.get(key)
     if stamp is None:

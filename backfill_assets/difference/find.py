@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from backfill_assets import clock
@@ -15,7 +15,7 @@ from backfill_assets.difference.verdict import Difference, SameTotal, difference
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.document import Documents
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, timeline_called
+from backfill_assets.lakehouse.named_timelines import timeline_called
 from backfill_assets.lakehouse.plans import PLANS
 from backfill_assets.lakehouse.records import DayRecords
 from backfill_assets.lakehouse.storage import Storage
@@ -32,8 +32,7 @@ from backfill_assets.rebuild.walk import StagedDays, days_staged_in, with_days_t
 from backfill_assets.state.observed import observe
 from backfill_assets.state.view import View, differing, find_moment, is_version, records_seen
 from backfill_assets.text import format_count, format_range
-from backfill_assets.timeline.opened import OpenedTimeline
-from backfill_assets.timeline.view import find_place, is_of_campaign, stale_lines
+from backfill_assets.timeline.view import find_place, is_of_campaign, stale_days, stale_lines
 
 
 def declared_of(steps: Sequence[Step]) -> DeclaredOfTables:
@@ -114,23 +113,6 @@ MAIN = "main"
 
 
 @dataclass(frozen=True)
-class LakehouseState:
-    text: str
-    view: View
-    timeline: NamedTimeline | None = None
-
-    @property
-    def own_days(self) -> Mapping[str, set[date]]:
-        return {table: set(days) for table, days in self.view.over.items()}
-
-    def stale_lines(self, steps: Sequence[Step]) -> list[str]:
-        """Days of the timeline computed from others than it shows."""
-        if self.timeline is None:
-            return []
-        return stale_lines(self.timeline, OpenedTimeline(self.view.storage, self.timeline).stale_days(steps))
-
-
-@dataclass(frozen=True)
 class StatesRequest:
     left: str
     right: str
@@ -138,30 +120,29 @@ class StatesRequest:
     days: DayRange | None = None
 
 
-def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> LakehouseState:
+def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> View:
     """Raises :class:`InvalidRequest` for an unknown state, or for a version without its ``table``."""
     if text == MAIN:
-        return LakehouseState(MAIN, View.newest(storage))
+        return View.newest(storage)
     found = find_place(storage, text, now) if is_of_campaign(text) else timeline_called(storage, text, now)
     if found is not None:
-        return LakehouseState(text, View.of(storage, found), found)
+        return replace(View.of(storage, found), name=text)
     if is_version(text) and not table:
         raise InvalidRequest(
             f"{text} is a version of a table: of which one?", hint="backfill diff LEFT RIGHT --table TABLE"
         )
-    moment = find_moment(storage, text, table)
-    return LakehouseState(moment.text, moment.view)
+    return find_moment(storage, text, table)
 
 
 def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
     """Tables default to those of the timelines' days, or else all; days to the timelines' own and those that differ."""
     now, first = clock.now(), next(iter(asked.tables), "")
     left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
-    own = {table for state in (left, right) for table in state.own_days}
-    wanted = set(asked.tables) or own or {*left.view.versions, *right.view.versions}
+    own = {*left.over, *right.over}
+    wanted = set(asked.tables) or own or {*left.versions, *right.versions}
     concerned = steps_of(steps, wanted)
     names = [table.name for step in concerned for table in step.tables if table.name in wanted]
-    before, after = left.view.records(names), right.view.records(names)
+    before, after = left.records(names), right.records(names)
     days = days_to_compare(left, right, before, after, asked.days)
     found = [
         TableComparison(
@@ -171,9 +152,16 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
         for table in step.tables
         if days.get(table.name)
     ]
-    stale = [line for state in (left, right) for line in state.stale_lines(steps)]
+    stale = [line for view in (left, right) for line in _stale_lines(view, steps)]
     changes = code_changes(steps, _versions_of_days(concerned, before, after, found))
     return _difference(left, right, asked, found, stale, changes)
+
+
+def _stale_lines(view: View, steps: Sequence[Step]) -> list[str]:
+    """Days of a timeline that were computed from others than it shows."""
+    if view.timeline is None:
+        return []
+    return stale_lines(view.timeline, stale_days(view.storage, view.timeline, steps))
 
 
 def _versions_of_days(
@@ -188,21 +176,18 @@ def _versions_of_days(
 
 
 def days_to_compare(
-    left: LakehouseState, right: LakehouseState, before: DayRecords, after: DayRecords, chosen: DayRange | None
+    left: View, right: View, before: DayRecords, after: DayRecords, chosen: DayRange | None
 ) -> dict[str, set[date]]:
     """Days that differ and timelines' own days; or those in ``chosen``. Pure."""
     differ = differing(before, after)
     if chosen is not None:
         return {table: {day for day in {*before[table], *after[table]} if day in chosen} for table in differ}
-    return {
-        table: days | left.own_days.get(table, set()) | right.own_days.get(table, set())
-        for table, days in differ.items()
-    }
+    return {table: {*days, *left.over.get(table, ()), *right.over.get(table, ())} for table, days in differ.items()}
 
 
 def _difference(
-    left: LakehouseState,
-    right: LakehouseState,
+    left: View,
+    right: View,
     asked: StatesRequest,
     found: Sequence[TableCompared],
     stale: Sequence[str],
@@ -211,11 +196,11 @@ def _difference(
     shown = [day.day for table in found for day in table.days]
     days = asked.days or (DayRange(min(shown), max(shown)) if shown else None)
     return Difference(
-        left=left.text,
-        right=right.text,
+        left=left.name,
+        right=right.name,
         target=next(iter(asked.tables), "") or (found[0].table if found else ""),
         days=format_range(days) if days else format_count(0, "day"),
-        log_entry=max(left.view.sequence, right.view.sequence),
+        log_entry=max(left.sequence, right.sequence),
         made_at=clock.now().replace(microsecond=0),
         tables=tuple(found),
         stale=tuple(dict.fromkeys(stale)),

@@ -110,7 +110,8 @@ def basis_of(
         },
         written=written,
         read={
-            table: {str(day): _short(situation.logical(table, day)) for day in sorted(read[table])} for table in read
+            table: {str(day): _short(situation.observed.logical(TableDay(table, day))) for day in sorted(read[table])}
+            for table in read
         },
         code={
             step.name: known[step.name].version().name for step in steps if step.name in built and step.name in known
@@ -120,9 +121,9 @@ def basis_of(
 
 
 def _content_hash(table: str, day: date, situation: PlanContext) -> str:
-    content = situation.content(table, day)
+    content = situation.observed.content(TableDay(table, day))
     made_of = f"{content.code_version} {content.parameters} {content.inputs}" if content else ""
-    return _short(f"{situation.logical(table, day)} {made_of}")
+    return _short(f"{situation.observed.logical(TableDay(table, day))} {made_of}")
 
 
 def _landed_hashes(step: PlannedStep, situation: PlanContext) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.days import DayRange, all_days
+from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import AsOf, Step
 from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
@@ -94,7 +94,7 @@ def _as_of(step: Step, read: AsOf, chosen: RebuildScope) -> Lookback:
 
 
 def _is_published(situation: PlanContext, table: str, day: date) -> bool:
-    return situation.logical(table, day) != fingerprints.NEVER_PUBLISHED
+    return situation.observed.logical(TableDay(table, day)) != fingerprints.NEVER_PUBLISHED
 
 
 def _unsound(

@@ -69,7 +69,7 @@ def observe_context(
         steps=steps,
         observed=observed,
         begins=dataset.first_day,
-        today=now.date(),
+        now=now,
         bytes={**observed.bytes, **bytes_of_others(steps, observed.states)},
         schemas=schemas,
         declared_schemas=declared_schemas(steps, schemas),
@@ -81,7 +81,6 @@ def observe_context(
         edited=edited_logic(storage, steps, contents_of(observed.states)),
         machine=Machine(os.cpu_count() or 1, settings.core_hour_price, free_bytes(storage)),
         rollback_window_days=settings.rollback_window_days,
-        now=now,
     )
 
 
@@ -233,6 +232,6 @@ def _drift(settings: Settings, plan: Plan, now: PlanContext) -> PlanDrift:
     Days with foreign writes always count.
     """
     moved = drift_since(plan, now)
-    known = {each for each in moved.days if not now.is_foreign(each.table, each.day)}
+    known = {each for each in moved.days if not now.observed.is_foreign(each)}
     streamed = moved_by_streams(Storage(str(settings.lakehouse)), plan.basis.sequence, known)
     return moved.without(streamed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from backfill_assets.days import TableDay
 from backfill_assets.model.graph import build_order
 from backfill_assets.plan.basis import basis_of
 from backfill_assets.plan.code_change import code_changes
@@ -61,7 +62,7 @@ def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
 def _published_with(steps: Sequence[PlannedStep], situation: PlanContext) -> Iterator[tuple[str, str, str]]:
     """For each day to rebuild: step, published version, planned version."""
     for step in (each for each in steps if each.kind == "rebuild"):
-        contents = (situation.content(step.name, day) for day in step.days)
+        contents = (situation.observed.content(TableDay(step.name, day)) for day in step.days)
         yield from ((step.name, content.code_version, step.version) for content in contents if content)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse.main_table import schema_problems
 from backfill_assets.model.current_versions import gone_text, gone_version
 from backfill_assets.model.declaration import Step
@@ -17,7 +17,7 @@ from backfill_assets.plan.inputs import PlanInputs
 from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days
 from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.text import format_ranges
@@ -116,7 +116,7 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
-    there = seen.situation.published_days()
+    there = published_days(seen.situation.observed.states)
     for step, days in seen.planned_days():
         for name in step.table_names:
             there.setdefault(name, set()).update(days)
@@ -209,7 +209,7 @@ def _cut_periods(seen: Preflight) -> Iterator[PlanFinding]:
 
 def _other_code(seen: Preflight, source: Step, period: DayRange, rebuilt: set[date]) -> bool:
     days = set(period)
-    contents = (seen.situation.content(source.name, day) for day in days - rebuilt)
+    contents = (seen.situation.observed.content(TableDay(source.name, day)) for day in days - rebuilt)
     return bool(days & rebuilt) and any(each and each.code_version != source.version().name for each in contents)
 
 

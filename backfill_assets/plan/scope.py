@@ -8,7 +8,8 @@ from datetime import date
 from functools import cached_property
 from types import MappingProxyType
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.lakehouse.records import is_adopted
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import (
@@ -31,6 +32,7 @@ from backfill_assets.plan.records import (
     days_of,
 )
 from backfill_assets.plan.situation import PlanContext
+from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.diagnosis import Cause, gravest, in_a_word
 from backfill_assets.state.status import Statuses, day_statuses
 from backfill_assets.text import format_ranges
@@ -118,7 +120,7 @@ def _reach(situation: PlanContext, given: Days, needed: Days) -> DayRange:
 
 def _obtainable(situation: PlanContext, needed: Days, demanded: Days) -> dict[str, set[date]]:
     """The demanded days, and other needed days that are published, have landed or can be built."""
-    there, found = Presence(situation.published_days()), {}
+    there, found = Presence(published_days(situation.observed.states)), {}
     for step in situation.steps:
         days = set(needed.get(step.name, ()))
         landed = days.intersection(situation.landed.get(step.name, ())) if step.source else set()
@@ -138,7 +140,7 @@ class _Reasoning:
     rebuilt: dict[str, set[date]] = field(default_factory=dict)
 
     def by_step(self) -> dict[str, Reasons]:
-        there = Presence(self.situation.published_days())
+        there = Presence(published_days(self.situation.observed.states))
         found: dict[str, Reasons] = {}
 
         def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
@@ -167,7 +169,7 @@ class _Reasoning:
         otherwise = Cause.ASKED_FOR if self.asked.force else None
 
         def fresh(day: date) -> Cause | None:
-            if self.situation.is_adopted(step, day):
+            if is_adopted(self.situation.observed.states, step.table_names, day):
                 asked = day in self.given.get(step.name, ()) and (step is self.target or self.asked.force)
                 return Cause.ADOPTED if asked else None
             return Cause.INPUT_REBUILT if day in again else otherwise
@@ -175,7 +177,7 @@ class _Reasoning:
         return {day: status or fresh(day) for day, status in worst.items()}
 
     def waiting(self, step: Step, day: date) -> Cause | None:
-        absent = Cause.MISSING if self.situation.content(step.name, day) is None else None
+        absent = Cause.MISSING if self.situation.observed.content(TableDay(step.name, day)) is None else None
         return _why_landed(self.situation.landed.get(step.name, {}).get(day)) or absent
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 
-from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
-from backfill_assets.lakehouse.records import DayContent, is_adopted
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
-from backfill_assets.rebuild.decide import published_days
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 
@@ -36,7 +32,7 @@ class PlanContext:
     steps: Sequence[Step]
     observed: LogView
     begins: date
-    today: date
+    now: datetime
     bytes: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     schemas: Mapping[str, str] = field(default_factory=dict)
     """Main's, as Delta's JSON."""
@@ -53,7 +49,10 @@ class PlanContext:
     edited: Sequence[EditedLogic] = ()
     machine: Machine = Machine()
     rollback_window_days: int = 30
-    now: datetime = datetime(2017, 1, 1, tzinfo=UTC)
+
+    @property
+    def today(self) -> date:
+        return self.now.date()
 
     def step_of(self, table: str) -> Step:
         for step in self.steps:
@@ -68,24 +67,6 @@ class PlanContext:
             return self
         chosen = replace(target, current=version)
         return replace(self, steps=[chosen if step is target else step for step in self.steps])
-
-    def content(self, table: str, day: date) -> DayContent | None:
-        return self.observed.content(TableDay(table, day))
-
-    def logical(self, table: str, day: date) -> str:
-        return self.observed.logical(TableDay(table, day))
-
-    def is_adopted(self, step: Step, day: date) -> bool:
-        """An adopted day is rebuilt only on request."""
-        return is_adopted(self.observed.states, step.table_names, day)
-
-    def is_foreign(self, table: str, day: date) -> bool:
-        """Whether the day has files that no publication put there."""
-        state = self.observed.states.get(TableDay(table, day))
-        return self.observed.physical(TableDay(table, day)) != (state.physical if state else fingerprints.EMPTY_DAY)
-
-    def published_days(self) -> dict[str, set[date]]:
-        return published_days(self.observed.states)
 
     def begun_periods(self, step: Step, starts: Iterable[date]) -> set[date]:
         """Days have to be over; weeks and months only have to have begun."""

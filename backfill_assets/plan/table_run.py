@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from backfill_assets.days import DayRange, TableDay, contiguous
@@ -20,7 +20,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, rolled_
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
-from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.rolled_back import NO_ROLLBACKS, Rollbacks
 from backfill_assets.state.status import day_statuses, reading_as_published
 from backfill_assets.text import days_options, format_count, format_range, format_ranges
 
@@ -42,18 +42,12 @@ class RunRequest:
     force: bool = False
 
 
-@dataclass(frozen=True)
-class RunContext:
-    """``steps``: of all datasets, in build order."""
+Landed = Callable[[str], LandedSource]
+"""By raw table; called only if the run builds or reads it."""
 
-    steps: Sequence[Step]
-    observed: LogView
-    today: date
-    landed: Callable[[str], LandedSource] = lambda _: LandedSource()
-    """By raw table; called only if the run builds or reads it."""
-    rollbacks: Rollbacks = field(default_factory=Rollbacks)
-    """Rollbacks in force."""
-    edited: Sequence[EditedLogic] = ()
+
+def nothing_landed(_table: str) -> LandedSource:
+    return LandedSource()
 
 
 @dataclass(frozen=True)
@@ -71,36 +65,49 @@ class RunPlan:
         return replace(self, steps=kept, left_out=tuple(each.name for each in self.steps if each not in kept))
 
 
-def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
-    """Raises :class:`InvalidRequest` for days not over, an unknown version, or a current one that is not declared."""
-    _require_ended(asked.days, seen.today)
-    tables = expand_tables(seen.steps, asked.tables, upstream=asked.upstream, downstream=asked.downstream)
-    later = later_days(seen.steps, tables, asked.days, seen.observed) if asked.downstream else {}
-    earlier = _earlier_days(tables, asked.days, seen) if asked.upstream else {}
+def plan_run(
+    asked: RunRequest,
+    steps: Sequence[Step],
+    observed: LogView,
+    today: date,
+    *,
+    landed: Landed = nothing_landed,
+    rollbacks: Rollbacks = NO_ROLLBACKS,
+    edited: Sequence[EditedLogic] = (),
+) -> RunPlan:
+    """``steps``: of all datasets, in build order. ``rollbacks``: those in force.
+
+    Raises :class:`InvalidRequest` for days not over, an unknown version, or a current one that is not declared.
+    """
+    _require_ended(asked.days, today)
+    tables = expand_tables(steps, asked.tables, upstream=asked.upstream, downstream=asked.downstream)
+    later = later_days(steps, tables, asked.days, observed) if asked.downstream else {}
+    earlier = _earlier_days(steps, tables, asked.days, observed, landed, today) if asked.upstream else {}
     every = {*asked.days, *(day for each in (earlier, later) for days in each.values() for day in days)}
     reached = DayRange(min(every), max(every))
-    named = {step.name: _version(step, asked) for step in seen.steps if asked.version not in (None, AS_PUBLISHED)}
+    named = {step.name: _version(step, asked) for step in steps if asked.version not in (None, AS_PUBLISHED)}
     as_published = asked.version == AS_PUBLISHED
-    current = day_statuses(seen.steps, seen.observed, reached, as_published=as_published, versions=named)
-    published = day_statuses(seen.steps, seen.observed, reached, as_published=True) if later or earlier else current
+    current = day_statuses(steps, observed, reached, as_published=as_published, versions=named)
+    published = day_statuses(steps, observed, reached, as_published=True) if later or earlier else current
     planned: list[PlannedStep] = []
     rebuilt: dict[str, set[date]] = {}
-    for step in steps_of(seen.steps, tables):
+    for step in steps_of(steps, tables):
         if asked.version is None:
-            require_current(step, seen.observed.switches)
+            require_current(step, observed.switches)
         after, before = (set(days.get(step.name, ())) for days in (later, earlier))
         own = {day: worst_status(step, day, current) for day in step.cadence.starts(asked.days)}
         along = {day: worst_status(step, day, published) for day in after | before}
-        again = _with_rebuilt_inputs(step, asked, seen, own, along, rebuilt)
+        again = _with_rebuilt_inputs(step, asked, observed, own, along, rebuilt)
+        files = landed(step.name).waiting({*own, *along}) if step.source else {}
         update = {"later": as_ranges(after), "earlier": as_ranges(before)}
-        planned.append(_plan_step(step, asked, seen, own, along, again).model_copy(update=update))
+        planned.append(_plan_step(step, asked, observed, own, along, again, files).model_copy(update=update))
         # Forced days give the same rows: their readers need no rebuild.
         changing = {day for day, why in planned[-1].why.items() if why is not Cause.ASKED_FOR}
         rebuilt |= dict.fromkeys(step.table_names, changing)
     findings = [
-        *edited_in_place(planned, seen.edited),
-        *rolled_back_before(planned, seen.observed.states, seen.rollbacks),
-        *_not_taken_in(seen, tables, asked.days),
+        *edited_in_place(planned, edited),
+        *rolled_back_before(planned, observed.states, rollbacks),
+        *_not_taken_in(steps, tables, asked.days, landed, today),
     ]
     return RunPlan(asked, tuple(planned), tuple(findings))
 
@@ -108,25 +115,26 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
 def _plan_step(
     step: Step,
     asked: RunRequest,
-    seen: RunContext,
+    observed: LogView,
     own: Mapping[date, Cause | None],
     along: Mapping[date, Cause | None],
     again: Collection[date],
+    files: dict[date, int],
 ) -> PlannedStep:
     """``own``: requested days; ``along``: days that come with them; ``again``: days with inputs that this run rebuilds.
+    ``files``: how many wait, by day.
 
     Only requested days are forced, never raw, which is only appended to. Adopted days stay unless forced.
     """
     if step.external:
         return planned_step(step, dict.fromkeys((*own, *along)))
-    files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
     otherwise: dict[date, Cause | None] = {
         **dict.fromkeys(again, Cause.INPUT_REBUILT),
         **dict.fromkeys(own if asked.force and not step.source else (), Cause.ASKED_FOR),
         **dict.fromkeys(files, Cause.LANDED),
     }
     for day in {**own, **along}:
-        if is_adopted(seen.observed.states, step.table_names, day):
+        if is_adopted(observed.states, step.table_names, day):
             otherwise[day] = Cause.ADOPTED if asked.force and day in own else None
     reasons = {}
     for day, status in {**own, **along}.items():
@@ -137,15 +145,15 @@ def _plan_step(
 
 
 def _with_rebuilt_inputs(
-    step: Step, asked: RunRequest, seen: RunContext, own: Collection[date], along: Collection[date], rebuilt: Days
+    step: Step, asked: RunRequest, observed: LogView, own: Collection[date], along: Collection[date], rebuilt: Days
 ) -> set[date]:
-    as_published = reading_as_published(step, rebuilt, seen.observed.states) if any(rebuilt.values()) else set()
+    as_published = reading_as_published(step, rebuilt, observed.states) if any(rebuilt.values()) else set()
     version = _version(step, asked)
     if step.source:
         return set()
     if version == AS_PUBLISHED:
         return as_published & {*own, *along}
-    current = reading(step, rebuilt, step.version(version), seen.observed.filled([step]))
+    current = reading(step, rebuilt, step.version(version), observed.filled([step]))
     return (current & set(own)) | (as_published & set(along))
 
 
@@ -174,13 +182,20 @@ def later_days(
     return found
 
 
-def _earlier_days(tables: Collection[str], days: Collection[date], seen: RunContext) -> dict[str, set[date]]:
-    landed = {
-        step.name: {day for day, found in seen.landed(step.name).days.items() if found.files and day < seen.today}
-        for step in steps_of(seen.steps, tables)
+def _earlier_days(
+    steps: Sequence[Step],
+    tables: Collection[str],
+    days: Collection[date],
+    observed: LogView,
+    landed: Landed,
+    today: date,
+) -> dict[str, set[date]]:
+    there = {
+        step.name: {day for day, found in landed(step.name).days.items() if found.files and day < today}
+        for step in steps_of(steps, tables)
         if step.source
     }
-    return earlier_days(seen.steps, tables, days, published_days(seen.observed.states), landed)
+    return earlier_days(steps, tables, days, published_days(observed.states), there)
 
 
 def rolled_back_before(
@@ -195,16 +210,18 @@ def rolled_back_before(
             yield finding("warns", Cause.ROLLED_BACK.value, message, "", each.name, days)
 
 
-def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[PlanFinding]:
+def _not_taken_in(
+    steps: Sequence[Step], tables: Collection[str], days: Collection[date], landed: Landed, today: date
+) -> Iterator[PlanFinding]:
     """Files on ended days around ``days`` that may have rows of these, for each raw table above ``tables``."""
-    above = expand_tables(seen.steps, tables, upstream=True)
-    ended = seen.today - timedelta(days=1)
+    above = expand_tables(steps, tables, upstream=True)
+    ended = today - timedelta(days=1)
     around = {day for day in DayRange(min(days), max(days)).widened(after=LATEST_DAYS) if day <= ended}
-    for step in (step for step in steps_of(seen.steps, above) if step.source):
-        landed, in_run = seen.landed(step.name), step.name in tables
-        files = landed.waiting(around.difference(days if in_run else ()))
-        if landed.problem:
-            yield finding("warns", "landed files unknown", f"{step.name}: {landed.problem}", "", step.name)
+    for step in (step for step in steps_of(steps, above) if step.source):
+        source, in_run = landed(step.name), step.name in tables
+        files = source.waiting(around.difference(days if in_run else ()))
+        if source.problem:
+            yield finding("warns", "landed files unknown", f"{step.name}: {source.problem}", "", step.name)
         elif files:
             ranges = [format_range(each) for each in contiguous(files)]
             on = ", ".join(ranges[:_MOST_RANGES]) + (" and later" if ranges[_MOST_RANGES:] else "")

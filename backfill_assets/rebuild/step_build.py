@@ -36,7 +36,7 @@ from backfill_assets.rebuild.lake import Lake, Progress, waiting
 from backfill_assets.rebuild.outcome import FLAGGED, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, filled_in, prepare_chunk, write_chunk
-from backfill_assets.rebuild.step_look import StepLook, StepLooking, StepRequest, shown
+from backfill_assets.rebuild.step_look import StepDecision, StepLooking, StepRequest, shown
 from backfill_assets.rebuild.verdicts import judged_now
 from backfill_assets.spark.worker_queries import made_meanwhile
 from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic, keep_logic_of, refuse_edited
@@ -87,7 +87,9 @@ class StepBuild:
     def tables(self) -> tuple[str, ...]:
         return self.step.table_names
 
-    def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
+    def look(
+        self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()
+    ) -> StepDecision:
         looking = StepLooking(self.lake.publisher, self.place, self.asked, self.growing)
         return looking.look(days, forced=forced, blocked=blocked)
 
@@ -118,7 +120,7 @@ class StepBuild:
         if not self.compares and self.growing is None:
             refuse_edited([each for each in self.edited() if each.version in versions])
 
-    def keep_logic(self, found: StepLook) -> None:
+    def keep_logic(self, found: StepDecision) -> None:
         known = self.growing.memory.kept_logic if self.growing else set[tuple[str, str]]()
         todo = {day: found.versions[day] for day in found.days(Decision.COMPUTE, Decision.GROW)}
         for version, _ in decide.by_version(todo):
@@ -148,21 +150,21 @@ class StepBuild:
     def forced(self, days: Iterable[date]) -> set[date]:
         return {day for day in days if self.asked.force and day not in self.asked.along}
 
-    def hold_back_without_inputs(self, found: StepLook) -> None:
+    def hold_back_without_inputs(self, found: StepDecision) -> None:
         for day, missing in found.missing.items():
             made = found.wanted[day].inputs
             content = DayContent(rows=0, checksum="0", code_version=found.versions[day].name, inputs=made)
             rules = (decide.inputs_published(missing),)
             self.staged[day] = [StagedTableDay(name, day, (), content, rules, found.pin, "") for name in self.tables]
 
-    def report_cut_periods(self, days: Sequence[date], found: StepLook) -> None:
+    def report_cut_periods(self, days: Sequence[date], found: StepDecision) -> None:
         logicals = {name: read.days for name, read in found.pin.inputs.items()}
         for day in days:
             period = decide.period_days(self.step, found.versions[day], day, logicals)
             if period is not None and not period.complete:
                 self.progress(f"{self.step.name} {period.period} is cut: {period}. {FLAGGED}")
 
-    def take_staged(self, days: Sequence[date], found: StepLook) -> None:
+    def take_staged(self, days: Sequence[date], found: StepDecision) -> None:
         """Reuse, without a copy, what another run staged from the same inputs."""
         if not days:
             return
@@ -208,7 +210,7 @@ class StepBuild:
         own = self.lake.timelines(self.step, self.place.owner)[table]
         own.adopt(schemas[next(iter(days.values())).path], found)
 
-    def grow(self, found: StepLook) -> dict[date, str]:
+    def grow(self, found: StepDecision) -> dict[date, str]:
         whole: dict[date, str] = {}
         if self.growing is None:
             return whole
@@ -221,7 +223,7 @@ class StepBuild:
             whole |= done.whole
         return whole
 
-    def compute(self, days: Sequence[date], found: StepLook) -> None:
+    def compute(self, days: Sequence[date], found: StepDecision) -> None:
         for chunk in self.chunks(days, found):
             self.compute_in_parts(chunk)
 
@@ -246,7 +248,7 @@ class StepBuild:
                 wait([before] if before else [])
             self.report_staged(done + self.take(before), len(whole.days), started)
 
-    def chunks(self, days: Iterable[date], found: StepLook) -> list[Chunk]:
+    def chunks(self, days: Iterable[date], found: StepDecision) -> list[Chunk]:
         parts = decide.by_version({day: found.versions[day] for day in days})
         return [
             Chunk(

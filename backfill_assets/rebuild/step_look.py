@@ -66,7 +66,7 @@ class StepRequest:
 
 
 @dataclass(frozen=True)
-class StepLook:
+class StepDecision:
     """Decisions, and the state that they rest on: ``pin`` is main with the ``overlay`` applied."""
 
     pin: Pin
@@ -92,7 +92,9 @@ class StepLooking:
     asked: StepRequest
     growing: Growing | None = None
 
-    def look(self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()) -> StepLook:
+    def look(
+        self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()
+    ) -> StepDecision:
         step, tables, reads = self.asked.step, self.asked.tables, self.days_read(days)
         looked_at = gates.looked_at_beside(step)
         if self.growing:
@@ -121,7 +123,7 @@ class StepLooking:
             decided[day] = decide.decide(
                 fingerprint, here[day], main, forced=day in forced, blocked=out, grows=day in gains
             )
-        return StepLook(seen, below, versions, wanted, decided, missing, gains, whole)
+        return StepDecision(seen, below, versions, wanted, decided, missing, gains, whole)
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
         """By any version that may be needed: only the pin shows which."""

@@ -32,7 +32,7 @@ from backfill_assets.rebuild.outcome import RunInfo, refuse_failed
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
-from backfill_assets.rebuild.step_look import StepLook, StepRequest
+from backfill_assets.rebuild.step_look import StepDecision, StepRequest
 
 _LONGEST_ERROR = 300
 
@@ -206,7 +206,7 @@ class Walk:
         tables, log = tables_as_of([step]), self.lake.publisher.log
         return self.place.filled([step], log.day_states(log.head(), tables)) if tables else NOT_KNOWN
 
-    def look(self, asked: StepRequest) -> tuple[StepBuild, StepLook]:
+    def look(self, asked: StepRequest) -> tuple[StepBuild, StepDecision]:
         """What staging would do; the caller lays results over the place for later steps."""
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place)
         return build, build.look(asked.days, blocked=self._blocked_days(asked))
@@ -235,34 +235,39 @@ def shadow(
 @dataclass(frozen=True)
 class StagedDays:
     overlay: Overlay
-    failed: Mapping[str, frozenset[date]]
-    unchanged: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    """Days that main has from the same inputs already."""
-    left_out: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    """Days that read one that is held back, or could not be computed."""
+    stays: Mapping[str, Mapping[date, Stays]] = field(default_factory=dict)
+    """Days that stay as main has them, by table, and why."""
 
     def why_it_stays(self, table: str, day: date) -> Stays:
-        reasons: tuple[tuple[Stays, Mapping[str, frozenset[date]]], ...] = (
-            ("held back", self.failed),
-            ("left out", self.left_out),
-            ("unchanged", self.unchanged),
-        )
-        return next((why for why, days in reasons if day in days.get(table, ())), "not staged")
+        return self.stays.get(table, {}).get(day, "not staged")
+
+    def failed(self, table: str) -> set[date]:
+        return {day for day, why in self.stays.get(table, {}).items() if why == "held back"}
+
+
+def _stays(
+    unchanged: Collection[date] = (), left_out: Collection[date] = (), failed: Collection[date] = ()
+) -> dict[date, Stays]:
+    """``unchanged``: main has them from the same inputs already. ``left_out``: they read a day that is held back, or
+    could not be computed.
+    """
+    why: list[tuple[Collection[date], Stays]] = [
+        (unchanged, "unchanged"),
+        (left_out, "left out"),
+        (failed, "held back"),
+    ]
+    return {day: stays for days, stays in why for day in days}
 
 
 def staged_by(done: Sequence[StepBuilt]) -> StagedDays:
-    overlay = NOTHING_LAID
-    failed: dict[str, frozenset[date]] = {}
-    unchanged: dict[str, frozenset[date]] = {}
-    left_out: dict[str, frozenset[date]] = {}
+    overlay, stays = NOTHING_LAID, dict[str, Mapping[date, Stays]]()
     for each in done:
         overlay = overlay.with_records(each.records)
-        held_back = {held.day for held in each.held_back}
+        out = {held.day for held in each.held_back}
         for table in each.build.tables:
-            failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
-            unchanged[table] = frozenset(each.kept) - held_back
-            left_out[table] = frozenset(held_back - failed[table])
-    return StagedDays(overlay, failed, unchanged, left_out)
+            failed = {held.day for held in each.held_back if held.table == table and held.rules}
+            stays[table] = _stays(each.kept, out, failed)
+    return StagedDays(overlay, stays)
 
 
 def sides_of(done: Sequence[StepBuilt]) -> dict[TableDay, tuple[str, str]]:
@@ -278,13 +283,12 @@ def sides_of(done: Sequence[StepBuilt]) -> dict[TableDay, tuple[str, str]]:
 
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
     """What the timelines of ``campaign`` hold, for readers that stage nothing."""
-    overlay = NOTHING_LAID
-    failed: dict[str, frozenset[date]] = {}
+    overlay, stays = NOTHING_LAID, dict[str, Mapping[date, Stays]]()
     for table in tables:
         staged = newest_days(storage, table, campaign).values()
         overlay = overlay.with_days(table, (each.record for each in staged if each.record))
-        failed[table] = frozenset(each.day for each in staged if each.verdict and not each.verdict.passed)
-    return StagedDays(overlay, failed)
+        stays[table] = _stays(failed=[each.day for each in staged if each.verdict and not each.verdict.passed])
+    return StagedDays(overlay, stays)
 
 
 def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: StagedDays) -> StagedDays:
@@ -295,12 +299,11 @@ def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: Staged
     table failed, or an input is held back) do not count as staged.
     """
     walk = Walk(lake, Place(overlay=staged.overlay), RunInfo(""), lambda _: None)
-    unchanged: dict[str, frozenset[date]] = {}
-    left_out: dict[str, frozenset[date]] = {}
+    stays = dict(staged.stays)
     waiting: dict[str, frozenset[date]] = {}
     for each in steps:
         names, overlay = each.step.table_names, walk.place.overlay
-        failed = {day for name in names for day in staged.failed.get(name, ())}
+        failed = {day for name in names for day in staged.failed(name)}
         filled = walk.filled(each.step)
         held = failed | decide.days_reading(each.step, each.named, each.days, walk.out, filled)
         on_timeline = {day for day in each.days if all(overlay.record(name, day) for name in names)}
@@ -311,11 +314,10 @@ def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: Staged
         decided = walk.look(replace(each, days=open_days))[1].decided if open_days else {}
         held |= {day for day, decision in decided.items() if decision is Decision.BLOCKED}
         same = frozenset(day for day, decision in decided.items() if decision is Decision.KEEP)
-        unchanged |= dict.fromkeys(names, same)
-        left_out |= {name: frozenset(held - staged.failed.get(name, frozenset())) for name in names}
+        stays |= {name: _stays(same, held, staged.failed(name)) for name in names}
         walk.out |= dict.fromkeys(names, frozenset(held))
         waiting |= dict.fromkeys(names, frozenset(absent) - same - held)
-    return replace(staged, overlay=walk.place.overlay, unchanged=unchanged, left_out=left_out)
+    return StagedDays(walk.place.overlay, stays)
 
 
 _SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}

@@ -116,6 +116,16 @@ class LogView:
         """What the log says, also after a foreign write."""
         return content_in(self.states, key)
 
+    def publication(self, key: TableDay) -> str:
+        """The last one of the day; empty if it has none."""
+        state = self.states.get(key)
+        return state.publication if state else ""
+
+    def is_foreign(self, key: TableDay) -> bool:
+        """Whether a build would find files that no publication put there."""
+        state = self.states.get(key)
+        return self.physical(key) != (state.physical if state else fingerprints.EMPTY_DAY)
+
     def filled(self, steps: Iterable[Step]) -> Filled:
         """Days with rows, as a build would find them, of tables that ``steps`` read as of a day."""
         return {

@@ -68,6 +68,9 @@ class Rollbacks:
         return found[1].astimezone(UTC)
 
 
+NO_ROLLBACKS = Rollbacks()
+
+
 def published_logical(state: DayState | None) -> str:
     """The fingerprint that was published, whatever the files are now."""
     return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -44,14 +45,16 @@ States = Mapping[date, DayState]
 
 @dataclass(frozen=True)
 class View:
-    """All tables at their Delta ``versions`` as of log entry ``sequence``, with the days of ``over`` in place of
+    """All tables at their Delta ``versions`` as of log entry ``sequence``, with the days of ``timeline`` in place of
     theirs.
     """
 
     storage: Storage
     sequence: int
     versions: Mapping[str, int]
-    over: DayRecords = field(default_factory=dict)
+    name: str = field(default="", compare=False)
+    """As people say it: main, a timeline, a publication, a version, a time."""
+    timeline: NamedTimeline | None = None
     _known: dict[str, tuple[States, dict[date, DayRecord]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -62,31 +65,48 @@ class View:
         """The last closed entry's view; empty for a lakehouse without a log, which it does not create."""
         log = PublicationLog(storage)
         head = log.head()
-        return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
+        return cls(storage, head.version, pinned_versions(log, head, head.state.versions), "main")
 
     @classmethod
     def closed(cls, storage: Storage, publication: str) -> View:
         """When ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
         entry = closing_entry(storage, publication)
-        return cls(storage, int(entry["sequence"]), json.loads(entry["detail"]))
+        return cls(storage, int(entry["sequence"]), json.loads(entry["detail"]), f"publication {publication}")
 
     @classmethod
     def at(cls, storage: Storage, base: TimelineBase) -> View:
         """What a timeline reads through to."""
-        return cls(storage, base.sequence, base.versions)
+        return cls(storage, base.sequence, base.versions, f"log entry {base.sequence}")
 
     @classmethod
     def of(cls, storage: Storage, timeline: NamedTimeline) -> View:
-        return cls(storage, timeline.base.sequence, timeline.base.versions, timeline.records)
+        return cls(storage, timeline.base.sequence, timeline.base.versions, timeline.name, timeline)
 
     @property
     def base(self) -> TimelineBase:
         return TimelineBase(sequence=self.sequence, versions=self.versions)
 
+    @cached_property
+    def over(self) -> DayRecords:
+        return self.timeline.records if self.timeline else {}
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted({*self.over, *self.versions})
+
     def records(self, tables: Iterable[str]) -> dict[str, dict[date, DayRecord]]:
         below = self._below(sorted(set(tables)))
         found = {table: {**days, **self.over.get(table, {})} for table, (_, days) in below.items()}
         return {table: {day: days[day] for day in sorted(days)} for table, days in found.items()}
+
+    def held(self, table: str) -> dict[date, DayRecord]:
+        """Every day of ``table``, ascending; raises :class:`InvalidRequest` if there is none."""
+        held = self.records([table])[table]
+        if not held:
+            raise InvalidRequest(
+                f"{self.name} has no days of {table}.", hint=f"It has: {', '.join(self.tables) or 'nothing'}."
+            )
+        return held
 
     def observed(self, tables: Iterable[str]) -> LogView:
         """``tables`` as if this were main."""
@@ -117,6 +137,11 @@ class View:
         if name in self.over:
             return _TableOfFiles(name, self.storage.uri(name), version, self.storage, self)
         return None if version == _NO_VERSION else PublishedTable(name, self.storage.uri(name), version, self.storage)
+
+    def dataset(self, table: str) -> ds.Dataset:
+        """Lazy: a filter on ``day`` opens only the files of those days. Raises what :meth:`held` raises."""
+        files = [file for held in self.held(table).values() for file in held.files]
+        return dataset_of_files(self.storage, table, files, self.schema(table))
 
     def rows(
         self,
@@ -271,12 +296,6 @@ BEFORE = "^"
 """``PUBLICATION^`` is the state just before it, as in git."""
 
 
-@dataclass(frozen=True)
-class Moment:
-    view: View
-    text: str
-
-
 def parse_time(text: str) -> datetime | None:
     """In UTC; None if it is no time, as the beginning of an id, ``20170601t1200``.
 
@@ -297,7 +316,7 @@ def is_version(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
-def find_moment(storage: Storage, text: str, table: str) -> Moment:
+def find_moment(storage: Storage, text: str, table: str) -> View:
     """The state that ``text`` names: a publication, a Delta version of ``table``, or a time.
 
     ``PUBLICATION^`` is the state just before it was closed. Raises :class:`InvalidRequest` for an unknown publication
@@ -306,13 +325,13 @@ def find_moment(storage: Storage, text: str, table: str) -> Moment:
     if text.endswith(BEFORE):
         return moment_before(storage, text.removesuffix(BEFORE))
     if is_version(text):
-        return Moment(_view_with(storage, table, int(text)), f"version {text} of {table}")
+        return _view_with(storage, table, int(text))
     if (at := parse_time(text)) is not None:
-        return Moment(_view_at(storage, at), f"{at:%Y-%m-%d %H:%M:%S} UTC")
-    return Moment(View.closed(storage, text), f"publication {text}")
+        return _view_at(storage, at)
+    return View.closed(storage, text)
 
 
-def moment_before(storage: Storage, publication: str) -> Moment:
+def moment_before(storage: Storage, publication: str) -> View:
     """Raises :class:`InvalidRequest` for the first publication."""
     closed = View.closed(storage, publication).sequence
     found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
@@ -320,7 +339,7 @@ def moment_before(storage: Storage, publication: str) -> Moment:
         raise InvalidRequest(
             f"Nothing was published before {publication}.", hint="backfill history lists the publications."
         )
-    return Moment(view_closed_by(storage, max(found)), f"before publication {publication}")
+    return replace(view_closed_by(storage, max(found)), name=f"before publication {publication}")
 
 
 def view_closed_by(storage: Storage, sequence: int) -> View:
@@ -330,14 +349,13 @@ def view_closed_by(storage: Storage, sequence: int) -> View:
 
 
 def _view_at(storage: Storage, at: datetime) -> View:
+    name = f"{at:%Y-%m-%d %H:%M:%S} UTC"
     for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
         closed = equal(rows, event="closed")
         found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
         if found:
-            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]))
-    raise InvalidRequest(
-        f"Nothing was published by {at:%Y-%m-%d %H:%M:%S} UTC.", hint="backfill history lists the publications."
-    )
+            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]), name)
+    raise InvalidRequest(f"Nothing was published by {name}.", hint="backfill history lists the publications.")
 
 
 def _view_with(storage: Storage, table: str, version: int) -> View:
@@ -353,4 +371,5 @@ def _view_with(storage: Storage, table: str, version: int) -> View:
             f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
         )
     found = View.closed(storage, rows[-1]["publication"])
-    return View(storage, rows[-1]["sequence"], {**found.versions, table: version})
+    name = f"version {version} of {table}"
+    return View(storage, rows[-1]["sequence"], {**found.versions, table: version}, name)

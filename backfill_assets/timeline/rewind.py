@@ -25,7 +25,7 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.state.boundaries import boundary_line
 from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.state.positions import read_boundaries
-from backfill_assets.state.view import Moment, View, differing, find_moment, is_version
+from backfill_assets.state.view import View, differing, find_moment, is_version
 from backfill_assets.text import format_count
 from backfill_assets.timeline.arrivals import base_of, missing_files, needed_tables, raw_reads
 from backfill_assets.timeline.view import inputs_shown, made_of, tables_around
@@ -82,7 +82,7 @@ def _logic(record: DayRecord | None) -> tuple[str, str] | None:
 
 
 def rewound_timeline(
-    storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: Moment, now: datetime
+    storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: View, now: datetime
 ) -> NamedTimeline:
     """The timeline for ``asked``, not written yet.
 
@@ -93,25 +93,25 @@ def rewound_timeline(
     timeline = new_timeline(storage, asked.name, asked.by, now)
     around = tables_around(steps, {name for step in _concerned(steps, asked) for name in step.table_names})
     since = View.at(storage, timeline.base).records(around)
-    then = moment.view.records(around)
+    then = moment.records(around)
     held = rewound_days(steps, asked, then, since)
     if not held:
         raise InvalidRequest(
-            f"Nothing of {', '.join(asked.tables)} differs from {moment.text}: there is nothing to rewind.",
+            f"Nothing of {', '.join(asked.tables)} differs from {moment.name}: there is nothing to rewind.",
             hint=f"backfill timeline rewind {asked.tables[0]} lists the moments worth going to; --days A..B takes days "
             "that are equal too.",
         )
-    _refuse_before_adoption(held, then, since, moment.text)
-    require_files(storage, held, moment.text)
-    reads = {table: days for table, days in held.items() if table in moment.view.versions}
+    _refuse_before_adoption(held, then, since, moment.name)
+    require_files(storage, held, moment.name)
+    reads = {table: days for table, days in held.items() if table in moment.versions}
     return timeline.with_days(held).model_copy(
         update={
-            "change": f"rewound to {moment.text}",
-            "moment": moment.text,
+            "change": f"rewound to {moment.name}",
+            "moment": moment.name,
             "targets": tuple(asked.tables),
-            "moment_base": base_of(moment.view, needed_tables(steps, held)),
-            "moment_reads": raw_reads(moment.view, steps, held),
-            "read_up_to": tuple(map(boundary_line, read_boundaries(moment.view, reads))),
+            "moment_base": base_of(moment, needed_tables(steps, held)),
+            "moment_reads": raw_reads(moment, steps, held),
+            "read_up_to": tuple(map(boundary_line, read_boundaries(moment, reads))),
         }
     )
 
@@ -263,10 +263,9 @@ def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: date
             hint="Name a publication (backfill history), a time in UTC, or another timeline.",
         )
     moment = find_moment(storage, base, "")
-    require_files(storage, moment.view.records(moment.view.versions), moment.text)
-    found = moment.view.base
-    change = f"created at {moment.text}"
-    return new_timeline(storage, name, by, now).model_copy(update={"base": found, "change": change})
+    require_files(storage, moment.records(moment.versions), moment.name)
+    change = f"created at {moment.name}"
+    return new_timeline(storage, name, by, now).model_copy(update={"base": moment.base, "change": change})
 
 
 # ------------------------------------------------------------------ beside reclaiming

@@ -1,6 +1,6 @@
 """Switches a step to another version: its days on a timeline and the version come to main in one publication.
 
-Readiness is decided from logs alone; no row is read and no file copied. Before publishing, main's days are kept on a
+What is behind is found from logs alone; no row is read and no file copied. Before publishing, main's days are kept on a
 timeline of the former version: so a switch that died can be finished, and switching back needs nothing else.
 """
 
@@ -40,7 +40,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay, Place
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
-from backfill_assets.rebuild.step_look import StepLook, StepRequest
+from backfill_assets.rebuild.step_look import StepDecision, StepRequest
 from backfill_assets.rebuild.walk import Walk
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.readers import naming_readers
@@ -57,29 +57,9 @@ from backfill_assets.timeline.of_version import (
 )
 
 
-@dataclass(frozen=True)
-class Readiness:
-    """Days that are ``behind`` would be computed differently now; the others can be published."""
-
-    behind: Mapping[str, set[date]] = field(default_factory=dict)
-    changes: tuple[TableChange, ...] = ()
-    """Days that differ from main."""
-    inputs: tuple[InputRead, ...] = ()
-    """What those days read from main."""
-    differing: Mapping[str, int] = field(default_factory=dict)
-    """Days with other rows, by table; the rest differ by version alone."""
-
-    @property
-    def days_behind(self) -> int:
-        return len({day for days in self.behind.values() for day in days})
-
-
-_NOTHING = Readiness()
-
-
-def readiness_of(
+def _brought_by(
     lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, asked: TimelineVersion, to_keep: Days
-) -> Readiness:
+) -> _Brought:
     """Compare each day of ``timeline`` with what would be computed now, and with main.
 
     ``steps`` have their current versions; ``to_keep`` are the days that the timeline should have.
@@ -96,13 +76,9 @@ def readiness_of(
         build, found = walk.look(StepRequest(step, days, version))
         ready = found.days(Decision.KEEP)
         walk.out |= dict.fromkeys(step.table_names, frozenset(days).difference(ready))
+        brought.behind |= {table: out for table in step.table_names if (out := walk.out[table])}
         brought.add(build, found, {day: {name: records[day] for name, records in held.items()} for day in ready})
-    return Readiness(
-        behind={table: set(days) for table, days in walk.out.items() if days},
-        changes=tuple(brought.changes),
-        inputs=tuple(read for read in brought.inputs if read.days),
-        differing=brought.differing,
-    )
+    return brought
 
 
 def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
@@ -120,25 +96,32 @@ def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
     ):
         return None
     to_keep = days_to_keep(current, asked, days_published(lake, current))
-    return readiness_of(lake, current, timeline, asked, to_keep).days_behind
+    return _brought_by(lake, current, timeline, asked, to_keep).days_behind
 
 
 @dataclass
 class _Brought:
+    """Days that are ``behind`` would be computed differently now; the others can be published."""
+
     view: View
     overlay: Overlay = NOTHING_LAID
+    behind: dict[str, frozenset[date]] = field(default_factory=dict)
     changes: list[TableChange] = field(default_factory=list)
     inputs: list[InputRead] = field(default_factory=list)
     differing: dict[str, int] = field(default_factory=dict)
 
-    def add(self, build: StepBuild, found: StepLook, ready: Mapping[date, Mapping[str, DayRecord]]) -> None:
+    @property
+    def days_behind(self) -> int:
+        return len({day for days in self.behind.values() for day in days})
+
+    def add(self, build: StepBuild, found: StepDecision, ready: Mapping[date, Mapping[str, DayRecord]]) -> None:
         build.place, build.versions, pin = Place(overlay=self.overlay), dict(found.versions), found.pin
         for day, held in ready.items():
             if not all(_is_in_main(pin, name, each) for name, each in held.items()):
                 build.staged[day] = [self.staged(name, each, pin) for name, each in held.items()]
         if not build.staged:
             return
-        self.inputs += build.inputs_read(pin)
+        self.inputs += (read for read in build.inputs_read(pin) if read.days)
         for table in build.tables:
             own = [each for days in build.staged.values() for each in days if each.table == table]
             self.changes.append(build.table_change(table, own))
@@ -170,7 +153,12 @@ class SwitchPlan:
     former: str
     switch: Switch
     new_days_only: bool
-    ready: Readiness = _NOTHING
+    changes: tuple[TableChange, ...] = ()
+    """Days that differ from main."""
+    inputs: tuple[InputRead, ...] = ()
+    """What those days read from main."""
+    differing: Mapping[str, int] = field(default_factory=dict)
+    """Days with other rows, by table; the rest differ by version alone."""
     days: Days = field(default_factory=dict)
     """All that the timeline should have, also days that equal main's."""
     leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
@@ -211,18 +199,20 @@ def _switch(version: str, now: CurrentVersion | None) -> Switch:
 def _with_days(lake: Lake, steps: Sequence[Step], plan: SwitchPlan) -> SwitchPlan:
     asked = version_of(plan.timeline)
     days = days_to_keep(steps, asked, days_published(lake, steps))
-    found = readiness_of(lake, steps, plan.timeline, asked, days)
+    found = _brought_by(lake, steps, plan.timeline, asked, days)
     _refuse_behind(plan, found)
     tables = [name for each in steps for name in each.table_names]
     return replace(
         plan,
-        ready=found,
+        changes=tuple(found.changes),
+        inputs=tuple(found.inputs),
+        differing=found.differing,
         days=days,
         leaves_stale=left_stale(steps, observe_each(lake.storage, tables), found.changes),
     )
 
 
-def _refuse_behind(plan: SwitchPlan, found: Readiness) -> None:
+def _refuse_behind(plan: SwitchPlan, found: _Brought) -> None:
     if found.behind:
         table, days = next(iter(found.behind.items()))
         raise PublicationRefused(
@@ -268,8 +258,8 @@ class _Switching:
         return Publication(
             id=self.lake.new_id(f"switch-{plan.step.name}"),
             kind="replace",
-            tables=plan.ready.changes,
-            inputs=plan.ready.inputs,
+            tables=plan.changes,
+            inputs=plan.inputs,
             provenance=self.run.provenance(reason=f"switch of {plan.step.name} from {plan.former} to {plan.version}"),
             switches={plan.step.name: plan.switch},
         )

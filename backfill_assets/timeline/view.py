@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 
 from backfill_assets import clock
@@ -119,11 +119,14 @@ def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
     return {name for step in around for name in (*step.table_names, *reads[step.name])}
 
 
-def stale_days(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords) -> StaleDays:
-    """Stale days among the timeline's own and their readers.
+def stale_days(storage: Storage, timeline: NamedTimeline, steps: Sequence[Step]) -> StaleDays:
+    """Stale days among the timeline's own and their readers."""
+    around = tables_around(steps, timeline.days)
+    return stale_over(steps, timeline, View.at(storage, timeline.base).records(around))
 
-    ``base`` has the :func:`tables_around` its own tables.
-    """
+
+def stale_over(steps: Sequence[Step], timeline: NamedTimeline, base: DayRecords) -> StaleDays:
+    """``base`` has the :func:`tables_around` the timeline's own. Pure."""
     own = timeline.records
     shown = {table: {**base.get(table, {}), **own.get(table, {})} for table in {*base, *own}}
     changed = differing(shown, base)
@@ -183,19 +186,10 @@ def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 # ------------------------------------------------------------------ a timeline as if it were main
 
 
-@dataclass(frozen=True)
-class ObservedTimeline:
-    timeline: NamedTimeline
-    view: LogView
-
-    def own(self, table: str) -> set[date]:
-        return set(self.timeline.held(table))
-
-
-def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> ObservedTimeline:
+def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> tuple[NamedTimeline, LogView]:
     """Raises :class:`InvalidRequest` for an unknown name."""
     found = find_place(publisher.storage, name, clock.now())
     with gc_paused():
         observed = View.of(publisher.storage, found).observed(tables)
     # Current versions are today's, even on an old base.
-    return ObservedTimeline(found, replace(observed, switches=read_switches(publisher.storage)))
+    return found, replace(observed, switches=read_switches(publisher.storage))

@@ -48,16 +48,16 @@ def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
     if stale.shows not in INPUT_CHANGED:
         return False
     if stale.shows in (Cause.INPUT, Cause.REFERENCE):
-        own = seen.publication(stale.key)
+        own = seen.observed.publication(stale.key)
         return not is_of_stream(own) and _is_new(seen, own)
     return any(_is_new(seen, name) for name in _raw_publications(seen, stale) if is_of_stream(name))
 
 
 def _raw_publications(seen: RepairContext, stale: StaleDay) -> list[str]:
     read = seen.inputs.days_read(seen.step_of[stale.table], seen.version(stale.table, stale.day), stale.day)
-    return [seen.publication(key) for key in read if key.table in seen.streams.tables]
+    return [seen.observed.publication(key) for key in read if key.table in seen.streams.tables]
 
 
 def _is_new(seen: RepairContext, publication: str) -> bool:
     published: datetime | None = seen.streams.published_at(publication) if publication else None
-    return published is not None and seen.streams.now - published < LEFT_FOR
+    return published is not None and seen.now - published < LEFT_FOR

@@ -58,6 +58,14 @@ class FailedWatch:
 
 
 @dataclass(frozen=True)
+class NotRun:
+    """The run of a day ended before its gates were judged; ``held_back``: because of a gate of another day or table."""
+
+    run: str
+    held_back: bool = False
+
+
+@dataclass(frozen=True)
 class HeldByGates:
     words: str
     made_of: str = ""

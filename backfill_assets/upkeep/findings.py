@@ -212,7 +212,7 @@ def _of_stale_days(seen: RepairContext, lineage: Lineage, wrong: Iterable[StaleD
         evidence = evidence_of(lineage, stale.key, found.cause, more)
         if isinstance(gate, HeldByStream):
             evidence = gate.evidence
-        run = next((seen.not_run[key] for key in keys if key in seen.not_run), "")
+        run = next((seen.not_run[key].run for key in keys if key in seen.not_run), "")
         yield WrongDay(
             *stale.key,
             found,

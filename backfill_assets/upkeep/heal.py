@@ -156,7 +156,7 @@ def _surroundings(storage: Storage, seen: RepairContext, held: ReadDays) -> Surr
         files = seen.observed.files.get(table)
         if files is None:
             return ()
-        publications = {day: seen.publication(TableDay(table, day)) for day in days}
+        publications = {day: seen.observed.publication(TableDay(table, day)) for day in days}
         return find_foreign_commits(storage, table, files.version, publications)
 
     return Surroundings(
@@ -173,7 +173,8 @@ def _surroundings(storage: Storage, seen: RepairContext, held: ReadDays) -> Surr
 
 def _run_of(seen: RepairContext, key: TableDay) -> str:
     gate = seen.held_by_streams.get(key) or seen.failed_gates.get(key)
-    return seen.not_run.get(key, "") or (gate.run if gate else "")
+    ended = seen.not_run.get(key) or gate
+    return ended.run if ended else ""
 
 
 def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: datetime) -> Incident:

@@ -32,7 +32,7 @@ from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import Statuses, published_version
 from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
-from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream, NotRun
 from backfill_assets.upkeep.incidents import Closing, Incident
 
 
@@ -86,7 +86,6 @@ def _unknown_moment(publication: str) -> datetime | None:
 @dataclass(frozen=True)
 class RunningStreams:
     tables: Collection[str] = ()
-    now: datetime = _END_OF_TIME
     published_at: Callable[[str], datetime | None] = _unknown_moment
     """None for an unknown publication."""
 
@@ -109,10 +108,7 @@ class RepairContext:
     """Failed checks that read no rows: words by name of the check."""
     judged_before: Collection[TableDay] = ()
     """Days published since such a check judged them: it will run again."""
-    not_run: Mapping[TableDay, str] = field(default_factory=dict)
-    """Days whose last run ended before their gates were judged, with that run."""
-    held_back_in: Collection[str] = ()
-    """Runs of ``not_run`` that published nothing because of a gate of another day or table."""
+    not_run: Mapping[TableDay, NotRun] = field(default_factory=dict)
     closings: Mapping[str, Closing] = field(default_factory=dict)
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
@@ -121,13 +117,16 @@ class RepairContext:
     """Includes today, which a stream builds."""
     is_built: Callable[[str, date], bool] = _anywhere
     """Do backfills build the day? It has a partition, or the first ones look back to it."""
-    today: date = date.max
-    """Only earlier days are repaired: a source that is ahead of time has rows of days that have not ended."""
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
     edited: Sequence[EditedLogic] = ()
     """Versions edited in place: no repair builds with one, or days of both would have one name."""
+
+    @property
+    def today(self) -> date:
+        """Only earlier days are repaired: a source that is ahead of time has rows of days that have not ended."""
+        return self.now.date()
 
     def edited_version(self, table: str, day: date) -> EditedLogic | None:
         found = (each for each in self.edited if table in each.tables)
@@ -220,12 +219,8 @@ class RepairContext:
         known = [each for each in self.incidents.get(stale.key, ()) if stale.table == each.table]
         if any(self.now - each.opened > _LONGEST_SETTLING * settle for each in known):
             return False
-        published = (self.streams.published_at(self.publication(key)) for key in self.moved(stale))
+        published = (self.streams.published_at(self.observed.publication(key)) for key in self.moved(stale))
         return any(at is not None and timedelta(0) <= self.now - at < settle for at in published)
-
-    def publication(self, key: TableDay) -> str:
-        state = self.observed.states.get(key)
-        return state.publication if state else ""
 
     def moved(self, stale: StaleDay) -> list[TableDay]:
         return self.inputs.moved(self.step_of[stale.table], self.version(stale.table, stale.day), stale.day)
@@ -268,9 +263,9 @@ class RepairContext:
         keys = (TableDay(name, day) for name in step.table_names)
         return any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run)
 
-    def _run_failed(self, run: str) -> bool:
+    def _run_failed(self, ended: NotRun) -> bool:
         """A gate that stops a run is no failure; while it still holds its day, the run's other days follow that day."""
-        return run not in self.held_back_in or run in self._runs_held_back
+        return not ended.held_back or ended.run in self._runs_held_back
 
     @cached_property
     def _runs_held_back(self) -> set[str]:
@@ -375,8 +370,8 @@ def _evidence(seen: RepairContext, step: Step, day: date, shows: Cause) -> str:
 
 
 def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
-    state = observed.states.get(TableDay(table, day))
-    return (state.publication if state else "", observed.now(TableDay(table, day)))
+    key = TableDay(table, day)
+    return observed.publication(key), observed.now(key)
 
 
 def digest(value: object, length: int) -> str:

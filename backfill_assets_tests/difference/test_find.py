@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets import clock
 from backfill_assets.days import DayRange
-from backfill_assets.difference.find import LakehouseState, days_to_compare, find_state
+from backfill_assets.difference.find import days_to_compare, find_state
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent, DayRecord
@@ -44,7 +44,7 @@ def test_a_state_is_main_a_timeline_or_a_moment(lakehouse: SmallLakehouse) -> No
     lakehouse.publish("three", {REVENUE: {SECOND: [6]}})
 
     def rows(text: str, table: str = "") -> dict[date, int]:
-        found = find_state(lakehouse.storage, text, lakehouse.now(), table).view.records([REVENUE])[REVENUE]
+        found = find_state(lakehouse.storage, text, lakehouse.now(), table).records([REVENUE])[REVENUE]
         return {day: each.content.rows for day, each in found.items() if each.content}
 
     assert rows("main") == {FIRST: 2, SECOND: 1}
@@ -60,7 +60,7 @@ def test_a_state_is_main_a_timeline_or_a_moment(lakehouse: SmallLakehouse) -> No
 def test_days_that_differ_and_own_days_of_timelines_are_compared(lakehouse: SmallLakehouse) -> None:
     trial = on_a_timeline(lakehouse)
     main = find_state(lakehouse.storage, "main", lakehouse.now())
-    state = LakehouseState("trial", View.of(lakehouse.storage, trial), trial)
+    state = View.of(lakehouse.storage, trial)
     before = {REVENUE: {FIRST: held(FIRST, 9), SECOND: held(SECOND, 2), THIRD: held(THIRD, 1)}}
     after = {REVENUE: {FIRST: held(FIRST, 9), SECOND: held(SECOND, 3), THIRD: held(THIRD, 1)}}
     assert days_to_compare(main, state, before, after, None) == {REVENUE: {FIRST, SECOND}}

@@ -26,6 +26,7 @@ from backfill_assets.plan.situation import PlanContext
 from backfill_assets.report.answer import plain, shown
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
+from backfill_assets_tests.plan.world import noon_of
 
 BEGINS = date(2017, 3, 1)
 ORDINALS = st.integers(BEGINS.toordinal(), BEGINS.toordinal() + 12)
@@ -39,9 +40,7 @@ def test_the_bytes_between_two_days_are_those_of_each_day_between(
     days = {date.fromordinal(at): size for at, size in sizes.items()}
     content = DayContent(rows=1, checksum="1")
     states = {TableDay("fact", day): DayState("fact", day, "p", 1, "f", content) for day in days}
-    volumes = Volumes(
-        PlanContext(steps=(), observed=LogView(states=states), begins=BEGINS, today=BEGINS, bytes={"fact": days})
-    )
+    volumes = Volumes(PlanContext((), LogView(states=states), BEGINS, noon_of(BEGINS), bytes={"fact": days}))
     expected = sum(sizes.get(at, 0) for at in range(first, first + length))
     assert volumes.bytes_between("fact")(first, first + length) == expected
     assert volumes.bytes_between("nothing")(first, first + length) == 0

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets_tests.plan.world import D, World, situation_of, world_of
 
@@ -57,9 +57,9 @@ def test_a_day_is_what_a_build_would_read_of_it(
         world.publish("fact", AFTER, rows=published)
     for files, now in ((world.newest, newest), (world.pinned, pinned)):
         files["fact"] |= {AFTER: now} if now else {}
-    situation = situation_of(world)
-    assert situation.logical("fact", AFTER) == logical
-    assert situation.is_foreign("fact", AFTER) is bool(pinned)
-    content = situation.content("fact", AFTER)
+    observed, key = world.observed(), TableDay("fact", AFTER)
+    assert observed.logical(key) == logical
+    assert observed.is_foreign(key) is bool(pinned)
+    content = observed.content(key)
     assert (content and content.rows) == published
-    assert (AFTER in situation.published_days()["fact"]) is (published is not None)
+    assert bool(observed.publication(key)) is (published is not None)

@@ -16,7 +16,7 @@ from backfill_assets.model.declaration import ADOPTED
 from backfill_assets.model.placement import Placement
 from backfill_assets.plan.records import PlannedStep, days_of
 from backfill_assets.plan.scope import planned_step
-from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, rolled_back_before
+from backfill_assets.plan.table_run import RunRequest, later_days, plan_run, rolled_back_before
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks
@@ -40,8 +40,8 @@ def _planned(
     force: bool = False,
     **seen: object,
 ) -> tuple[PlannedStep, ...]:
-    context = RunContext(STEPS, observed, AFTER, **seen)  # type: ignore[arg-type]
-    return plan_run(RunRequest(list(tables), days, force=force), context).steps
+    asked = RunRequest(list(tables), days, force=force)
+    return plan_run(asked, STEPS, observed, AFTER, **seen).steps  # type: ignore[arg-type]
 
 
 def _published(*tables: str, days: Collection[date]) -> World:
@@ -103,7 +103,7 @@ def test_a_day_is_unchanged_if_it_is_of_the_version_that_is_asked_for(
     world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
     world.publish("fact_sales_transactions", DAYS.first, code=published)
     request = RunRequest(["fact_sales_transactions"], [DAYS.first], version=asked)
-    (step,) = plan_run(request, RunContext(STEPS, world.observed(), AFTER)).steps
+    (step,) = plan_run(request, STEPS, world.observed(), AFTER).steps
     assert step.why == ({} if why is None else {DAYS.first: why})
     assert (days_of(step.skipped) == [DAYS.first]) is (why is None)
 
@@ -121,7 +121,7 @@ def test_downstream_reaches_the_later_days_that_look_back() -> None:
 def test_a_later_day_is_unchanged_by_the_version_that_it_was_published_with() -> None:
     """It was not asked for: a newer version does not come to it through the back door, and neither does force."""
     asked = RunRequest(["rates"], [WEEK.first], downstream=True, force=True)
-    plan = plan_run(asked, RunContext(TWO_VERSIONS, two_version_world().observed(), date(2017, 4, 1)))
+    plan = plan_run(asked, TWO_VERSIONS, two_version_world().observed(), date(2017, 4, 1))
     (fact,) = (step for step in plan.steps if step.name == "fact")
     later = [WEEK.first + timedelta(days=1), WEEK.first + timedelta(days=2)]
     assert fact.all_days == [WEEK.first, *later] and days_of(fact.later) == later

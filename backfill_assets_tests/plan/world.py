@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 from pyspark.sql import types as T
@@ -153,8 +153,15 @@ def _built(steps: Sequence[Step], window: DayRange) -> World:
     return world
 
 
+def noon_of(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+
+
 def situation_of(world: World, **more: object) -> PlanContext:
-    known: dict[str, object] = {"begins": WINDOW.first, "today": WINDOW.last + timedelta(days=1), **more}
+    """``today``, of which it is noon; or ``now``."""
+    today = more.pop("today", WINDOW.last + timedelta(days=1))
+    assert isinstance(today, date)
+    known: dict[str, object] = {"begins": WINDOW.first, "now": noon_of(today), **more}
     return PlanContext(steps=world.steps, observed=world.observed(), **known)  # type: ignore[arg-type]
 
 

@@ -30,7 +30,7 @@ from backfill_assets.rebuild.grow import Grown
 from backfill_assets.rebuild.growing import Gain, Growing, InputMemory
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.place import Place
-from backfill_assets.rebuild.step_look import StepLook, StepRequest
+from backfill_assets.rebuild.step_look import StepDecision, StepRequest
 from backfill_assets.rebuild.walk import StepBuilt, Walk, shadow
 from backfill_assets_tests.simulator.actors.arrivals import arrive, bring
 from backfill_assets_tests.simulator.chain import RUN
@@ -145,13 +145,13 @@ class Walked:
     """A walk through all steps, what was decided before each of them, and how many steps of a process it took."""
 
     walk: Walk
-    looks: Sequence[StepLook]
+    looks: Sequence[StepDecision]
     passed: int
 
 
 @pytest.fixture(scope="module")
 def walked(lived: Lived) -> Walked:
-    looks, done = list[StepLook](), list[Walk]()
+    looks, done = list[StepDecision](), list[Walk]()
 
     def walks(life: Life) -> None:
         walk = lived.begin(life.lake())

@@ -44,9 +44,8 @@ def plan_context(lake: Lake, steps: Sequence[Step]) -> PlanContext:
         steps=steps,
         observed=seen,
         begins=date(2017, 1, 1),
-        today=clock.today(),
+        now=clock.now(),
         bytes=seen.bytes,
         schemas=schemas,
         declared_schemas=schemas,
-        now=clock.now(),
     )

@@ -17,7 +17,7 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
-from backfill_assets.upkeep.failed_checks import FailedWatch
+from backfill_assets.upkeep.failed_checks import FailedWatch, NotRun
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
 from backfill_assets.upkeep.trouble import RepairContext, RunningStreams, WriteUnderWay
 from backfill_assets.upkeep.watch import WatchedDay
@@ -59,7 +59,7 @@ class Orchestrator:
     proofs: dict[str, Days] = field(default_factory=dict)
     """Those that were asked for and have not begun, by attempt."""
     begun: set[str] = field(default_factory=set)
-    not_run: dict[TableDay, str] = field(default_factory=dict)
+    not_run: dict[TableDay, NotRun] = field(default_factory=dict)
     looked_until: int = -1
     """The entry of the log that the nightly watchdog has come to."""
     ticking: Callable[[], bool] = lambda: False
@@ -86,7 +86,7 @@ class Orchestrator:
         backfill.ended = how
         days = backfill.attempt.days if unbuilt is None else unbuilt
         for key in (TableDay(table, day) for table, dates in days.items() for day in dates):
-            self.not_run[key] = backfill.attempt.id
+            self.not_run[key] = NotRun(backfill.attempt.id)
 
     def built(self, keys: Iterable[TableDay]) -> None:
         for key in keys:
@@ -176,9 +176,8 @@ class SimulatedHands:
             closings=book.closings(),
             not_run=not_run,
             busy=busy,
-            today=now.date(),
             rollbacks=rollbacks(self.storage),
-            streams=RunningStreams((), now, published_at),
+            streams=RunningStreams((), published_at),
         )
 
     def verdicts(self, table: str, publications: Mapping[str, str]) -> Mapping[date, bool]:

@@ -21,8 +21,8 @@ from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.state.view import find_moment, moment_before
 from backfill_assets.timeline.build import forward, run_on
-from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+from backfill_assets.timeline.view import stale_days
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.simulator.actors.bring import differing_days, judge_left, judge_shown
 from backfill_assets_tests.simulator.actors.builder import publish_raw
@@ -75,7 +75,7 @@ class Person:
         return find_timeline(self.lake.storage, name, clock.now())
 
     def stale(self, name: str) -> dict[str, set[date]]:
-        found = OpenedTimeline(self.lake.storage, self.find(name)).stale_days(STEPS)
+        found = stale_days(self.lake.storage, self.find(name), STEPS)
         return {table: set(days) for table, days in found.items()}
 
     def judged(self, line: NamedTimeline) -> NamedTimeline:

@@ -39,7 +39,7 @@ def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
 
 
 def rows(lakehouse: SmallLakehouse, text: str) -> dict[date, int | None]:
-    held = find_moment(lakehouse.storage, text, FACTS).view.records([FACTS])[FACTS]
+    held = find_moment(lakehouse.storage, text, FACTS).records([FACTS])[FACTS]
     return {day: each.content.rows if each.content else None for day, each in held.items()}
 
 
@@ -59,7 +59,7 @@ def test_a_time_as_history_prints_it_is_after_what_was_closed_in_its_second(lake
         lake.publish(f"at-{name.split()[0]}", {"t": {D1: [name]}})
 
     def held(moment: str) -> object:
-        return lake.rows("t", find_moment(lake.storage, moment, "t").view.versions["t"])[D1]
+        return lake.rows("t", find_moment(lake.storage, moment, "t").versions["t"])[D1]
 
     assert held("2026-03-04 06:00:00Z") == ["in the second"]
     assert held("2026-03-04 06:00:00.399Z") == ["before"]
@@ -79,14 +79,14 @@ def test_the_beginning_of_an_id_is_no_time_and_neither_is_one_without_a_year_in_
 
 def test_just_before_a_publication(lakehouse: SmallLakehouse) -> None:
     found = moment_before(lakehouse.storage, "two")
-    assert found.view.versions == find_moment(lakehouse.storage, "one", FACTS).view.versions
-    assert found.view.records(["others"]) == {"others": {}}
+    assert found.versions == find_moment(lakehouse.storage, "one", FACTS).versions
+    assert found.records(["others"]) == {"others": {}}
     with pytest.raises(InvalidRequest, match="Nothing was published before one"):
         moment_before(lakehouse.storage, "one")
 
 
 def test_a_day_names_the_files_that_it_had(lakehouse: SmallLakehouse) -> None:
-    then = find_moment(lakehouse.storage, "one", FACTS).view.records([FACTS])[FACTS]
+    then = find_moment(lakehouse.storage, "one", FACTS).records([FACTS])[FACTS]
     now = View.newest(lakehouse.storage).records([FACTS])[FACTS]
     assert then[FIRST] == now[FIRST] and "run-one" in then[SECOND].files[0].path
     assert differing({FACTS: then}, {FACTS: now}) == {FACTS: {SECOND}}
@@ -95,7 +95,7 @@ def test_a_day_names_the_files_that_it_had(lakehouse: SmallLakehouse) -> None:
 def test_where_the_delta_log_was_cleaned_up_the_publications_name_the_files(
     lakehouse: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = find_moment(lakehouse.storage, "one", FACTS).view
+    view = find_moment(lakehouse.storage, "one", FACTS)
     expected = view.records([FACTS])
 
     def gone(*_: object) -> None:
@@ -144,7 +144,7 @@ def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
         lake.clock += timedelta(hours=1)
 
     def found() -> tuple[int, object]:
-        view = find_moment(lake.storage, moment, "t").view
+        view = find_moment(lake.storage, moment, "t")
         return view.sequence, lake.rows("t", view.versions["t"])[D1]
 
     before = found()

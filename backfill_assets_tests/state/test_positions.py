@@ -60,8 +60,8 @@ def test_raw_has_its_positions_at_every_version(lakehouse: StreamedLakehouse) ->
     history = View.closed(lakehouse.storage, "history")
     for view in (
         history,
-        find_moment(lakehouse.storage, str(history.versions[RAW]), RAW).view,
-        find_moment(lakehouse.storage, "2017-06-01 12:02:30", RAW).view,
+        find_moment(lakehouse.storage, str(history.versions[RAW]), RAW),
+        find_moment(lakehouse.storage, "2017-06-01 12:02:30", RAW),
     ):
         (found,) = table_boundaries(view, RAW)
         assert found.boundary.positions == upto(10)
@@ -181,7 +181,7 @@ def test_a_version_that_is_gone_names_the_oldest_that_can_be_had(tmp_path: Path)
         newest = landed.land(f"landed-{number}", {FIRST: [number]}, f"sales/2017-03-0{number + 1}/a.jsonl.gz")
     _clean_up(landed, RAW, newest)
     with pytest.raises(VersionGone, match=f"(?s)Version 1 of raw_sales .* oldest version that can be read is {newest}"):
-        table_boundaries(find_moment(landed.storage, "1", RAW).view, RAW)
+        table_boundaries(find_moment(landed.storage, "1", RAW), RAW)
     assert RawVersions(landed.storage).at(RAW, newest).landed_files == 3
 
 

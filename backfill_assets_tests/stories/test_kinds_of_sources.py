@@ -189,8 +189,7 @@ def test_a_repair_is_of_just_the_days_that_moved(billing: Billing) -> None:
         billing.workshop.build(table, [FOUR])
     steps = declared().steps
     observed = observe(billing.storage, declared().table_names)
-    today = datetime.now(UTC).date()
-    decision = repairs_needed(RepairContext(observed.with_current(steps), observed, today=today))
+    decision = repairs_needed(RepairContext(observed.with_current(steps), observed, now=datetime.now(UTC)))
     days = {table: set(of) for attempt in decision.launch for table, of in attempt.days.items()}
     assert days[FACT] == {THREE} and "bills" not in days
     billing.build()

@@ -12,7 +12,7 @@ import pytest
 from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, create_timeline, delete_timeline
-from backfill_assets.timeline.opened import OpenedTimeline
+from backfill_assets.state.view import View
 from backfill_assets.timeline.rewind import timeline_based_on
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, published_twice
@@ -36,8 +36,8 @@ def create(lakehouse: SmallLakehouse, base: str, name: str = "x") -> NamedTimeli
 
 
 def ids(lakehouse: SmallLakehouse, timeline: NamedTimeline) -> list[int]:
-    opened = OpenedTimeline(lakehouse.storage, timeline)
-    rows = opened.shown.rows(REVENUE, columns=["id"])
+    opened = View.of(lakehouse.storage, timeline)
+    rows = opened.rows(REVENUE, columns=["id"])
     assert rows is not None
     found = sorted(rows.column("id").to_pylist())
     assert found == sorted(opened.dataset(REVENUE).to_table().column("id").to_pylist())
@@ -52,13 +52,13 @@ def test_days_read_through_to_the_moment(lakehouse: SmallLakehouse) -> None:
 
 
 def test_another_timeline_is_a_base_with_its_days(lakehouse: SmallLakehouse) -> None:
-    held = OpenedTimeline(lakehouse.storage, create(lakehouse, "one", "then")).held(REVENUE)[SECOND]
+    held = View.of(lakehouse.storage, create(lakehouse, "one", "then")).held(REVENUE)[SECOND]
     first = create(lakehouse, "main", "now").with_days({REVENUE: {SECOND: held}})
     other = create_timeline(lakehouse.storage, first.model_copy(update={"id": f"{first.id}2", "name": "held"}))
     copied = create(lakehouse, "held", "copy")
     assert copied.days == other.days and copied.base == other.base and copied.id != other.id
     assert ids(lakehouse, copied) == [1, 2, 3]
-    view = OpenedTimeline(lakehouse.storage, copied).shown
+    view = View.of(lakehouse.storage, copied)
     rows = view.rows(REVENUE, chosen=pc.field("day") == SECOND)
     assert rows is not None and rows.column("id").to_pylist() == [3] and view.table("nothing") is None
 
@@ -78,7 +78,7 @@ def test_what_names_no_state_of_all_tables_is_refused(lakehouse: SmallLakehouse,
 
 def test_a_base_is_kept_until_its_timeline_is_deleted_and_is_refused_afterwards(lakehouse: SmallLakehouse) -> None:
     made = create(lakehouse, "one")
-    (file,) = OpenedTimeline(lakehouse.storage, made).held(REVENUE)[SECOND].files
+    (file,) = View.of(lakehouse.storage, made).held(REVENUE)[SECOND].files
     lakehouse.minutes += A_CENTURY
     lakehouse.publish("three", {REVENUE: {FIRST: [6]}})
     lakehouse.minutes += A_CENTURY

@@ -14,8 +14,8 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import VersionGone, read_log
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.state.view import find_moment
-from backfill_assets.timeline.opened import OpenedTimeline, open_timeline
+from backfill_assets.state.view import View, find_moment
+from backfill_assets.timeline.opened import open_timeline, sql_view
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets.upkeep.reclaim import reclaim
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -53,7 +53,7 @@ def after_a_century(lakehouse: SmallLakehouse, *tables: str) -> list[str]:
     return [path for table in tables for path in reclaim(lakehouse.publisher, table, clock_checked=True)]
 
 
-def ids(opened: OpenedTimeline, table: str) -> dict[date, list[int]]:
+def ids(opened: View, table: str) -> dict[date, list[int]]:
     rows = opened.dataset(table).to_table().sort_by("id").to_pylist()
     return {day: [row["id"] for row in rows if row["day"] == day] for day in (FIRST, SECOND)}
 
@@ -67,8 +67,8 @@ def test_days_that_read_through_are_kept_when_the_log_of_their_version_is_cleane
         read_log(lakehouse.storage, REVENUE, made.base.versions[REVENUE])
     opened = open_timeline(lakehouse.storage, "old")
     assert ids(opened, REVENUE) == {FIRST: [1, 2], SECOND: [4, 5]}
-    assert "versionAsOf" not in opened.view(REVENUE) and opened.storage.root in opened.view(REVENUE)
-    held = find_state(lakehouse.storage, "old", lakehouse.now()).view.records([REVENUE])[REVENUE]
+    assert "versionAsOf" not in sql_view(opened, REVENUE) and opened.storage.root in sql_view(opened, REVENUE)
+    held = find_state(lakehouse.storage, "old", lakehouse.now()).records([REVENUE])[REVENUE]
     assert {day: each.content.rows for day, each in held.items() if each.content} == {FIRST: 2, SECOND: 2}
     delete_timeline(lakehouse.storage, made, lakehouse.now())
     assert len(reclaim(lakehouse.publisher, REVENUE, clock_checked=True)) >= 2

@@ -16,8 +16,8 @@ from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline
-from backfill_assets.state.view import find_moment
-from backfill_assets.timeline.opened import OpenedTimeline, open_timeline
+from backfill_assets.state.view import View, find_moment
+from backfill_assets.timeline.opened import open_timeline, plain_table, sql_view
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -37,7 +37,7 @@ def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
 
 
 @pytest.fixture
-def opened(lakehouse: SmallLakehouse) -> OpenedTimeline:
+def opened(lakehouse: SmallLakehouse) -> View:
     """The second day as it was before its second publication."""
     moment = find_moment(lakehouse.storage, "one", REVENUE)
     asked = RewindRequest("back", (REVENUE,))
@@ -48,12 +48,12 @@ def opened(lakehouse: SmallLakehouse) -> OpenedTimeline:
     return open_timeline(lakehouse.storage, "back")
 
 
-def ids_by_day(opened: OpenedTimeline, table: str) -> dict[date, list[int]]:
+def ids_by_day(opened: View, table: str) -> dict[date, list[int]]:
     rows = opened.dataset(table).to_table().sort_by("id").to_pylist()
     return {day: [row["id"] for row in rows if row["day"] == day] for day in (FIRST, SECOND)}
 
 
-def test_own_days_and_those_of_the_base_are_read(opened: OpenedTimeline) -> None:
+def test_own_days_and_those_of_the_base_are_read(opened: View) -> None:
     assert opened.tables == [REVENUE, OTHER]
     assert ids_by_day(opened, REVENUE) == {FIRST: [1, 2], SECOND: [3]}
     assert ids_by_day(opened, OTHER) == {FIRST: [7], SECOND: []}
@@ -63,9 +63,9 @@ def test_own_days_and_those_of_the_base_are_read(opened: OpenedTimeline) -> None
         opened.dataset("nothing")
 
 
-def test_a_plain_table_names_the_files_by_their_addresses(opened: OpenedTimeline, lakehouse: SmallLakehouse) -> None:
-    address = opened.plain_table(REVENUE)
-    assert opened.plain_table(REVENUE) == address
+def test_a_plain_table_names_the_files_by_their_addresses(opened: View, lakehouse: SmallLakehouse) -> None:
+    address = plain_table(opened, REVENUE)
+    assert plain_table(opened, REVENUE) == address
     (log,) = (Path(address) / "_delta_log").glob("*.json")
     adds = [found["add"] for line in log.read_text().splitlines() if "add" in (found := json.loads(line))]
     paths = {add["partitionValues"]["day"]: Path(unquote(urlparse(add["path"]).path)) for add in adds}
@@ -73,7 +73,9 @@ def test_a_plain_table_names_the_files_by_their_addresses(opened: OpenedTimeline
         str(FIRST): 2,
         str(SECOND): 1,
     }
-    assert opened.view(REVENUE).startswith(f"CREATE OR REPLACE TEMPORARY VIEW {REVENUE} USING delta OPTIONS (path '")
-    assert "versionAsOf '" in opened.view(OTHER)
+    own = f"CREATE OR REPLACE TEMPORARY VIEW {REVENUE} USING delta OPTIONS (path '"
+    assert sql_view(opened, REVENUE).startswith(own)
+    assert "versionAsOf '" in sql_view(opened, OTHER)
+    assert opened.timeline is not None
     delete_timeline(lakehouse.storage, opened.timeline, lakehouse.now())
     assert not log.exists() and all(path.exists() for path in paths.values())

@@ -23,8 +23,8 @@ from backfill_assets.state.view import View
 from backfill_assets.timeline.view import (
     inputs_shown,
     next_for_stale,
-    stale_days,
     stale_lines,
+    stale_over,
     tables_around,
 )
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -107,7 +107,7 @@ def fact_of(day: date, rows: int) -> DayRecord:
 
 
 def stale(base: DayRecords, **own: tuple[DayRecord, ...]) -> dict[str, dict[date, str]]:
-    return {table: dict(days) for table, days in stale_days(STEPS, timeline(**own), base).items()}
+    return {table: dict(days) for table, days in stale_over(STEPS, timeline(**own), base).items()}
 
 
 def held(contents: Mapping[date, DayContent]) -> dict[date, DayRecord]:

@@ -18,7 +18,7 @@ from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks
 from backfill_assets.upkeep.bounds import RepairBounds
-from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream, NotRun
 from backfill_assets.upkeep.heal import Healed, heal
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
 from backfill_assets.upkeep.trouble import RepairContext, RunningStreams, WriteUnderWay, digest_beside
@@ -115,8 +115,7 @@ class Life:
     gates: dict[TableDay, HeldByGates] = field(default_factory=dict)
     streamed: dict[TableDay, HeldByStream] = field(default_factory=dict)
     """What a stream holds back: its events grow with each look."""
-    not_run: dict[TableDay, str] = field(default_factory=dict)
-    """Days whose last run ended before their gates, with that run."""
+    not_run: dict[TableDay, NotRun] = field(default_factory=dict)
     suspicions: dict[TableDay, dict[str, str]] = field(default_factory=dict)
     plans_of_campaigns: dict[TableDay, str] = field(default_factory=dict)
     launched: dict[str, RepairAttempt] = field(default_factory=dict)
@@ -151,7 +150,7 @@ class Life:
 
     def look(self, known: Sequence[Incident]) -> RepairContext:
         self._call()
-        streams = RunningStreams((), self.now, self.published_at.get)
+        streams = RunningStreams((), self.published_at.get)
         busy: dict[str, list[WriteUnderWay]] = {}
         for attempt in (each for id, each in self.launched.items() if id not in self.over):
             # What restores raw is a run of no asset.
@@ -232,7 +231,7 @@ class Life:
             for key in dying:
                 self.flaky[key] -= 1
             if failing or dying:
-                self.not_run |= dict.fromkeys((key for key in keys if key not in self.gates), attempt.id)
+                self.not_run |= dict.fromkeys((key for key in keys if key not in self.gates), NotRun(attempt.id))
                 return "failed"
             for key in keys:
                 self.world.build(*key)

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from backfill_assets.days import TableDay
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
-from backfill_assets.upkeep.failed_checks import HeldByStream
+from backfill_assets.upkeep.failed_checks import HeldByStream, NotRun
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.upkeep.healing import WITH_RAW, Life
 from backfill_assets_tests.upkeep.weeks import put_back_by
@@ -99,7 +99,7 @@ def _fine(days: int = 1) -> Event:
 
 def _dies(life: Life, day: date) -> None:
     life.world.forget("revenue", day)
-    life.not_run[TableDay("revenue", day)] = "a run"
+    life.not_run[TableDay("revenue", day)] = NotRun("a run")
     life.flaky[TableDay("revenue", day)] = 1
 
 

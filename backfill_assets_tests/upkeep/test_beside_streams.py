@@ -108,8 +108,9 @@ def test_what_is_left_to_a_running_stream(world: World, case: Streamed) -> None:
     """The tick says so. All but the first publications were made so long ago."""
     happened(world, *case.events)
     moments = {OF_STREAM: NOON - case.ago, OF_BACKFILL: NOON - case.ago, "p": NOON - timedelta(days=1)}
-    streams = RunningStreams(case.tables, NOON, moments.get)
-    decision: RepairDecision = repairs_needed(RepairContext(world.steps, world.observed(), streams=streams))
+    streams = RunningStreams(case.tables, moments.get)
+    seen = RepairContext(world.steps, world.observed(), streams=streams, now=NOON)
+    decision: RepairDecision = repairs_needed(seen)
     repaired = {table: days for repair in decision.launch for table, days in repair.days.items()}
     assert case.repaired.items() <= repaired.items() and bool(repaired) is bool(case.repaired)
     assert decision.waiting == case.waiting

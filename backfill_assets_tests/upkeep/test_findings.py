@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.state.diagnosis import Cause
-from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates
+from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, NotRun
 from backfill_assets.upkeep.findings import WrongDay, fault_evidence, saying
 from backfill_assets.upkeep.incidents import Closing, Incident
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
@@ -98,9 +98,8 @@ def test_a_run_that_a_gate_has_ended_did_not_fail(
         del world.states[TableDay("fact", day)], world.newest["fact"][day], world.pinned["fact"][day]
     (step,) = (each for each in COMPARED if each.name == "fact")
     key = TableDay("fact", E)
-    seen: dict[str, object] = {"not_run": {TableDay("fact", D): "run-1", TableDay("fact", E): "run-1"}}
-    if ended_by_a_gate:
-        seen |= {"held_back_in": {"run-1"}}
+    ended = NotRun("run-1", ended_by_a_gate)
+    seen: dict[str, object] = {"not_run": {TableDay("fact", D): ended, TableDay("fact", E): ended}}
     if made_of is not None:
         wanted = RepairContext(COMPARED, world.observed())._wanted(step, E)
         gate = HeldByGates("broken", wanted if made_of == "what there is" else made_of, "run-1")

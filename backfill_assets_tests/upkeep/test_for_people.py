@@ -68,9 +68,7 @@ def test_a_held_back_day_behind_a_running_stream_is_told_when_the_stream_has_had
     happened(world, late(D), published_by(STREAMED, "raw", D))
     gates = failed_on(world, TableDay("bronze", D))
     for minutes, told in ((5, 0), (11, 1)):
-        streams = RunningStreams(
-            {"raw"}, AT + timedelta(minutes=minutes), lambda name: AT if name == STREAMED else None
-        )
-        decision = _decide(world, failed_gates=gates, streams=streams)
+        streams = RunningStreams({"raw"}, lambda name: AT if name == STREAMED else None)
+        decision = _decide(world, failed_gates=gates, streams=streams, now=AT + timedelta(minutes=minutes))
         assert (len(decision.for_people), decision.launch) == (told, ())
         assert bool(decision.waiting) is not bool(told)

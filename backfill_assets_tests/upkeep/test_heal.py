@@ -15,6 +15,7 @@ from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.failed_checks import NotRun
 from backfill_assets.upkeep.incidents import Incident
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.simulator.delta import lake_in_memory
@@ -80,7 +81,7 @@ def _never_built(life: Life, day: date) -> None:
 
 def _run_died(life: Life, day: date) -> None:
     life.world.forget("revenue", day)
-    life.not_run[TableDay("revenue", day)] = "a run"
+    life.not_run[TableDay("revenue", day)] = NotRun("a run")
     life.flaky[TableDay("revenue", day)] = 1
 
 

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.upkeep.failed_checks import HeldByGates, HeldByStream
 from backfill_assets.upkeep.repair import RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import RepairContext
-from backfill_assets_tests.plan.world import World
+from backfill_assets_tests.plan.world import World, noon_of
 from backfill_assets_tests.upkeep.weeks import STEPS, D, E, happened, late, one_version_world
 
 WORDS = "rejected_at_most: expected at most 1 %, observed 30 % -> correct the file"
@@ -77,7 +77,7 @@ def test_many_days_of_a_table_are_one_line_with_an_example(world: World) -> None
 def test_what_a_stream_holds_back_of_today_is_told_and_other_days_of_today_are_not(world: World) -> None:
     """The day has no partition yet, and no repair builds it: the stream does."""
     streamed = HeldByStream("60 events reach no table", 60, datetime(2017, 3, 7, 9, tzinfo=UTC), "release it")
-    seen = RepairContext(STEPS, world.observed(), today=D, is_built=lambda *_: False)
+    seen = RepairContext(STEPS, world.observed(), now=noon_of(D), is_built=lambda *_: False)
     assert not repairs_needed(seen).for_people
     decision = repairs_needed(replace(seen, held_by_streams={TableDay("bronze", D): streamed}))
     (action,) = decision.for_people

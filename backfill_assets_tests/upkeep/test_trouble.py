@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -20,7 +20,7 @@ from backfill_assets.upkeep.trouble import (
     digest,
     find_stale_days,
 )
-from backfill_assets_tests.plan.world import World
+from backfill_assets_tests.plan.world import World, noon_of
 from backfill_assets_tests.upkeep.weeks import (
     DAYS,
     MONDAY,
@@ -40,6 +40,7 @@ from backfill_assets_tests.upkeep.weeks import (
     withdrawn,
 )
 
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 NEW, NEVER = DAYS.last + timedelta(days=1), date(2017, 3, 20)
 LATE, INPUT, FOREIGN, MISSING, CONTENT = (
     Cause.LATE,
@@ -132,7 +133,7 @@ class Case:
     stale: tuple[tuple[str, date, Cause], ...] = ()
     raw: tuple[tuple[str, date, Cause], ...] = ()
     watches: tuple[tuple[str, date], ...] = ()
-    today: date = date.max
+    now: datetime = END_OF_TIME
     world: Callable[[], World] = one_version_world
 
 
@@ -174,7 +175,7 @@ STALE = (
         (overwritten("revenue", NEXT_WEEK, D), overwritten("bronze", NEXT_WEEK, D)),
         tuple((table, day, FOREIGN) for table in ("bronze", "revenue") for day in (D, NEXT_WEEK)),
     ),
-    Case("a day that has not ended is no trouble yet", (OF_TOMORROW,), today=NEW),
+    Case("a day that has not ended is no trouble yet", (OF_TOMORROW,), now=noon_of(NEW)),
 )
 
 
@@ -182,7 +183,7 @@ STALE = (
 def test_which_days_are_stale(case: Case) -> None:
     """By the reason of each; repairs launch something exactly where a day is stale that can be built again."""
     world = happened(case.world(), *case.events)
-    more = {"failed_watches": [failed_watch(world, *each) for each in case.watches], "today": case.today}
+    more = {"failed_watches": [failed_watch(world, *each) for each in case.watches], "now": case.now}
     raw, others = _stale(world, **more)
     assert (tuple(_reasons(raw)), tuple(_reasons(others))) == (case.raw, case.stale)
     assert bool(repairs_needed(_seen(world, **more)).launch) is bool(case.stale)

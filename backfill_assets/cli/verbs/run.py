@@ -162,7 +162,7 @@ def _on_main(asked: RunRequest, *, verify: bool, same_rows: bool, dry_run: bool)
 def _plan_on_main(asked: RunRequest) -> RunPlan:
     """Reads logs and names of landed files only."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
-    from backfill_assets.plan.table_run import RunContext, plan_run
+    from backfill_assets.plan.table_run import plan_run
     from backfill_assets.state.edited_logic import contents_of, edited_logic
     from backfill_assets.state.observed import observe_each
     from backfill_assets.state.rolled_back import rollbacks
@@ -183,9 +183,8 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
     for each in observed.unreadable.values():
         report_step(f"{each.table} and what is made of it is left out, it cannot be read: {each.next_step}")
     steps = observed.readable(observed.with_current(declared))
-    today = clock.today()
-    edited = edited_logic(storage, steps, contents_of(observed.states))
-    return plan_run(asked, RunContext(steps, observed, today, landed_for, rollbacks(storage), edited))
+    today, edited = clock.today(), edited_logic(storage, steps, contents_of(observed.states))
+    return plan_run(asked, steps, observed, today, landed=landed_for, rollbacks=rollbacks(storage), edited=edited)
 
 
 def _look_at_tables_of_others(asked: RunRequest) -> None:
@@ -304,22 +303,20 @@ def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
     """Plan by the timeline's statuses. Raises :class:`InvalidRequest` for raw tables, and for a campaign's timeline."""
     from backfill_assets.answers.run import run_plan_answer
     from backfill_assets.answers.timelines import built_answer
-    from backfill_assets.plan.table_run import RunContext, plan_run
+    from backfill_assets.plan.table_run import plan_run
     from backfill_assets.timeline.build import refuse_raw
-    from backfill_assets.timeline.opened import OpenedTimeline
-    from backfill_assets.timeline.view import observe_timeline, refuse_campaign
+    from backfill_assets.timeline.view import observe_timeline, refuse_campaign, stale_days
 
     refuse_campaign(name)
     catalog, publisher = current_catalog(), open_publisher()
     asked_steps = [catalog.step(table) for table in asked.tables]
-    place = observe_timeline(publisher, catalog.table_names, name)
+    timeline, observed = observe_timeline(publisher, catalog.table_names, name)
     for step in asked_steps:
         refuse_raw(step, name)
-    context = RunContext(place.view.with_current(catalog.steps), place.view, clock.today())
-    plan = plan_run(asked, context).without_raw()
+    plan = plan_run(asked, observed.with_current(catalog.steps), observed, clock.today()).without_raw()
     if go_on(run_plan_answer(plan, name), dry_run=dry_run):
-        done = _run_on_timeline(place.timeline, plan)
-        stale = OpenedTimeline(open_storage(), done.timeline).stale_days(catalog.steps)
+        done = _run_on_timeline(timeline, plan)
+        stale = stale_days(open_storage(), done.timeline, catalog.steps)
         say_answer(built_answer(done, stale))
 
 

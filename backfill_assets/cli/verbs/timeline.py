@@ -182,7 +182,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
     from backfill_assets.answers.timelines import built_answer
     from backfill_assets.timeline.build import forward as go_forward
     from backfill_assets.timeline.of_version import bring_up_to_date
-    from backfill_assets.timeline.opened import OpenedTimeline
+    from backfill_assets.timeline.view import stale_days
 
     run = run_info("backfill timeline forward")
     with foreground_lake() as lake:
@@ -202,7 +202,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
                 other=other,
                 by=getpass.getuser(),
             )
-    stale = OpenedTimeline(lake.storage, done.timeline).stale_days(lake.catalog.steps)
+    stale = stale_days(lake.storage, done.timeline, lake.catalog.steps)
     say_answer(built_answer(done, stale))
 
 
@@ -229,12 +229,12 @@ def open_command(name: str, tables: tuple[str, ...]) -> None:
     the timeline as it is now: open it again after the timeline went forward. It goes with the timeline.
     """
     from backfill_assets.answers.timelines import opened_answer
-    from backfill_assets.timeline.opened import open_timeline, recipe_of
+    from backfill_assets.timeline.opened import open_timeline, recipe_of, sql_views
 
     storage = open_storage()
     opened = open_timeline(storage, find_timeline(storage, name))
-    views = opened.views(tables)
-    say_answer(opened_answer(opened.timeline.name, views, recipe_of(opened, next(iter(views)))))
+    views = sql_views(opened, tables)
+    say_answer(opened_answer(opened.name, views, recipe_of(opened, next(iter(views)))))
 
 
 @timeline.command("publish")

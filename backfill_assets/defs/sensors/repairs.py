@@ -69,7 +69,7 @@ from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.effect import Addresses
-from backfill_assets.upkeep.failed_checks import Disagreement, FailedWatch, HeldByGates
+from backfill_assets.upkeep.failed_checks import Disagreement, FailedWatch, HeldByGates, NotRun
 from backfill_assets.upkeep.heal import heal
 from backfill_assets.upkeep.incident_course import PROVEN_BY_WATCHDOG, launches
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
@@ -216,7 +216,7 @@ def look(
 ) -> RepairContext:
     """Reads runs under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     storage, now, names = backfill.storage, clock.now(), tables.by_table
-    busy, streams, book = busy_days(instance, names), running_streams(storage), IncidentBook(storage)
+    busy, streams, book = busy_days(instance, names), running_streams(storage, now), IncidentBook(storage)
     observed = observe_each(storage, tables.catalog.table_names)
     forced = {
         TableDay(table, day)
@@ -227,7 +227,7 @@ def look(
         for day in days
     }
     watchdogs = [check_key(table, WATCHDOG) for table in names]
-    gates, not_run, held_back = _failed_gates(instance, gate_keys(tables.catalog.steps))
+    gates, not_run = _failed_gates(instance, gate_keys(tables.catalog.steps))
     suspicions, judged_before = _suspicions(instance, names, observed.states)
     steps = observed.with_current(tables.catalog.steps)
     return RepairContext(
@@ -244,12 +244,10 @@ def look(
         judged_before=judged_before,
         closings=book.closings(),
         not_run=not_run,
-        held_back_in=held_back,
         busy=busy,
         failed_gates=gates,
         held_by_streams=held_by_streams(storage, observed.states, steps, now),
         is_built=tables.builds,
-        today=now.date(),
         rollbacks=rollbacks(storage),
         streams=streams,
         rebuilt_by=days_of_open_plans(storage),
@@ -257,15 +255,13 @@ def look(
     )
 
 
-def running_streams(storage: Storage) -> RunningStreams:
-    now = clock.now()
-
+def running_streams(storage: Storage, now: datetime) -> RunningStreams:
     def published_at(publication: str) -> datetime | None:
         found = PublicationLog(storage).find_prepared(publication)
         return found[1] if found else None
 
     tables = [status.table for status in read_streams(storage) if status.is_running(now)]
-    return RunningStreams(frozenset(tables), now, cache(published_at))
+    return RunningStreams(frozenset(tables), cache(published_at))
 
 
 def launch(
@@ -342,19 +338,17 @@ def _suspicions(
 
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
-) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str], set[str]]:
-    """Days that a gate holds back; days whose run ended before their gates; runs ended by gates of others."""
+) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, NotRun]]:
+    """Days that a gate holds back, and days whose run ended before their gates."""
     failed: dict[TableDay, HeldByGates] = {}
-    not_run: dict[TableDay, str] = {}
-    held_back: set[str] = set()
+    not_run: dict[TableDay, NotRun] = {}
     for key, said in _said_of_failed(instance, gates):
         verdict = said.verdict
         if NOT_RUN in verdict.metadata:
-            run = not_run[key] = str(verdict.metadata[NOT_RUN].value)
-            held_back |= {run} if HELD in verdict.metadata else set()
+            not_run[key] = NotRun(str(verdict.metadata[NOT_RUN].value), HELD in verdict.metadata)
         elif verdict.severity is dg.AssetCheckSeverity.ERROR:
             made_of = verdict.metadata.get(MADE_OF)
             before = [failed[key].words] if key in failed else []
             words = "; ".join([*before, verdict.description or verdict.check_name])
             failed[key] = HeldByGates(words, str(made_of.value) if made_of else "", said.run)
-    return failed, not_run, held_back
+    return failed, not_run

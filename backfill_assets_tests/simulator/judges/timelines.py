@@ -10,8 +10,7 @@ from backfill_assets.days import parse_day
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.timeline.opened import OpenedTimeline
-from backfill_assets.timeline.view import StaleDays
+from backfill_assets.timeline.view import StaleDays, stale_days
 from backfill_assets_tests.simulator.chain import CHAIN, STEP_OF, STEPS, WEEKLY
 from backfill_assets_tests.simulator.judges.log import LogJudge
 from backfill_assets_tests.simulator.judges.tables import Held, TableJudge
@@ -101,7 +100,7 @@ class TimelineJudge:
             return
         for base in line.bases:
             self._is_published(base, what)
-        stale = OpenedTimeline(self._storage, line).stale_days(STEPS)
+        stale = stale_days(self._storage, line, STEPS)
         self._agrees(line, stale, what)
         if line.change.startswith(REWOUND):
             self._rewound(line, what)
@@ -181,6 +180,6 @@ class TimelineJudge:
 
     def stale_of_its_own(self, line: NamedTimeline, stale: StaleDays | None = None) -> dict[str, list[date]]:
         """Days of its own that it names as stale, and that no gate held back."""
-        found = OpenedTimeline(self._storage, line).stale_days(STEPS) if stale is None else stale
+        found = stale_days(self._storage, line, STEPS) if stale is None else stale
         own = {table: sorted(days.keys() & line.held(table).keys()) for table, days in found.items()}
         return {} if line.held_back else {table: days for table, days in own.items() if days}
