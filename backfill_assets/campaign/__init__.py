@@ -21,8 +21,8 @@ How does it stand?
 How is it undone?
 
 - ``undo_days``: what becomes of each day.
-- ``undoable``: whether it can be.
-- ``rollback``: one publication, by its files alone.
+- ``undoable``: whether it may be.
+- ``rollback``: one publication, by files.
 - ``undo``, ``undo_look``: a campaign, without losing rows that came since.
 - ``undo_publication``: what the log says of it.
 
