@@ -163,10 +163,10 @@ def _put_back(prepared: Prepared, change: TableChange) -> tuple[object, ...]:
 def undo_plan_answer(plan: UndoPlan) -> Answer:
     groups: dict[tuple[str, UndoAction, str], list[UndoneDay]] = {}
     for each in sorted(plan.days, key=lambda day: (_order(plan, day), day.day)):
-        groups.setdefault((each.step, each.way, each.reason), []).append(each)
+        groups.setdefault((each.step, each.action, each.reason), []).append(each)
     rows = [
-        (step, way.value, len(days), Days.of(day.day for day in days), _versions(way, days), reason)
-        for (step, way, reason), days in groups.items()
+        (step, action.value, len(days), Days.of(day.day for day in days), _versions(action, days), reason)
+        for (step, action, reason), days in groups.items()
     ]
     facts = (
         Fact("plan", Id(shown_name(plan.campaign))),
@@ -183,18 +183,18 @@ def undo_plan_answer(plan: UndoPlan) -> Answer:
 
 def _order(plan: UndoPlan, day: UndoneDay) -> tuple[int, int]:
     steps = list(dict.fromkeys(each.step for each in plan.days))
-    return steps.index(day.step), list(UndoAction).index(day.way)
+    return steps.index(day.step), list(UndoAction).index(day.action)
 
 
-def _versions(way: UndoAction, days: Sequence[UndoneDay]) -> str:
-    return ", ".join(sorted({day.version for day in days} - {""})) if way is UndoAction.STAGE_AGAIN else ""
+def _versions(action: UndoAction, days: Sequence[UndoneDay]) -> str:
+    return ", ".join(sorted({day.version for day in days} - {""})) if action is UndoAction.RESTATE else ""
 
 
 def _how_long(plan: UndoPlan) -> str:
-    if not plan.again:
+    if not plan.restated:
         return "It takes about a second: no day has to be staged again."
     timed = "an unknown time (none was measured yet)" if plan.seconds is None else f"about {plan.seconds:.0f} s"
-    again = f"{format_are(len(plan.again), 'day')} staged again first, so that what has arrived since is kept"
+    again = f"{format_are(len(plan.restated), 'day')} staged again first, so that what has arrived since is kept"
     return f"{again}. It takes {timed} and the start of Spark."
 
 

@@ -20,8 +20,11 @@ How does it stand?
 
 How is it undone?
 
-- ``rollback``: one publication, with the files from before.
-- ``undo``, ``undo_days``: a campaign, without losing rows that came since.
+- ``undo_days``: what becomes of each day.
+- ``undoable``: whether it may be.
+- ``rollback``: one publication, by files.
+- ``undo``, ``undo_look``: a campaign, without losing rows that came since.
+- ``undo_publication``: what the log says of it.
 
 Where does a plan come from?
 

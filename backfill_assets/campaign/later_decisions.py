@@ -8,7 +8,6 @@ from datetime import date
 
 from backfill_assets.campaign.published import course_of
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
-from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.timelines import newest_verdicts
 from backfill_assets.model.declaration import ADOPTED, Step
 from backfill_assets.plan.keep import rebuilt_steps
@@ -79,14 +78,6 @@ def switched_since(
         if others := sorted({*brings[step]} - {"", ADOPTED, current}):
             found.append(SwitchedSince(step, current, row["publication"], tuple(others)))
     return tuple(found)
-
-
-def versions_before(prepared: Prepared, steps: Iterable[Step]) -> Versions:
-    before = {table: [each.content for each in days.values()] for table, days in prepared.before.items()}
-    return {
-        step.name: {content.code_version for table in step.table_names for content in before.get(table, ()) if content}
-        for step in steps
-    }
 
 
 def _rolled_back_since(publisher: Publisher, plan: Plan) -> dict[str, dict[str, Ranges]]:

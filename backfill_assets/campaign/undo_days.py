@@ -1,19 +1,23 @@
-"""Decides about each day of an undo. Pure.
+"""Decides about each day that is undone, by a rollback of one publication or by the undo of a campaign. Pure.
 
-A day gets its before-image only if that was made of exactly what will be there after the undo. Readers of a changing
-day follow, even outside the campaign.
+Both put before-images back. A rollback computes nothing: it refuses a day that others have changed since, and one that
+was made of other inputs than main has, unless one of them only gained rows. The undo of a campaign puts a day back only
+if it was made of exactly what will be there after the undo, and else restates it; readers of a changing day follow.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import Before, DayContent, DayState
+from backfill_assets.lakehouse.records import Before, DayContent, DayState, Prepared
+from backfill_assets.publish.torn_days import is_as
 from backfill_assets.rebuild.decide import made_from
 
 AS_BEFORE = "it is as it was before already"
@@ -22,15 +26,26 @@ AS_BEFORE = "it is as it was before already"
 class UndoAction(enum.StrEnum):
     PUT_BACK = "put back"
     """Publish the before-image; no data is copied."""
-    STAGE_AGAIN = "stage again"
-    """Stage it by its former version from today's inputs, with rows that arrived since."""
+    RESTATE = "stage again"
+    """Compute it by its former version from today's inputs, with rows that arrived since."""
     WITHDRAW = "withdraw"
     """Remove the day: it was not published before, or its inputs are gone."""
     STANDS = "stands"
     """Leave the day: it needs no change."""
     LEFT_STALE = "left stale"
-    """The day reads a changing one and cannot be staged again: it is reported as stale."""
+    """The day reads a changing one and cannot be restated: it is reported as stale."""
     REFUSED = "refused"
+
+
+class Refusal(enum.Enum):
+    MOVED = enum.auto()
+    """Others have changed the day since."""
+    OLDER = enum.auto()
+    """The before-image was made of other inputs than main has."""
+    NOT_KNOWN = enum.auto()
+    """Nothing says what the before-image was made of."""
+    NOT_RESTATED = enum.auto()
+    """The day has to be computed, and cannot be."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,8 @@ class TableDayState:
     now_files: frozenset[str]
     other_campaign: str = ""
     """A campaign that published the day since and was not undone."""
+    computed_since: bool = False
+    """Another publication has computed the rows, which may be equal."""
 
     @property
     def moved(self) -> bool:
@@ -54,6 +71,11 @@ class TableDayState:
             return False
         now = self.content_now
         return now is None or self.content is None or now.logical != self.content.logical
+
+    @property
+    def is_of_others(self) -> bool:
+        """An identical rebuild counts, a compaction does not."""
+        return self.moved or (self.computed_since and self.now_files != self.files)
 
     @property
     def content_now(self) -> DayContent | None:
@@ -83,25 +105,55 @@ class TableDayState:
         before, now = self.content_before, self.content_now
         return before is not None and now is not None and before.logical == now.logical
 
+    @property
+    def is_published_as_before(self) -> bool:
+        """By the log: the same rows, made of the same inputs."""
+        before = self.content_before
+        return before is not None and self.now is not None and is_as(self.now.content, before)
+
+
+def day_state(
+    prepared: Prepared, key: TableDay, now: DayState | None, now_files: Collection[str], other_campaign: str = ""
+) -> TableDayState:
+    before, files = prepared.before_of(*key), frozenset(now_files)
+    if before is None:
+        return TableDayState(key.table, None, frozenset(), None, now, files)
+    change = prepared.change(key.table)
+    since = now is not None and now.origin.computed_by != prepared.origin(*key).computed_by
+    return TableDayState(
+        table=key.table,
+        before=before,
+        files=frozenset(prepared.target_of(key.table, change.by_day[key.day])),
+        content=prepared.result(*key),
+        now=now,
+        now_files=files,
+        other_campaign=other_campaign,
+        computed_since=since and change.mode != "append",
+    )
+
 
 @dataclass(frozen=True)
-class Remaking:
-    """What a day's former version would make of it, after the steps already undone."""
+class InputsAfter:
+    """What a day's former version would be given after the undo."""
 
     wanted: str = ""
-    """The input fingerprint the day would have; empty if its inputs are unknown."""
+    """The input fingerprint that the day would have; empty if its inputs are unknown."""
     version: str = ""
-    """The version that can stage the day; empty if no longer declared."""
+    """The version that can restate the day; empty if no longer declared."""
     missing: str = ""
-    """An unpublished input day: then the day cannot be staged."""
+    """An unpublished input day: then the day cannot be restated."""
     withdrawn: str = ""
-    again: str = ""
-    """An input day that is staged again: its content is unknown."""
+    restated: str = ""
+    """An input day that is restated: its content is unknown."""
     changes: str = ""
     """Which input gained or lost rows, in words."""
+    brought: bool = False
+    """The publication brought one of the input days."""
+    gained: bool = False
+    """The before-image was made of just this, before one input gained rows."""
 
     @property
-    def possible(self) -> bool:
+    def can_restate(self) -> bool:
         return bool(self.version) and not self.missing
 
 
@@ -111,88 +163,131 @@ class UndoneDay:
 
     step: str
     day: date
-    way: UndoAction
+    action: UndoAction
     reason: str = ""
     version: str = ""
     """The version of its rows after the undo; empty if unknown."""
     seconds: float | None = None
+    refusal: Refusal | None = None
+    is_reader: bool = False
+    """The publication did not bring the day."""
 
 
-def decide_day(step: str, day: date, tables: Iterable[TableDayState], remaking: Remaking) -> UndoneDay:
-    """``tables``: all of the step; they are put back or staged again together."""
+class _Outcome(NamedTuple):
+    action: UndoAction
+    reason: str = ""
+    refusal: Refusal | None = None
+
+
+def decide_day(
+    step: str, day: date, tables: Iterable[TableDayState], inputs: InputsAfter, *, computes: bool
+) -> UndoneDay:
+    """``tables`` of a step go together. ``computes``: days may be restated; else files are put back, or nothing is."""
     made = list(tables)
+    old, shown = made[0].content_before, made[0].content_now
     if any(each.before is None for each in made):
-        way, reason = _way_of_reader(made, remaking)
-        shown = made[0].content_now
-        return UndoneDay(step, day, way, reason, shown.code_version if shown else "", _seconds(shown))
-    old = made[0].content_before
-    way, reason = _way(made, old, remaking)
-    return UndoneDay(step, day, way, reason, old.code_version if old else "", _seconds(old, made[0].content))
+        found = _reader(made, inputs)
+        version, seconds = shown.code_version if shown else "", _seconds(shown)
+    else:
+        found = _restated(made, old, inputs) if computes else _by_files(made, old, inputs)
+        version, seconds = old.code_version if old else "", _seconds(old, made[0].content)
+    is_reader = made[0].before is None
+    return UndoneDay(step, day, found.action, found.reason, version, seconds, found.refusal, is_reader)
 
 
-def _way(made: list[TableDayState], old: DayContent | None, remaking: Remaking) -> tuple[UndoAction, str]:
+# ------------------------------------------------------------------ a rollback: by files alone
+
+
+def _by_files(made: Sequence[TableDayState], old: DayContent | None, inputs: InputsAfter) -> _Outcome:
+    """A day that main has as it was before is put back too: its files go back."""
+    if old is not None and old.inputs:
+        if not inputs.wanted:
+            why = f"it was made by {old.code_version}, which is not declared any more, and the log does not say of what"
+            return _Outcome(UndoAction.REFUSED, why, Refusal.NOT_KNOWN)
+        same = made_from(inputs.wanted, [each.content_before for each in made])
+        untouched = not inputs.brought and all(each.is_published_as_before for each in made)
+        if not (same or inputs.gained or untouched):
+            return _Outcome(UndoAction.REFUSED, "it would be older than what it is made of", Refusal.OLDER)
+    if other := next((each for each in made if each.is_of_others), None):
+        return _Outcome(UndoAction.REFUSED, f"published again since by {_by(other)}", Refusal.MOVED)
+    if old is None and not _has_files(made):
+        return _Outcome(UndoAction.WITHDRAW, "it was published first by what is undone")
+    return _Outcome(UndoAction.PUT_BACK, "its inputs have gained rows since" if inputs.gained else "")
+
+
+# ------------------------------------------------------------------ a campaign: restated where files do not fit
+
+
+def _restated(made: Sequence[TableDayState], old: DayContent | None, inputs: InputsAfter) -> _Outcome:
     moved = next((each for each in made if each.moved), None)
     if other := next((each.other_campaign for each in made if each.moved and each.other_campaign), ""):
-        return UndoAction.REFUSED, f"{other} has published it since, undo that one first"
+        return _Outcome(UndoAction.REFUSED, f"{other} has published it since, undo that one first", Refusal.MOVED)
     if old is None:
-        return _way_without_content(made, moved)
+        return _without_content(made, moved)
     if not old.inputs and (moved is None or old.is_adopted):
-        return _way_of_taken_in(made, old, moved)
-    if not (remaking.again and remaking.possible) and remaking.wanted:
-        shown = made_from(remaking.wanted, [each.content_now for each in made])
+        return _taken_in(made, old, moved)
+    if not (inputs.restated and inputs.can_restate) and inputs.wanted:
+        shown = made_from(inputs.wanted, [each.content_now for each in made])
         back = all(each.holds_before for each in made)
-        if made_from(remaking.wanted, [each.content_before for each in made]) and not (shown and back):
-            return UndoAction.PUT_BACK, ""
+        if made_from(inputs.wanted, [each.content_before for each in made]) and not (shown and back):
+            return _Outcome(UndoAction.PUT_BACK)
         if shown:
-            return UndoAction.STANDS, AS_BEFORE if back else "the logic from before gives just what it holds"
-    return _way_again(old, moved, remaking)
+            return _Outcome(UndoAction.STANDS, AS_BEFORE if back else "the logic from before gives just what it holds")
+    return _of_other_inputs(old, moved, inputs)
 
 
-def _way_of_taken_in(made: list[TableDayState], old: DayContent, moved: TableDayState | None) -> tuple[UndoAction, str]:
+def _taken_in(made: Sequence[TableDayState], old: DayContent, moved: TableDayState | None) -> _Outcome:
     """Ingested or adopted rows: they have no published inputs."""
     if old.is_adopted and all(each.is_as_before for each in made):
-        return UndoAction.STANDS, AS_BEFORE
-    return UndoAction.PUT_BACK, "as it was adopted: what came since is not in it" if moved else ""
+        return _Outcome(UndoAction.STANDS, AS_BEFORE)
+    return _Outcome(UndoAction.PUT_BACK, "as it was adopted: what came since is not in it" if moved else "")
 
 
-def _way_again(old: DayContent, moved: TableDayState | None, remaking: Remaking) -> tuple[UndoAction, str]:
+def _of_other_inputs(old: DayContent, moved: TableDayState | None, inputs: InputsAfter) -> _Outcome:
     """A day whose before-image was made of other inputs than today's."""
     since = f"published again since by {_by(moved)}" if moved else ""
-    if remaking.possible:
-        reads = f"reads {remaking.again}" if remaking.again else remaking.changes
-        return UndoAction.STAGE_AGAIN, since or reads or "what it is computed from has changed since it was built"
+    if inputs.can_restate:
+        reads = f"reads {inputs.restated}" if inputs.restated else inputs.changes
+        return _Outcome(UndoAction.RESTATE, since or reads or "what it is computed from has changed since it was built")
     first = f"{moved.table} was {since}" if moved else "what it was computed from has changed since"
-    if not remaking.version:
-        return UndoAction.REFUSED, f"{first}, and the version {old.code_version} that it had is not there any more"
-    return UndoAction.REFUSED, f"{first}, and {remaking.missing}, which it was computed from, is not published"
+    why = (
+        f"the version {old.code_version} that it had is not there any more"
+        if not inputs.version
+        else f"{inputs.missing}, which it was computed from, is not published"
+    )
+    return _Outcome(UndoAction.REFUSED, f"{first}, and {why}", Refusal.NOT_RESTATED)
 
 
-def _way_without_content(made: list[TableDayState], moved: TableDayState | None) -> tuple[UndoAction, str]:
+def _without_content(made: Sequence[TableDayState], moved: TableDayState | None) -> _Outcome:
     """A day that was not published before, or had a foreign write."""
     if all(each.is_back for each in made):
-        return UndoAction.STANDS, AS_BEFORE
-    if any(each.before and each.before.files for each in made):
+        return _Outcome(UndoAction.STANDS, AS_BEFORE)
+    if _has_files(made):
         if moved is None:
-            return UndoAction.PUT_BACK, ""
-        return UndoAction.REFUSED, (
-            f"{moved.table} was published again since by {_by(moved)}, and before it was not built by this code"
-        )
+            return _Outcome(UndoAction.PUT_BACK)
+        why = f"{moved.table} was published again since by {_by(moved)}, and before it was not built by this code"
+        return _Outcome(UndoAction.REFUSED, why, Refusal.MOVED)
     if foreign := next((each for each in made if not each.is_known_now), None):
-        return UndoAction.REFUSED, f"{foreign.table} was not published before, and has rows of {_by(foreign)}"
+        why = f"{foreign.table} was not published before, and has rows of {_by(foreign)}"
+        return _Outcome(UndoAction.REFUSED, why, Refusal.MOVED)
     since = f", and again since by {_by(moved)}: what arrived stays in its inputs" if moved else ""
-    return UndoAction.WITHDRAW, f"it was published first by what is undone{since}"
+    return _Outcome(UndoAction.WITHDRAW, f"it was published first by what is undone{since}")
 
 
-def _way_of_reader(made: list[TableDayState], remaking: Remaking) -> tuple[UndoAction, str]:
+def _reader(made: Sequence[TableDayState], inputs: InputsAfter) -> _Outcome:
     """A day outside the publication that reads a changing one."""
-    if not remaking.again and made_from(remaking.wanted, [each.content_now for each in made]):
-        return UndoAction.STANDS, "what it reads comes out the same"
-    if remaking.withdrawn and remaking.missing:
-        return UndoAction.WITHDRAW, f"reads {remaking.withdrawn}, which is withdrawn"
-    if not remaking.possible:
-        why = f"{remaking.missing} is not published" if remaking.version else "its version is not declared any more"
-        return UndoAction.LEFT_STALE, f"cannot be staged again: {why}"
-    return UndoAction.STAGE_AGAIN, f"reads {remaking.again}" if remaking.again else "reads what is undone"
+    if not inputs.restated and made_from(inputs.wanted, [each.content_now for each in made]):
+        return _Outcome(UndoAction.STANDS, "what it reads comes out the same")
+    if inputs.withdrawn and inputs.missing:
+        return _Outcome(UndoAction.WITHDRAW, f"reads {inputs.withdrawn}, which is withdrawn")
+    if not inputs.can_restate:
+        why = f"{inputs.missing} is not published" if inputs.version else "its version is not declared any more"
+        return _Outcome(UndoAction.LEFT_STALE, f"cannot be staged again: {why}")
+    return _Outcome(UndoAction.RESTATE, f"reads {inputs.restated}" if inputs.restated else "reads what is undone")
+
+
+def _has_files(made: Iterable[TableDayState]) -> bool:
+    return any(each.before and each.before.files for each in made)
 
 
 def _by(moved: TableDayState) -> str:
@@ -204,9 +299,12 @@ def _seconds(*contents: DayContent | None) -> float | None:
     return measured[0] / 1000 if measured else None
 
 
+# ------------------------------------------------------------------ of all days together
+
+
 def require_undoable(days: Iterable[UndoneDay]) -> None:
     """Raise :class:`PublicationRefused` if one of ``days`` is refused."""
-    if first := next((each for each in days if each.way is UndoAction.REFUSED), None):
+    if first := next((each for each in days if each.action is UndoAction.REFUSED), None):
         raise PublicationRefused(
             f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
             hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
@@ -214,9 +312,18 @@ def require_undoable(days: Iterable[UndoneDay]) -> None:
 
 
 def seconds_of(days: Iterable[UndoneDay]) -> float | None:
-    """Returns None if one of the days staged again was never timed."""
-    again = [each.seconds for each in days if each.way is UndoAction.STAGE_AGAIN]
+    """Returns None if one of the days to restate was never timed."""
+    again = [each.seconds for each in days if each.action is UndoAction.RESTATE]
     return None if None in again else sum(each for each in again if each is not None)
+
+
+def versions_back(days: Iterable[UndoneDay]) -> dict[str, set[str]]:
+    """By step, the versions that days get back: a switch to another one since is a later decision."""
+    found: dict[str, set[str]] = {}
+    for each in days:
+        if each.action in (UndoAction.PUT_BACK, UndoAction.RESTATE) and not each.is_reader:
+            found.setdefault(each.step, set()).add(each.version)
+    return found
 
 
 def first_of(reads: Mapping[str, Iterable[date]], days: Mapping[str, frozenset[date]]) -> str:

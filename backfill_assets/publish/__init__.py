@@ -27,7 +27,7 @@ What changes no row?
 - ``compact``: fewer files, same rows; ``small_files``: sizes.
 - ``mend``, ``table_past``: lost commits of a table, made again.
 
-Who sends a notice? It is worded by ``campaign/notice``, ``campaign/rollback``, ``upkeep/incidents``,
+Who sends a notice? It is worded by ``campaign/notice``, ``campaign/undo_publication``, ``upkeep/incidents``,
 ``upkeep/backfill_breaker``.
 
 - ``outbox``, ``due_notice``: kept until delivered.

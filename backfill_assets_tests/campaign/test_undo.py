@@ -61,7 +61,7 @@ class Undoable:
         return undo(lake, in_force(self.small.publisher), RUN, print)
 
     def ways(self, publication: str = "cut") -> dict[date, UndoAction]:
-        return {day.day: day.way for day in plan_undo(self.lake, publication).days}
+        return {day.day: day.action for day in plan_undo(self.lake, publication).days}
 
     def ids(self) -> list[int]:
         return sorted(self.small.newest("bronze_sales").to_pyarrow_table().column("id").to_pylist())
@@ -126,9 +126,9 @@ def clean_up(campaign: Undoable, table: str) -> None:
 def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(campaign: Undoable) -> None:
     """Late rows came to raw, and a nightly run built them by the new logic; other days are put back."""
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
-    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.RESTATE, NEXT: UndoAction.PUT_BACK}
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
-    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.RESTATE, NEXT: UndoAction.PUT_BACK}
 
 
 def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_a_day_that_moves_in_that_second_is_looked_at_again(
     publisher = Publisher(campaign.lake.storage, reached=overtaken)
     undone = campaign.undo(publisher)
     assert not once and campaign.ids() == [1, 2]
-    assert {day.day: day.way for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}
+    assert {day.day: day.action for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}
 
 
 def test_days_that_another_campaign_published_since_are_for_a_person(campaign: Undoable) -> None:
@@ -209,7 +209,7 @@ def test_days_that_another_campaign_published_since_are_for_a_person(campaign: U
     assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2")
-    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}, "that one is undone"
+    assert campaign.ways() == {DAY: UndoAction.RESTATE, NEXT: UndoAction.PUT_BACK}, "that one is undone"
     campaign.bronze("again", {DAY: [100]}, other, code="v2")
     campaign.bronze("next-night", {DAY: [100, 700]}, code="v2")
     with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):

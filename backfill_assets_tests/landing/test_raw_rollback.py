@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets import clock
-from backfill_assets.campaign.rollback import roll_back, undoable
+from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.campaign.undoable import undoable
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.raw_rollback import require_sound_rollback

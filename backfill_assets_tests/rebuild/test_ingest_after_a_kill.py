@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.campaign.rollback import roll_back, undoable
+from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.campaign.undoable import undoable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.landing.raw_rollback import require_sound_rollback
 from backfill_assets.publish.crash_points import CrashPoint, nowhere

@@ -8,8 +8,9 @@ from datetime import date, timedelta
 from typing import Any
 
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.undo import undo
+from backfill_assets.campaign.undoable import require_in_force, undoable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import create_timeline, find_timeline, kept_timelines
 from backfill_assets.lakehouse.records import Position, Publication, TableChange

@@ -57,8 +57,8 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
 
 def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
     """A publication that undid a campaign can be rolled back, which brings the campaign back."""
-    from backfill_assets.campaign.rollback import require_in_force
     from backfill_assets.campaign.standing import PlanWord, require_allowed
+    from backfill_assets.campaign.undoable import require_in_force
 
     if found.publication.provenance.undoes:
         require_in_force(publisher, found)
@@ -107,22 +107,19 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 def _roll_back_publication(publisher: Publisher, found: Prepared, *, dry_run: bool, yes: bool) -> None:
     from backfill_assets.answers.history import rollback_plan_answer, rolled_back_answer
-    from backfill_assets.campaign.later_decisions import switched_since, versions_before
-    from backfill_assets.campaign.rollback import require_in_force, require_in_place, rollback_request, undoable
+    from backfill_assets.campaign.rollback import plan_rollback
+    from backfill_assets.campaign.undoable import require_in_force, undoable
     from backfill_assets.landing.raw_rollback import require_sound_rollback
 
     undoable(publisher, found.publication.id)
     require_in_force(publisher, found)
     looked_at = require_sound_rollback(publisher, current_catalog(), found)
-    request = rollback_request(publisher, found, current_catalog().steps)
-    require_in_place(publisher, request)
-    steps, closed = current_catalog().steps, publisher.log.closed_at(found.publication.id)
-    switched = switched_since(publisher.log, closed, versions_before(found, steps), steps)
-    plan = rollback_plan_answer(found, request.leaves_stale, switched)
-    if not go_on(plan, _QUESTION, dry_run=dry_run, yes=yes):
+    plan = plan_rollback(publisher, found, current_catalog().steps)
+    answer = rollback_plan_answer(found, plan.leaves_stale, plan.switched)
+    if not go_on(answer, _QUESTION, dry_run=dry_run, yes=yes):
         return
     done = _roll_back(publisher, found.publication.id, looked_at)
-    say_done(plan, rolled_back_answer(done))
+    say_done(answer, rolled_back_answer(done))
 
 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:

@@ -405,7 +405,7 @@ BOUNDARY = Arrangement(
 
 WRONG = "v1"
 """The version of the facts that converts at the rate of the day before."""
-_DONE = {UndoAction.PUT_BACK: "put back", UndoAction.STAGE_AGAIN: "staged again with the rows since"}
+_DONE = {UndoAction.PUT_BACK: "put back", UndoAction.RESTATE: "staged again with the rows since"}
 
 
 def friday_in_thirds(lines: Lines) -> Files:
@@ -446,10 +446,10 @@ def undo_campaign(lake: SafeLake) -> str:
     campaign = lake.cut_over(lake.days, WRONG)
     lake.land("meanwhile")
     _follow(lake, [friday])
-    ways = lake.undo(campaign)
+    done = lake.undo(campaign)
     lake.land("after")
     _follow(lake, [friday])
-    days = ", ".join(f"{format_count(ways[way], 'day')} {words}" for way, words in _DONE.items())
+    days = ", ".join(f"{format_count(done[action], 'day')} {words}" for action, words in _DONE.items())
     return f"Of the facts, {days}."
 
 

@@ -302,7 +302,7 @@ class SafeLake(ScratchLake):
 
     def undo(self, publication: str) -> Mapping[UndoAction, int]:
         undone = undo(self._lake(), publication, _RUN, self._report)
-        return Counter(day.way for day in undone.plan.days)
+        return Counter(day.action for day in undone.plan.days)
 
     def count(self, table: str) -> TableCount:
         """Reads as any Delta reader does; ``+`` joins several tables."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import date
 
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.rollback import require_in_force, roll_back, undoable
+from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.undo import undo
+from backfill_assets.campaign.undoable import require_in_force, undoable
 from backfill_assets.lakehouse.records import DayContent, Position, Publication
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest, Scope

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from backfill_assets.campaign import rollback
 from backfill_assets.campaign.look import carry_out_undo, look, settle
-from backfill_assets.campaign.rollback import require_in_force, undoable
 from backfill_assets.campaign.standing import PlanStanding, PlanWord, require_allowed
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.campaign.undo import plan_undo
+from backfill_assets.campaign.undoable import require_in_force, undoable
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.publish.promote import silent
 from backfill_assets.rebuild.outcome import RunInfo
