@@ -30,6 +30,7 @@ from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.resources import Backfill, SharedSpark, run_info
 from backfill_assets.defs.specs import (
     FORCE_TAG,
+    REPAIR_TAG,
     VERIFY_TAG,
     VERSION_TAG,
     asset_specs,
@@ -118,6 +119,7 @@ def _build(
             run=run_info(context.run, backfill.catalog),
             version=config.version or tags.get(VERSION_TAG),
             force=config.force or FORCE_TAG in tags,
+            repairs=REPAIR_TAG in tags and not config.force,
             verify=VERIFY_TAG in tags,
             progress=context.log.info,
         )
@@ -141,7 +143,11 @@ def _build_earlier_days(
 
     def build() -> BuildResult:
         return backfill.builder(spark).build(
-            step, first, run=run_info(context.run, backfill.catalog), progress=context.log.info
+            step,
+            first,
+            run=run_info(context.run, backfill.catalog),
+            repairs=REPAIR_TAG in context.run.tags,
+            progress=context.log.info,
         )
 
     try:
@@ -180,6 +186,7 @@ def _build_looked_back_to(
                 run=run_info(context.run, backfill.catalog),
                 version=tags.get(VERSION_TAG),
                 force=force,
+                repairs=REPAIR_TAG in tags,
                 progress=context.log.info,
             )
 

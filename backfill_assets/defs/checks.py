@@ -14,6 +14,7 @@ from backfill_assets.defs.metadata import (
     gates_summary,
     judged_for,
     lacking,
+    nothing_left,
     quality_metadata,
     rejects_metadata,
     rules_table,
@@ -65,6 +66,11 @@ def evaluations(
     """``target`` is the materialization judged; None if nothing was published. Checks without a rule judged at
     publication are left out.
     """
+    if not day.is_there:
+        for check in checks:
+            yield verdict_of(day.table, check.name, str(day.day), nothing_left(day), {}, passed=True)
+        yield withdrawn(day.table, day.day, day.publication)
+        return
     for check in checks:
         outcomes = check.outcomes(day.rules)
         if outcomes or not day.rules:
@@ -72,7 +78,8 @@ def evaluations(
             more = quality_metadata(day) if check is checks[0] and not day.publication else {}
             yield _evaluation(day, check, outcomes, target, more)
     if day.publication:
-        yield freshness(day.table, day.day, None, day.publication, target)
+        cause = day.held_by.cause if day.held_by else None
+        yield freshness(day.table, day.day, cause, day.publication, target)
 
 
 def _evaluation(

@@ -32,7 +32,10 @@ _RULE_COLUMNS = {
 
 
 def day_metadata(day: BuiltDay) -> dict[str, Any]:
-    told = {"built over the rollback": day.rolled_back_by, "verified": day.verified}
+    if not day.is_there:
+        return {"dagster/partition_row_count": 0, "gates": nothing_left(day), "publication": day.publication}
+    left_to = day.held_by.rollback if day.held_by else ""
+    told = {"built over the rollback": day.rolled_back_by, "left to the rollback": left_to, "verified": day.verified}
     accounting = ", ".join(f"{name} {count:,}" for name, count in _accounting(day).items())
     return {
         "dagster/partition_row_count": day.rows,
@@ -129,6 +132,10 @@ def gates_summary(day: BuiltDay) -> str:
     return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{suffix}{as_judged}"
 
 
+def nothing_left(day: BuiltDay) -> str:
+    return f"nothing to judge: {day.publication} withdrew the day"
+
+
 def judged_for(day: BuiltDay) -> str:
     return f"as judged for publication {day.publication}"
 
@@ -198,18 +205,24 @@ def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = Non
 
 
 def warnings(result: BuildResult) -> Iterator[str]:
-    """Days outside the run that got late rows, and rolled-back days that were built again."""
+    """Days outside the run that got late rows; rolled-back days that were built again, or that a repair left."""
     for table, late in result.appended_elsewhere.items():
         if late:
             where = format_ranges(late)
             yield f"{table}: late rows were appended to {where}. What was built from those days is stale."
     again: dict[tuple[str, str], list[date]] = {}
+    left: dict[tuple[str, str], list[date]] = {}
     for day in result.days:
         if day.rolled_back_by:
             again.setdefault((day.table, day.rolled_back_by), []).append(day.day)
+        if day.held_by:
+            left.setdefault((day.table, day.held_by.rollback), []).append(day.day)
     for (table, rollback), days in again.items():
         back = format_ranges(days)
         yield f"{table}: {back} had been rolled back by {rollback}; this run has built and published them again."
+    for (table, rollback), days in left.items():
+        held = format_ranges(days)
+        yield f"{table}: {held} had been rolled back by {rollback}, and this repair leaves them so."
 
 
 def table_line(table: str, built: Sequence[BuiltDay]) -> str:

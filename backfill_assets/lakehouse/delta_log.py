@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -180,7 +180,21 @@ def _files_read(storage: Storage, table: str, version: int, columns: list[str], 
     if hinted is not None:
         with suppress(FileNotFoundError):  # cleaned up: the names of what is there say what to read
             return read(*hinted)
-    return read(*_files_up_to(storage, table, version))
+    return _read_while_listed(lambda: _files_up_to(storage, table, version), read)
+
+
+def _read_while_listed(
+    listed: Callable[[], tuple[list[str], list[str]]], read: Callable[[list[str], list[str]], list[Actions]]
+) -> list[Actions]:
+    """A clean-up may come between names and files; what is listed again is lost."""
+    names = listed()
+    while True:
+        try:
+            return read(*names)
+        except FileNotFoundError:
+            before, names = names, listed()
+            if names == before:
+                raise
 
 
 def require_actions(storage: Storage, path: str) -> Actions:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake._internal import RemoveAction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from backfill_assets.errors import CommitRefused, PublicationRefused
@@ -32,12 +32,29 @@ from backfill_assets.lakehouse.delta_log import (
     written_at,
 )
 from backfill_assets.lakehouse.disk import explain_failure
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 
 PARTITION_COLUMN = "day"
 PUBLICATION_KEY = "backfill.publication"
 Files = Mapping[date, Mapping[str, AddedFile]]
 """By day and path."""
+
+
+Found = TypeVar("Found")
+
+
+class VersionPassed(VersionGone):
+    """The version that a process had opened was cleaned up while it waited; the table has newer ones."""
+
+
+def read_afresh(what: str, read: Callable[[], Found]) -> Found:
+    """What ``read`` finds in tables that it opens: again, where a version is passed between opening and reading."""
+    retry = Retry(what)
+    while True:
+        with suppress(VersionPassed):
+            return read()
+        retry.lost("Delta logs were cleaned up while they were read")
 
 
 @dataclass(frozen=True)
@@ -67,8 +84,22 @@ class MainTable:
     def handle(self) -> DeltaTable:
         if self.opened is not None:
             return self.opened
-        with explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
+        with self._while_kept(), explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
             return open_table(self.storage, self.name, self.version)
+
+    @contextmanager
+    def _while_kept(self) -> Iterator[None]:
+        """Raises :class:`VersionPassed` if the version is gone because others went on."""
+        try:
+            yield
+        except (VersionGone, FileNotFoundError, DeltaError) as error:
+            newest = newest_version(self.storage, self.name)
+            if newest is None or newest <= self.version:
+                raise
+            raise VersionPassed(
+                f"Version {self.version} of {self.name} was cleaned up before it was read; the newest is {newest}.",
+                hint="Run this again: it reads the newest version, and goes on where the log says.",
+            ) from error
 
     @classmethod
     def create(cls, storage: Storage, name: str, schema: str, retention_days: int) -> MainTable:
@@ -77,7 +108,7 @@ class MainTable:
             "delta.enableDeletionVectors": "false",
             **_retention(retention_days),
         }
-        with contextlib.suppress(CommitFailedError):  # another writer created it: the schema check judges theirs
+        with suppress(CommitFailedError):  # another writer created it: the schema check judges theirs
             DeltaTable.create(
                 storage.uri(name),
                 Schema.from_json(schema),
@@ -94,7 +125,8 @@ class MainTable:
 
     @cached_property
     def _log(self) -> tuple[LogState, dict[str, int]]:
-        return read_log_and_transactions(self.storage, self.name, self.version, self.base)
+        with self._while_kept():
+            return read_log_and_transactions(self.storage, self.name, self.version, self.base)
 
     def state(self) -> LogState:
         return self._log[0]
@@ -105,7 +137,8 @@ class MainTable:
     def transaction(self, id: str) -> int | None:
         is_open = self.opened is not None or "handle" in vars(self)
         if is_open and "_log" not in vars(self):
-            return self.handle.transaction_version(id)
+            with self._while_kept():
+                return self.handle.transaction_version(id)
         return self._transactions.get(id)
 
     @cached_property
@@ -113,10 +146,14 @@ class MainTable:
         try:
             return self._log[1]
         except PublicationRefused:  # of files that no publication can carry; what was published is there all the same
-            return read_transactions(self.storage, self.name, self.version)
+            return self._read_transactions()
 
     def transactions(self) -> dict[str, int]:
-        return self._log[1] if "_log" in vars(self) else read_transactions(self.storage, self.name, self.version)
+        return self._log[1] if "_log" in vars(self) else self._read_transactions()
+
+    def _read_transactions(self) -> dict[str, int]:
+        with self._while_kept():
+            return read_transactions(self.storage, self.name, self.version)
 
     def commit_version(self, publication: str) -> int:
         """Later versions may be of other publications. Raises :class:`VersionGone` if the commit was cleaned up."""

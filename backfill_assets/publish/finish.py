@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -12,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from backfill_assets import clock
 from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
-from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
+from backfill_assets.lakehouse.main_table import Files, MainTable, VersionPassed, of_days, read_afresh
 from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
@@ -52,9 +53,10 @@ class Finish:
             prepared = self.log.prepared_in(entry.file)
             outcome: Outcome = "aborted" if entry.aborting else "done"
             mark = Mark.of(prepared, entry)
-            done = self._back(prepared, mark) if entry.aborting else self._forward(head, prepared, mark)
-            if done and self._close(head, prepared, mark, outcome):
-                return outcome
+            with suppress(VersionPassed):
+                done = self._back(prepared, mark) if entry.aborting else self._forward(head, prepared, mark)
+                if done and self._close(head, prepared, mark, outcome):
+                    return outcome
             retry.lost("other writers commit to its tables or to the log")
 
     def require_open(self, publication: str) -> None:
@@ -87,8 +89,9 @@ class Finish:
                 left = self._back_where_possible(prepared, mark)
                 note = said + "".join(f"; {table} is left as it is ({why})" for table, why in left.items())
                 row = aborted_by_hand_row(prepared.publication, by, note)
-                if self._close(head, prepared, mark, "aborted", left, (row,)):
-                    return left
+                with suppress(VersionPassed):
+                    if self._close(head, prepared, mark, "aborted", left, (row,)):
+                        return left
             retry.lost("other writers commit to its tables or to the log")
 
     def _back_where_possible(self, prepared: Prepared, mark: Mark) -> dict[str, str]:
@@ -162,7 +165,7 @@ class Finish:
 
     def _back_one(self, prepared: Prepared, mark: Mark, table: str) -> None:
         retry = Retry(f"Taking {prepared.publication.id} back from {table}")
-        while not self._withdraw(prepared, mark, table):
+        while not read_afresh(retry.what, lambda: self._withdraw(prepared, mark, table)):
             retry.lost(f"other writers commit to {table}")
 
     def _withdraw(self, prepared: Prepared, mark: Mark, table: str) -> bool:

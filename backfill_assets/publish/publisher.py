@@ -18,7 +18,7 @@ from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import newest_version
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.main_table import MainTable, read_afresh
 from backfill_assets.lakehouse.records import (
     CurrentVersion,
     InputRead,
@@ -97,8 +97,7 @@ class Publisher(Finish):
         only day states are read of tables in ``also``.
         """
         self.log.begin()  # A lakehouse that cannot be written is refused before anything is computed.
-        mains = {table: MainTable.open(self.storage, table) for table in writes}
-        look = Look.at(self.log, self.log.head(), mains, reads, *also)
+        look = read_afresh(f"Looking at {', '.join(writes)}", lambda: self._look(writes, reads, also))
         expected = (look.expected(table, days) for table, days in writes.items())
         wholly = frozenset(exact)
         return Pin(
@@ -106,6 +105,10 @@ class Publisher(Finish):
             {table: look.input(table, days, exact=table in wholly) for table, days in reads.items()},
             look.states,
         )
+
+    def _look(self, writes: Iterable[str], reads: Iterable[str], also: Iterable[str]) -> Look:
+        mains = {table: MainTable.open(self.storage, table) for table in writes}
+        return Look.at(self.log, self.log.head(), mains, reads, *also)
 
     def publish(self, publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
         """Prepare, commit to each table, close. Refused days come back as :class:`Conflict`; nothing is half done.
@@ -176,7 +179,7 @@ class Publisher(Finish):
             news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
             if rows is None or news != as_of:
                 completed = publication if head.version == readers.as_of else readers.completed(publication)
-                checked = self._check(completed, head)
+                checked = read_afresh(retry.what, partial(self._check, completed, head))
                 if not isinstance(checked, Prepared):
                     return checked
                 rows, as_of = prepared_rows(checked), news

@@ -61,6 +61,7 @@ class Builder:
         run: RunInfo,
         version: str | None = None,
         force: bool = False,
+        repairs: bool = False,
         later: Collection[date] = (),
         verify: bool = False,
         progress: Progress = silent,
@@ -71,7 +72,8 @@ class Builder:
         unpublished days, it is the current one: the version that a publication switched to, else the declared one.
         Published days with the same inputs and version are reused unless ``force`` is set. ``later`` days only look
         back to the others: they keep their versions and are never forced. ``verify`` recomputes days that a stream has
-        extended; different ones are published and reported.
+        extended; different ones are published and reported. ``repairs``: days that a person's rollback holds stay as
+        they are, though the repair was decided before it.
 
         Raises :class:`DaysFailed` for a failed gate (good days stay staged for the next run), :class:`InvalidRequest`
         for days that have not ended and for undeclared versions, :class:`SourceUnreadable` for unreadable landed files,
@@ -93,7 +95,8 @@ class Builder:
             switches = self.lake.switches()
             if version in (None, AS_PUBLISHED) and gone_version(step, switches):
                 self._refuse_new_days(step, wanted, wanted if version == AS_PUBLISHED else later, switches)
-            asked = StepRequest(step_with_current(step, switches), wanted, version or "", frozenset(later), force)
+            current = step_with_current(step, switches)
+            asked = StepRequest(current, wanted, version or "", frozenset(later), force, repairs)
             return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
 
     def _as_observed(self, step: Step, days: Sequence[date]) -> BuildResult:

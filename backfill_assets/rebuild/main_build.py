@@ -131,8 +131,8 @@ class MainBuild:
             inputs = build.input_versions(day)
             for key in (TableDay(table, day) for table in build.tables):
                 found = BuiltDay.from_log(states[key], versions, inputs, reused=not held, staged=held.get(key.table))
-                verified = self.verified.get(key, "")
-                built.append(replace(found, rolled_back_by=back.get(key, ""), verified=verified))
+                told = replace(found, rolled_back_by=back.get(key, ""), verified=self.verified.get(key, ""))
+                built.append(replace(told, held_by=build.held.get(day)))
         return built
 
     def rolled_back(self) -> dict[TableDay, str]:

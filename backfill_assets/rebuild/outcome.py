@@ -17,6 +17,7 @@ from backfill_assets.text import format_are, format_count
 
 if TYPE_CHECKING:
     from backfill_assets.rebuild.stage import StagedTableDay
+    from backfill_assets.state.rolled_back import Undo
 
 _WHO, _KNOWN_BY = "who", "known by"
 
@@ -123,6 +124,10 @@ class BuiltDay:
     """The day's share of the time to stage its chunk."""
     rolled_back_by: str = ""
     """The rollback that this build has published over."""
+    held_by: Undo | None = None
+    """The rollback that a repair has left it to, stale as it is."""
+    is_there: bool = True
+    """False if that rollback has taken it away."""
     verified: str = ""
     """``equal to a whole rebuild``, or how it differed."""
 
@@ -153,6 +158,7 @@ class BuiltDay:
             bytes=sum(file.size for file in staged.files) if staged else 0,
             files=len(staged.files) if staged else 0,
             seconds=staged.seconds if staged else 0.0,
+            is_there=content is not None,
         )
 
 

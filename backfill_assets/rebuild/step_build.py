@@ -40,6 +40,7 @@ from backfill_assets.rebuild.step_look import StepDecision, StepLooking, StepReq
 from backfill_assets.rebuild.verdicts import judged_now
 from backfill_assets.spark.worker_queries import made_meanwhile
 from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic, keep_logic_of, refuse_edited
+from backfill_assets.state.rolled_back import Undo
 from backfill_assets.text import pluralize
 
 _EXPANSION = 5
@@ -57,7 +58,9 @@ class StepBuild:
     versions: dict[date, Version] = field(default_factory=dict)
     staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
     kept: dict[date, Pin] = field(default_factory=dict)
-    """The place has them from these inputs already."""
+    """The place has them from these inputs already, or a rollback holds them."""
+    held: dict[date, Undo] = field(default_factory=dict)
+    """Of those that are kept: a person has rolled them back, and this is a repair."""
     from_main: dict[date, Pin] = field(default_factory=dict)
     """Main has them up to date and the place does not: files are reused by name."""
     timelines: dict[str, Timeline] = field(default_factory=dict)
@@ -90,7 +93,10 @@ class StepBuild:
     def look(
         self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()
     ) -> StepDecision:
-        looking = StepLooking(self.lake.publisher, self.place, self.asked, self.growing)
+        lake = self.lake
+        looking = StepLooking(
+            lake.publisher, self.place, self.asked, self.growing, lambda: lake.with_current(lake.catalog.steps)
+        )
         return looking.look(days, forced=forced, blocked=blocked)
 
     # ------------------------------------------------------------------ stage
@@ -107,6 +113,7 @@ class StepBuild:
         self.forget(days)
         self.versions |= found.versions
         self.kept |= dict.fromkeys(found.days(Decision.KEEP), found.pin)
+        self.held |= found.held
         self.from_main |= dict.fromkeys(found.days(Decision.TAKE), found.pin)
         self.hold_back_without_inputs(found)
         self.report_cut_periods([day for day in days if day not in self.kept and day not in self.from_main], found)
@@ -388,7 +395,7 @@ class StepBuild:
     def forget(self, days: Iterable[date]) -> None:
         """``days`` may be staged again by another version."""
         for day in days:
-            for decided in (self.staged, self.kept, self.from_main, self.versions):
+            for decided in (self.staged, self.kept, self.held, self.from_main, self.versions):
                 decided.pop(day, None)
             self.grown.discard(day)
 

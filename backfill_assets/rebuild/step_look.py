@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, is_adopted
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.model.graph import missing_inputs
+from backfill_assets.model.graph import Filled, missing_inputs
 from backfill_assets.publish.pinned import Pin, States
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, InputFingerprint
 from backfill_assets.rebuild.place import Overlay, Place
+from backfill_assets.state.rolled_back import Undo, rollbacks, undo_of
 
 if TYPE_CHECKING:
     from backfill_assets.rebuild.growing import Gain, Growing
@@ -35,6 +36,8 @@ class StepRequest:
     version: str = ""
     along: Collection[date] = frozenset()
     force: bool = False
+    repairs: bool = False
+    """For a repair: days that a person's rollback holds stay as they are, forced or not."""
     open_days: frozenset[date] = frozenset()
     """Days that may lack reference data; they are built again when it has landed."""
 
@@ -80,6 +83,8 @@ class StepDecision:
     gains: Mapping[date, Gain] = field(default_factory=dict)
     whole: Mapping[date, str] = field(default_factory=dict)
     """Why days cannot be extended; empty if their version never can be."""
+    held: Mapping[date, Undo] = field(default_factory=dict)
+    """Days that would be built, and stay because a person has rolled them back."""
 
     def days(self, *decisions: Decision) -> list[date]:
         return [day for day, decision in self.decided.items() if decision in decisions]
@@ -91,6 +96,8 @@ class StepLooking:
     place: Place
     asked: StepRequest
     growing: Growing | None = None
+    steps: Callable[[], Sequence[Step]] = tuple
+    """All, in build order."""
 
     def look(
         self, days: Sequence[date], *, forced: Collection[date] = (), blocked: Collection[date] = ()
@@ -103,27 +110,31 @@ class StepLooking:
             pin = self.publisher.pin(writes={name: list(days) for name in tables}, reads=reads, also=looked_at)
         periods = {day for start in days for day in step.cadence.period(start)}
         overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
-        versions = self.asked.versions_of(days, self.states_shown(days, pin))
+        undone = self.undone(days, pin)
+        gone = decide.undeclared(step, undone, pin.states)
+        versions = self.asked.versions_of([day for day in days if day not in gone], self.states_shown(days, pin))
         below = overlay.without(tables)
         seen = below.over(pin)
         wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
         here = {day: [shown(self.place, key, pin) for key in self.asked.keys(day)] for day in days}
-        same = {day for day in days if decide.made_from(wanted[day].input_fingerprint, here[day])}
+        same = {day for day in versions if decide.made_from(wanted[day].input_fingerprint, here[day])}
         for day in filter(self.is_laid, same):
             missing.pop(day, None)  # laid here as it is, even if an input was not there yet
-        adopted = self.adopted(days, pin).difference(forced)
-        other = {day: version for day, version in versions.items() if day not in same | adopted}
+        held = {day: undo for day, undo in undone.items() if day not in same}
+        stays = self.adopted(days, pin).difference(forced) | undone.keys()
+        other = {day: version for day, version in versions.items() if day not in same | stays}
         gains, whole = self.growing.look(step, other, seen) if self.growing else ({}, {})
-        decided = dict.fromkeys(adopted, Decision.KEEP)
-        for day in sorted(adopted):
+        decided = dict.fromkeys(stays, Decision.KEEP)
+        for day in sorted(stays):
             missing.pop(day, None)  # adopted days have no inputs
-        for day in (day for day in days if day not in adopted):
+        for day in (day for day in days if day not in stays):
             main = [pin.content(key) for key in self.asked.keys(day)]
             out, fingerprint = day in missing or day in blocked, wanted[day].input_fingerprint
             decided[day] = decide.decide(
                 fingerprint, here[day], main, forced=day in forced, blocked=out, grows=day in gains
             )
-        return StepDecision(seen, below, versions, wanted, decided, missing, gains, whole)
+        by = {day: version for day, version in versions.items() if day not in held}
+        return StepDecision(seen, below, by, wanted, decided, missing, gains, whole, held)
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
         """By any version that may be needed: only the pin shows which."""
@@ -133,6 +144,15 @@ class StepLooking:
     def adopted(self, days: Sequence[date], pin: Pin) -> set[date]:
         """Adopted days, which main keeps unless forced; on other places days are named explicitly."""
         return set() if self.place.owner else {day for day in days if is_adopted(pin.states, self.asked.tables, day)}
+
+    def undone(self, days: Sequence[date], pin: Pin) -> dict[date, Undo]:
+        """Days that a repair leaves as a person has put them back: asked of what PREPARE compares with main."""
+        keys = [key for day in days for key in self.asked.keys(day)] if self.asked.repairs else []
+        if not (back := decide.rolled_back(keys, pin.states)):
+            return {}
+        known, steps, seen = rollbacks(self.publisher.storage), self.steps(), _PinnedDays(pin)
+        found = {day: undo_of(known, steps, self.asked.step, day, seen) for day in sorted({key.day for key in back})}
+        return {day: undo for day, undo in found.items() if undo and undo.holds}
 
     def is_laid(self, day: date) -> bool:
         return any(self.place.record(*key) is not None for key in self.asked.keys(day))
@@ -162,6 +182,18 @@ class StepLooking:
             states = decide.filled_days([self.asked.step], logicals)
             found |= missing_inputs(self.asked.step, version, days, {**published, **optional, **states})
         return found
+
+
+@dataclass(frozen=True)
+class _PinnedDays:
+    pin: Pin
+
+    @property
+    def states(self) -> States:
+        return self.pin.states
+
+    def filled(self, steps: Iterable[Step]) -> Filled:
+        return decide.filled_days(steps, {table: read.days for table, read in self.pin.inputs.items()})
 
 
 def shown(place: Place, key: TableDay, pin: Pin) -> DayContent | None:

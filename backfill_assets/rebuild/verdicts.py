@@ -109,7 +109,7 @@ Verdicts = Mapping[date, GateVerdict]
 
 
 def with_kept_rules(storage: Storage, log: PublicationLog, days: Sequence[BuiltDay]) -> list[BuiltDay]:
-    reused = [day for day in days if day.reused and not day.rules]
+    reused = [day for day in days if day.reused and day.is_there and not day.rules]
     places = _places(storage, log, reused)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         timelines = sorted({place for of_day in places.values() for place in of_day})

@@ -8,17 +8,18 @@ rollback.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
+from typing import Protocol
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayState, Prepared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import made_of, upstream
+from backfill_assets.model.graph import Filled, made_of, upstream
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.diagnosis import INPUT_CHANGED, Cause
@@ -41,7 +42,7 @@ class Rollbacks:
     published_then: Callable[[str, TableDay], str | None] = tell_nothing
     """Logical fingerprint of a day when the rollback was closed; None if unknown."""
 
-    def has_changed(self, rollback: str, key: TableDay, observed: LogView) -> bool:
+    def has_changed(self, rollback: str, key: TableDay, observed: Seen) -> bool:
         """Was the day published with other content since? A foreign write does not count: it is repaired."""
         then = self.published_then(rollback, key)
         return then is not None and then != published_logical(observed.states.get(key))
@@ -95,13 +96,28 @@ class Undo:
         """None if it no longer holds the day."""
         return _HOLDS.get(self.state)
 
+    @property
+    def holds(self) -> bool:
+        """Does the day stay as it is, against every repair? Asked where one is decided, and again where it builds."""
+        return self.cause is not None
+
 
 _HOLDS = {UndoIs.HELD: Cause.ROLLED_BACK, UndoIs.ASKED: Cause.UNDONE_WITH_RAW}
 NOTHING_UNDONE: Mapping[TableDay, Undo] = {}
 _BEHIND = INPUT_CHANGED | {Cause.MISSING}
 
 
-def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, observed: LogView) -> Undo | None:
+class Seen(Protocol):
+    """The states of a step's days and of all that they are made of."""
+
+    @property
+    def states(self) -> Mapping[TableDay, DayState]: ...
+
+    def filled(self, steps: Iterable[Step]) -> Filled:
+        """Days with rows of tables that ``steps`` read as of a day."""
+
+
+def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, observed: Seen) -> Undo | None:
     """The rollback of a day of ``step``, if any; ``steps`` are all, in build order."""
     states = (observed.states.get(TableDay(table, day)) for table in step.table_names)
     found = [each.origin.put_back_by for each in states if each and each.origin.rolled_back_by]
@@ -136,7 +152,7 @@ def undone_days(
                 yield key, undo
 
 
-def _inputs(step: Step, day: date, observed: LogView) -> list[TableDay]:
+def _inputs(step: Step, day: date, observed: Seen) -> list[TableDay]:
     if not step.versions:
         return []
     own = published_version(step, day, observed.states)

@@ -135,7 +135,7 @@ class RepairContext:
     def is_rolled_back(self, table: str, day: date) -> bool:
         """A rollback ends when an input changes; if it withdrew raw rows of the day, a person decides."""
         undo = self.undo(table, day)
-        return undo is not None and undo.state is not UndoIs.OVER
+        return undo is not None and undo.holds
 
     def undo(self, table: str, day: date) -> Undo | None:
         return self._undo(self.step_of[table].name, day)

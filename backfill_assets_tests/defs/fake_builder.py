@@ -19,6 +19,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.state.rolled_back import Undo, UndoIs
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -39,6 +40,8 @@ class FakeBuilder(Builder):
     watch: Watch | None = None
     rolled_back: Mapping[tuple[str, date], str] = field(default_factory=dict)
     """The rollback that a day was published by before."""
+    held: Mapping[tuple[str, date], bool] = field(default_factory=dict)
+    """Days that a repair leaves to the rollback ``undo``, and whether it has left something of them."""
 
     def build(
         self,
@@ -48,6 +51,7 @@ class FakeBuilder(Builder):
         run: RunInfo,
         version: str | None = None,
         force: bool = False,
+        repairs: bool = False,
         progress: Callable[[str], None] = print,
         **_: Any,
     ) -> BuildResult:
@@ -56,7 +60,7 @@ class FakeBuilder(Builder):
         if step.versions and version != AS_PUBLISHED:
             step.version(version)
         progress(f"{step.name}: {len(days)}/{len(days)} days staged")
-        built = [self._built(table, day, force) for table in step.tables for day in days]
+        built = [self._built(table, day, force, repairs) for table in step.tables for day in days]
         failed = tuple(replace(day, publication="") for day in built if not all(rule.passed for rule in day.rules))
         if failed:
             raise DaysFailed(failed, staged=len(days) - len({day.day for day in failed}))
@@ -69,7 +73,10 @@ class FakeBuilder(Builder):
         rules = [rule.name for rule in gates_of(table)]
         return built_day(table.name, day, passed=day not in self.failing.get(table.name, ()), rules=rules)
 
-    def _built(self, table: Table, day: date, force: bool) -> BuiltDay:
+    def _built(self, table: Table, day: date, force: bool, repairs: bool) -> BuiltDay:
+        if repairs and (is_there := self.held.get((table.name, day))) is not None:
+            left = replace(self.staged(table, day), publication="undo", reused=True, rules=(), is_there=is_there)
+            return replace(left, held_by=Undo("undo", UndoIs.HELD))
         earlier = self.published.get((table.name, day))
         if earlier and not force:
             return replace(earlier, reused=True, rules=())

@@ -13,7 +13,7 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.specs import VERSION_TAG
+from backfill_assets.defs.specs import FORCE_TAG, REPAIR_TAG, VERSION_TAG
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, evaluated, materialized, range_tags, run_range
@@ -230,6 +230,35 @@ def test_a_run_that_builds_over_a_rollback_says_so(
     shown = [_events(dagster_instance, "fact_daily_revenue", f"2017-03-0{n}")[0].metadata for n in (1, 3)]
     assert [str(each["built over the rollback"].value) for each in shown[:1]] == ["undo"]
     assert "built over the rollback" not in shown[1]
+
+
+def test_a_repair_shows_what_it_leaves_to_a_rollback(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """A day that was put back is stale by then, and of one that was taken away nothing is there to be judged.
+
+    A person who forces the same run has the days built all the same.
+    """
+    builder.held = {("fact_daily_revenue", date(2017, 3, 1)): True, ("fact_daily_revenue", date(2017, 3, 2)): False}
+    repair = {REPAIR_TAG: "late_rows", FORCE_TAG: "watchdog"}
+    result = run(DAYS, "fact_daily_revenue", tags=repair)
+    (warning,) = _messages(dagster_instance, result.run_id, logging.WARNING)
+    said = "fact_daily_revenue: 2017-03-01..2017-03-02 had been rolled back by undo, and this repair leaves them so."
+    assert warning == said
+    found = evaluated(dagster_instance, result.run_id, "fact_daily_revenue")
+    fresh = {each.partition: (each.passed, each.description) for each in found if each.check_name == "fresh"}
+    assert fresh["2017-03-01"] == (False, "rolled back; the sensor repairs says what next")
+    assert fresh["2017-03-02"] == (False, "Nothing is published for this day since undo withdrew it. Build it again.")
+    assert fresh["2017-03-03"][0]
+    gates = {each.description for each in found if each.partition == "2017-03-02" and each.check_name != "fresh"}
+    assert gates == {"nothing to judge: undo withdrew the day"}
+    shown = [_events(dagster_instance, "fact_daily_revenue", f"2017-03-0{n}")[0].metadata for n in (1, 2)]
+    assert shown[0]["left to the rollback"].value == "undo"
+    assert {shown[1]["gates"].value} == gates and shown[1]["publication"].value == "undo"
+    forced = {"ops": {"fact_daily_revenue": {"config": {"force": True}}}}
+    run("2017-03-01", "fact_daily_revenue", run_config=forced, tags=repair)
+    newest, *_ = _events(dagster_instance, "fact_daily_revenue", "2017-03-01")
+    assert newest.metadata["reused"].value is False
 
 
 def test_each_table_is_a_line_in_the_log(run: Run, dagster_instance: dg.DagsterInstance) -> None:

@@ -19,7 +19,7 @@ from backfill_assets.defs.dagster_internals import DATA_VERSION_TAG
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.sensors import external_tables
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
-from backfill_assets.defs.sensors.repairs import REPAIR_TAG
+from backfill_assets.defs.specs import REPAIR_TAG
 from backfill_assets.defs.start_here import ASSET, STATE
 from backfill_assets.defs.timelines import JOB as TIMELINE_JOB
 from backfill_assets.defs.watchdogs import JOB, STEP

@@ -132,6 +132,29 @@ def test_a_gap_in_the_log_is_refused(lake: Lake) -> None:
         read_log(lake.storage, "t", 5)
 
 
+def test_a_log_that_is_cleaned_up_between_its_names_and_its_files_is_read_by_its_names_now(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the checkpoint that has taken their place; a version before it is gone, and says so."""
+    before, real = read_log(lake.storage, "t", 5), delta_log._files_up_to
+
+    def list_and_sleep(storage: Storage, table: str, version: int) -> tuple[list[str], list[str]]:
+        found = real(storage, table, version)
+        if Path(_log_file(lake, 0)).exists():
+            lake.table("t").create_checkpoint()
+            (lake.root / "t" / "_delta_log" / "_last_checkpoint").unlink()
+            for number in range(5):
+                Path(_log_file(lake, number)).unlink()
+        return found
+
+    monkeypatch.setattr(delta_log, "_files_up_to", list_and_sleep)
+    assert read_log(lake.storage, "t", 5) == before
+    monkeypatch.undo()
+    Path(_log_file(lake, 5, "checkpoint.parquet")).unlink()
+    with pytest.raises(VersionGone, match="Version 5 of t"):
+        read_log(lake.storage, "t", 5)
+
+
 def test_an_incomplete_checkpoint_is_passed_over(lake: Lake) -> None:
     """Checkpoints of several parts are written part by part: half of one is not a state."""
     lake.table("t").create_checkpoint()

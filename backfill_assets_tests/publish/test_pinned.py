@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from backfill_assets.lakehouse.delta_log import VersionGone
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.main_table import MainTable, VersionPassed
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Published
 from backfill_assets.state.observed import observe
@@ -33,7 +35,8 @@ def clean_up(lake: Lake, table: str) -> None:
     handle = lake.table(table)
     handle.create_checkpoint()
     for version in range(handle.version()):
-        (lake.root / table / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+        for ending in ("json", "checkpoint.parquet"):
+            (lake.root / table / "_delta_log" / f"{version:020d}.{ending}").unlink(missing_ok=True)
 
 
 def test_a_table_at_rest_stays_readable_when_its_pinned_version_is_cleaned_up(lake: Lake) -> None:
@@ -113,3 +116,74 @@ def test_an_entry_whose_commit_is_gone_is_closed_on_a_version_with_its_files_or_
     else:
         assert lake.publisher().recover() == {"p1": "done"}
         assert lake.head.versions == {"t": newest}
+
+
+# ------------------------------------------------------------------ whoever sleeps for longer than the log is kept
+
+
+def _sleeps(lake: Lake, patch: pytest.MonkeyPatch, opening: int) -> list[int]:
+    """Whoever opens t for the ``opening``-th time sleeps, while an engine writes to it and cleans its log up.
+
+    Returns the versions that were opened.
+    """
+    real: Callable[[Storage, str], MainTable | None] = MainTable.open
+    opened: list[int] = []
+
+    def open_and_sleep(storage: Storage, name: str) -> MainTable | None:
+        found = real(storage, name)
+        if name == "t" and found:
+            opened.append(found.version)
+            if len(opened) == opening:
+                _commit_nothing(lake, "t")
+                clean_up(lake, "t")
+        return found
+
+    patch.setattr(MainTable, "open", open_and_sleep)
+    return opened
+
+
+def test_a_version_that_was_opened_and_is_cleaned_up_is_named_with_what_to_do(lake: Lake) -> None:
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    looks: tuple[Callable[[MainTable], object], ...] = (
+        lambda main: main.transaction("p1"),
+        MainTable.transactions,
+        MainTable.state,
+        lambda main: main.handle,
+    )
+    for number, look in enumerate(looks):
+        main = MainTable.open(lake.storage, "t")
+        assert main is not None
+        newest = _commit_nothing(lake, "t")
+        clean_up(lake, "t")
+        said = f"Version {main.version} of t was cleaned up before it was read; the newest is {newest}"
+        with pytest.raises(VersionPassed, match=said) as passed:
+            look(main)
+        assert "reads the newest version" in str(passed.value.hint), number
+
+
+@pytest.mark.parametrize("opening", [1, 2, 3])
+def test_whoever_sleeps_at_any_opening_of_a_table_publishes_what_it_wanted(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, opening: int
+) -> None:
+    """In PREPARE, in FINISH and before CLOSE: the table is opened again, once, and the entry ends as the log has it."""
+    lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["a"]}})
+    request = lake.request("p2", {"t": {D1: ["b"]}, "u": {D1: ["b"]}})
+    opened = _sleeps(lake, monkeypatch, opening)
+    assert isinstance(lake.publisher().publish(request), Published)
+    assert len(opened) >= opening and lake.publisher().publish(request) == Published("p2", lake.head.versions)
+    assert lake.rows("t") == lake.rows("u") == {D1: ["b"]}
+
+
+def test_whoever_sleeps_while_an_entry_is_taken_back_takes_it_back(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.die(CrashPoint.TABLE_COMMITTED, lake.request("p2", {"t": {D1: ["b"]}}))
+    _sleeps(lake, monkeypatch, 1)
+    assert lake.publisher().abort("p2") == {}
+    assert lake.rows("t") == {D1: ["a"]}
+
+
+def test_a_build_that_sleeps_before_it_looks_looks_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    before = lake.publisher().pin({"t": [D1]}, {})
+    _sleeps(lake, monkeypatch, 1)
+    assert lake.publisher().pin({"t": [D1]}, {}).expected == before.expected

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from backfill_assets import clock
+from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LogicEdited
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.examples.datasets.sales import FactDailyRevenue
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, Publication, Switch
 from backfill_assets.lakehouse.timelines import GateVerdict
-from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
+from backfill_assets.model.declaration import Reads, RuleOutcome, Source, Step, Table, Version
 from backfill_assets.model.logic import logic_of
 from backfill_assets.publish.holds import held_days
 from backfill_assets.publish.promote import silent
@@ -28,6 +30,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed, RunInfo
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepRequest
+from backfill_assets.state.rolled_back import Undo, UndoIs
 from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -35,6 +38,8 @@ pytestmark = pytest.mark.protocol
 OLD, NEW, NEVER = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 V1, V2 = Version("v1", "", (Reads("bronze"),), dict), Version("v2", "", (Reads("bronze"), Reads("rates")), dict)
 STEP = Step((Table("fact", "fact", "", FactDailyRevenue, ()),), (V1, V2), "v2")
+SOURCE = Source("landed", "day", ("id",), "id", ("id", "day"))
+READ = tuple(Step((Table(name, "raw", "", FactDailyRevenue, ()),), source=SOURCE) for name in ("bronze", "rates"))
 
 
 class World:
@@ -87,6 +92,19 @@ class World:
         self, *days: date, version: str | None = None, force: bool = False, later: Sequence[date] = ()
     ) -> BuildResult:
         return Builder(self.lake).build(STEP, days, run=RunInfo("a-run"), version=version, force=force, later=later)
+
+    def repair(self, *days: date, force: bool = False) -> BuildResult:
+        """As the run of a repair builds them."""
+        run = RunInfo("a-repair")
+        return Builder(self.lake).build(STEP, days, run=run, version=AS_PUBLISHED, force=force, repairs=True)
+
+    def undo(self, day: date) -> str:
+        """A person rolls back what has published the day."""
+        self.small.minutes += 1
+        name = f"undo-{int(self.small.minutes)}"
+        undone = self.lake.states(STEP)[TableDay("fact", day)].publication
+        roll_back(self.lake.publisher, undone, id=name, steps=(*READ, STEP))
+        return name
 
     def switch(self, version: str) -> None:
         """For new days alone."""
@@ -260,3 +278,59 @@ def test_a_day_that_fails_holds_back_those_of_every_version(world: World, monkey
         world.build(OLD, NEW, version=AS_PUBLISHED)
     assert {(day.day, day.code_version) for day in failed.value.failed} == {(OLD, "v1"), (NEW, "v2")}
     assert world.small.publisher.log.head().version == before
+
+
+# ------------------------------------------------------------------ a repair beside people
+
+
+def test_a_repair_leaves_what_a_person_has_rolled_back_since_it_was_decided(world: World) -> None:
+    """Its other days are built. A person who builds the day gets it; and so does a repair once an input has changed."""
+    undo = world.undo(OLD)
+    world.damage(NEW)
+    result = world.repair(OLD, NEW)
+    left, built = result.days
+    assert (left.held_by, left.is_there, left.publication) == (Undo(undo, UndoIs.HELD), False, undo)
+    assert (built.held_by, built.is_there, built.reused) == (None, True, False)
+    assert world.versions() == {NEW: "v2"}
+    world.build(OLD, version=AS_PUBLISHED)
+    assert world.versions() == {OLD: "v2", NEW: "v2"}
+    world.undo(OLD)
+    world.small.minutes += 1
+    world.small.publish("bronze-again", {"bronze": {OLD: [1, 2]}})
+    with pytest.raises(pytest.fail.Exception, match="Spark is asked for"):
+        world.repair(OLD)
+
+
+def test_a_rollback_that_comes_while_a_repair_stages_its_day_holds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PREPARE finds the day published by the rollback of another build, and the rule is asked again."""
+    real, undone = StepBuild.request, list[str]()
+
+    def request(build: StepBuild) -> Publication:
+        found = real(build)
+        if not undone:
+            world.publish(NEVER, V1)
+            undone.append(world.undo(NEVER))
+        return found
+
+    monkeypatch.setattr(StepBuild, "request", request)
+    world.damage(NEW)
+    built, left = world.repair(NEW, NEVER).days
+    assert (left.held_by, built.held_by) == (Undo(undone[0], UndoIs.HELD), None)
+    assert world.versions() == {OLD: "v1", NEW: "v2"}
+
+
+def test_a_forced_repair_computes_no_day_that_a_person_has_put_back(world: World) -> None:
+    """It is as its inputs are, so nothing is wrong with it; by a version that is declared no more it is left, too."""
+    world.publish(OLD, V2)
+    world.undo(OLD)
+    (kept,) = world.repair(OLD, force=True).days
+    assert (kept.reused, kept.held_by, kept.code_version) == (True, None, "v1")
+    world.small.publish("by-v0", {"fact": {OLD: [0]}}, code="v0")
+    world.publish(OLD, V2)
+    undo = world.undo(OLD)
+    world.damage(NEW)
+    left, built = world.repair(OLD, NEW).days
+    assert (left.held_by, left.code_version) == (Undo(undo, UndoIs.HELD), "v0")
+    assert (built.code_version, built.reused) == ("v2", False)

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.rebuild.step_look import StepLooking
 from backfill_assets.upkeep import heal, repair
 from backfill_assets.upkeep.trouble import RepairContext
 from backfill_assets_tests.simulator.actors.healing import HEALERS
 from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
 from backfill_assets_tests.simulator.judges.names import anomalies_in
-from backfill_assets_tests.simulator.play import play_seed
+from backfill_assets_tests.simulator.play import Played, play_seed, play_turns
+from backfill_assets_tests.simulator.schedule import Turn
 
 pytestmark = pytest.mark.protocol
 
@@ -65,6 +67,21 @@ def test_a_day_that_a_person_takes_away_while_its_repair_is_proven_is_no_inciden
     """No watchdog reads a day that is published no more: it was waited for without end."""
     cast = (*ALONE, "builder", "undoer", "campaign", "reader", "person")
     assert play_seed(2053, kinds=cast).failure is None
+
+
+ROLLED_BACK_MEANWHILE = "undoer-1:1 vandal-1:9 healer-1:1"
+"""A person rolls back a day whose repair is launched and has not run."""
+
+
+def _after_launch() -> Played:
+    turns = list(map(Turn.parse, ROLLED_BACK_MEANWHILE.split()))
+    return play_turns(117470, ("vandal-1", "undoer-1", "healer-1"), turns)
+
+
+def test_a_repair_that_waits_leaves_what_a_person_has_rolled_back_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _after_launch().failure is None
+    monkeypatch.setattr(StepLooking, "undone", lambda *_: {})
+    assert "which a person has rolled back" in str(_after_launch().failure)
 
 
 # ------------------------------------------------------------------ rules taken out

@@ -48,7 +48,7 @@ from backfill_assets.defs.dagster_internals import (
 from backfill_assets.defs.own_lakehouse import lakehouse_sensor
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.specs import FORCE_TAG, REPAIR_TAG, VERSION_TAG
 from backfill_assets.defs.under_way import busy_days, is_backfill_alive, launch_backfill, trip_backfills, where_launched
 from backfill_assets.defs.upkeep import RESTORE as RESTORE_JOB
 from backfill_assets.defs.upkeep import RESTORE_OP
@@ -76,7 +76,7 @@ from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttem
 from backfill_assets.upkeep.stream_holds import held_by_streams
 from backfill_assets.upkeep.trouble import RepairContext, RunningStreams
 
-SENSOR, REPAIR_TAG, RESTORE_TAG = "repairs", "backfill/repair", "backfill/restore"
+SENSOR, RESTORE_TAG = "repairs", "backfill/restore"
 EVERY_SECONDS = 60
 SUSPICIONS = (AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED, DELIVERED_AS_USUAL)
 _AFTER_ALL_ELSE = "-10"

@@ -22,8 +22,8 @@ from backfill_assets.defs.dagster_internals import RUN_KEY_TAG, SENSOR_NAME_TAG,
 from backfill_assets.defs.look_back import EARLIER_TAG
 from backfill_assets.defs.partitions import PartitionedTables
 from backfill_assets.defs.sensors import repairs
-from backfill_assets.defs.sensors.repairs import REPAIR_TAG, repair_sensor
-from backfill_assets.defs.specs import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.sensors.repairs import repair_sensor
+from backfill_assets.defs.specs import FORCE_TAG, REPAIR_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG

@@ -68,7 +68,7 @@ def run_backfill(life: PlayedLife) -> None:
             life.reached("a run begins")
             run = RunInfo(attempt.id)
             Builder(lake_of(life.watched())).build(
-                step, attempt.days[step.name], run=run, version=AS_PUBLISHED, force=attempt.force
+                step, attempt.days[step.name], run=run, version=AS_PUBLISHED, force=attempt.force, repairs=True
             )
             orchestrator.built(TableDay(step.name, day) for day in left.pop(step.name))
     except (BackfillError, DeltaError, OSError):
