@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import singledispatch
 from typing import Any
 
 from backfill_assets.answers.plan import boundaries_table, terms_facts
 from backfill_assets.answers.status import campaign_table
-from backfill_assets.campaign.course import is_published
+from backfill_assets.campaign.course import approved_by, is_published
 from backfill_assets.campaign.later_decisions import LaterDecisions, SwitchedSince
 from backfill_assets.campaign.look import campaign_days, look, plan_difference_answer
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanFacts, next_command, standing_of
 from backfill_assets.campaign.steps import staged_notice
 from backfill_assets.difference.find import last_difference
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_reports import (
+    AnnouncedReport,
+    ByPerson,
+    ClosedReport,
+    ComparedReport,
+    CutOverReport,
+    DownstreamReport,
+    PinnedReport,
+    Report,
+    SourceReport,
+    StagedReport,
+    ToldReport,
+)
 from backfill_assets.lakehouse.plans import page_uri
 from backfill_assets.plan.cost import times_table
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.keep import planned_by
-from backfill_assets.plan.records import Plan, Ranges, as_ranges
+from backfill_assets.plan.records import Plan, as_ranges
 from backfill_assets.publish.notice_forms import notice_lines
 from backfill_assets.publish.publisher import Publisher
-from backfill_assets.rebuild.outcome import Person
 from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone, Worded
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_are, format_count
@@ -68,7 +81,7 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
     people = {
         "planned by": str(planned_by(at.builder.lake.storage, at.plan.id) or ""),
         "started by": str(at.state.started_by or ""),
-        "approved by": at.approved_by,
+        "approved by": approved_by(at.state),
         "who may approve": at.approval_by.value,
     }
     yield from (Fact(name, value) for name, value in people.items() if value)
@@ -88,10 +101,10 @@ def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
     """Nothing that was rolled back. Boundaries are the publication's, or else the plan's."""
     boundaries = at.plan.boundaries
     if is_published(facts.course):
-        report = facts.course.done[CampaignStep.CUT_OVER].report
-        yield Fact("publication", Id(str(report["publication"])))
-        yield Fact("staged again", report.get("staged again", {}))
-        yield Fact("moved after the approval", report.get("moved", {}))
+        report = facts.course.cut_over
+        yield Fact("publication", Id(report.publication))
+        yield Fact("staged again", report.staged_again)
+        yield Fact("moved after the approval", report.moved)
         if by := facts.publication:
             boundaries = planned_boundaries(publication_boundaries(at.builder.lake.storage, [by]).get(by, []))
     if boundaries:
@@ -111,14 +124,14 @@ def _which(entry: JournalEntry) -> str:
 
 
 def _by(entry: JournalEntry) -> str:
-    known_by = Person.of(entry.report).known_by
+    known_by = entry.reported(ByPerson).known_by
     return f"{entry.by} ({known_by})" if known_by else entry.by
 
 
 def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
     if days := campaign_days(at.builder.lake.storage, at.plan):
         yield campaign_table(days)
-    yield Fact("held back", list(at.validation.get("held_back", ())))
+    yield Fact("held back", list(at.state.validation.held_back))
     yield times_table(at.plan, entries)
 
 
@@ -147,15 +160,9 @@ def switched_fact(switched: Iterable[SwitchedSince]) -> Fact:
     return Fact("switched since", [Worded(asdict(each), each.sentence) for each in switched])
 
 
-_INTERNAL = ("difference", "delivered")
-
-
-def step_answer(step: CampaignStep, report: Mapping[str, Any]) -> Answer:
+def step_answer(step: CampaignStep, report: Report) -> Answer:
     """Leaves out empty values, and the difference, which has its own page."""
-    said = {
-        name: value for name, value in report.items() if name not in _INTERNAL and value not in (None, "", (), [], {})
-    }
-    parts = tuple(_reported(name, value) for name, value in said.items())
+    parts = tuple(_reported(label, value) for label, value in report.shown().items())
     return Answer(step.value.replace("_", " "), parts)
 
 
@@ -172,75 +179,70 @@ def _reported(name: str, value: Any) -> Part:
 # ------------------------------------------------------------------ what a step has found, in a sentence
 
 
-def step_sentence(plan: Plan, step: CampaignStep, report: Mapping[str, Any]) -> str:
-    return _SENTENCES[step](plan, report)
-
-
 def entry_sentence(plan: Plan, entry: JournalEntry) -> str:
     """Empty if the entry says only what happened and who did it."""
     if entry.reason:
         return entry.reason
-    if entry.kind == "step":
-        return step_sentence(plan, CampaignStep(entry.step), entry.report)
     if entry.kind == "wave":
-        return " ".join([_staged(plan, entry.report), *map(str, entry.report.get("warnings", ()))])
+        report = entry.reported(StagedReport)
+        return " ".join([found_sentence(report, plan), *report.warnings])
+    return found_sentence(entry.report, plan) if entry.kind == "step" else ""
+
+
+@singledispatch
+def found_sentence(_: Report, plan: Plan) -> str:
+    """What a step has found. Empty for reports of people."""
     return ""
 
 
-def _announced(_: Plan, report: Mapping[str, Any]) -> str:
-    return f"{report.get('notice', 'It is announced')}."
+@found_sentence.register
+def _announced(report: AnnouncedReport, _: Plan) -> str:
+    return f"{report.notice or 'It is announced'}."
 
 
-def _verified(_: Plan, report: Mapping[str, Any]) -> str:
+@found_sentence.register
+def _verified(_: SourceReport, plan: Plan) -> str:
     return "All that it reads was read again: it is as it was published."
 
 
-def _pinned(_: Plan, report: Mapping[str, Any]) -> str:
-    waiting: Mapping[str, Mapping[str, int]] = report.get("not taken in", {})
-    files = sum(sum(days.values()) for days in waiting.values())
+@found_sentence.register
+def _pinned(report: PinnedReport, _: Plan) -> str:
+    files = sum(sum(days.values()) for days in report.not_ingested.values())
     more = f"; {format_count(files, 'landed file')} that are not ingested are no part of them" if files else ""
-    return f"The versions of {format_count(len(report.get('versions', ())), 'input')} are recorded{more}."
+    return f"The versions of {format_count(len(report.versions), 'input')} are recorded{more}."
 
 
-def _staged(plan: Plan, report: Mapping[str, Any]) -> str:
-    labels = {"staged": "Staged", "unchanged": "Unchanged", HELD_BACK_DAYS: "Held back"}
-    said = [f"{label}: {plan.scope_of(report[name])}." for name, label in labels.items() if report.get(name)]
+@found_sentence.register
+def _staged(report: StagedReport, plan: Plan) -> str:
+    days = {"Staged": report.staged, "Unchanged": report.unchanged, "Held back": report.held_back_days}
+    said = [f"{label}: {plan.scope_of(ranges)}." for label, ranges in days.items() if ranges]
     return " ".join(said) or "What changes is staged."
 
 
-def _compared(_: Plan, report: Mapping[str, Any]) -> str:
-    return str(report.get("sentence", "It is compared with what is published."))
+@found_sentence.register
+def _compared(report: ComparedReport, _: Plan) -> str:
+    return report.sentence or "It is compared with what is published."
 
 
-def _published(plan: Plan, report: Mapping[str, Any]) -> str:
-    stale: Mapping[str, Ranges] = report.get("leaves stale", {})
-    behind = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in stale.items())
+@found_sentence.register
+def _published(report: CutOverReport, plan: Plan) -> str:
+    behind = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in report.leaves_stale.items())
     more = f" These read it and are stale until they are built: {behind}." if behind else ""
-    return f"Published: {plan.scope_of(report.get('days', {}))}, all at once.{more}"
+    return f"Published: {plan.scope_of(report.days)}, all at once.{more}"
 
 
-def _checked(_: Plan, report: Mapping[str, Any]) -> str:
-    more = f" Built as well: {', '.join(report['rebuilt'])}." if report.get("rebuilt") else ""
+@found_sentence.register
+def _checked(report: DownstreamReport, _: Plan) -> str:
+    more = f" Built as well: {', '.join(report.rebuilt)}." if report.rebuilt else ""
     return f"All of it was read again: it is as staged.{more}"
 
 
-def _notified(_: Plan, report: Mapping[str, Any]) -> str:
-    due: Mapping[str, str] = report.get("still due", {})
+@found_sentence.register
+def _notified(report: ToldReport, _: Plan) -> str:
+    due = report.still_due
     return f"The notice did not arrive: {next(iter(due.values()))}." if due else "The notice is sent."
 
 
-def _closed(_: Plan, report: Mapping[str, Any]) -> str:
-    return f"{format_are(len(report.get('closed', ())), 'timeline')} closed."
-
-
-_SENTENCES: Mapping[CampaignStep, Callable[[Plan, Mapping[str, Any]], str]] = {
-    CampaignStep.ANNOUNCE: _announced,
-    CampaignStep.VERIFY_SOURCE: _verified,
-    CampaignStep.PIN: _pinned,
-    CampaignStep.SHADOW: _staged,
-    CampaignStep.VALIDATE: _compared,
-    CampaignStep.CUT_OVER: _published,
-    CampaignStep.DOWNSTREAM: _checked,
-    CampaignStep.NOTIFY: _notified,
-    CampaignStep.DECOMMISSION: _closed,
-}
+@found_sentence.register
+def _closed(report: ClosedReport, _: Plan) -> str:
+    return f"{format_are(len(report.closed), 'timeline')} closed."

@@ -15,7 +15,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.external.observe import look_at, tables_of_others
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
-from backfill_assets.lakehouse.plans import PlanUnderWay, kept_plan, plan_ids, under_way
+from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import RejectedRows, commonest_reason, rejected_rows
 from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
@@ -30,6 +30,7 @@ from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import Unreadable
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
+from backfill_assets.state.campaigns import PlanUnderWay, under_way
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic
@@ -106,7 +107,8 @@ def look_at_main(
     asked = [step for step in declared if not chosen or not set(chosen).isdisjoint(step.table_names)]
     edited = edited_logic(storage, asked, contents_of(observed.states))
     statuses = diagnosed(statuses, beside_the_logs(steps, damaged, held, edited, undone))
-    plans = [each for each in under_way(storage) if not chosen or each.damage or set(chosen) & set(each.tables)]
+    going = under_way(PublicationLog(storage))
+    plans = [each for each in going if not chosen or each.damage or set(chosen) & set(each.tables)]
     rejected = _rejected(declared, observed, chosen, days)
     return FoundStatus(
         steps=steps,

@@ -5,10 +5,12 @@ keeps what only people and clocks know. Any process goes on with it.
 
 How does it go on?
 
-- ``run``: one move at a time. ``steps``: what each step does.
-- ``course``: what is done, and the next move.
-- ``options``: what a person asked for. ``breaker``: its limits; ``upkeep/backfill_breaker`` is for native backfills.
-- ``cutover``: all tables in one publication.
+- ``run``: one plan in one process. ``course``: what is done, and the next move.
+- ``decisions``: people start, approve and give up. ``options``: what was asked for.
+- ``steps``: one move at a time. ``ends``: what a step reports, done or stopped.
+- ``staging``: waves, judged. ``breaker``: limits; ``upkeep/backfill_breaker`` is for native backfills.
+- ``review``, ``cutover``: all tables in one publication, if that is as approved.
+- ``read_again``: inputs before, and all of it after.
 - ``notice``: what people are told.
 
 How does it stand?

@@ -18,14 +18,14 @@ from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.limits import Exceeded
-from backfill_assets.plan.records import Plan, as_ranges
+from backfill_assets.plan.records import Plan, Ranges, as_ranges
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import format_count
 from backfill_assets.ui_addresses import asset_page
 
-MovedDays = Mapping[str, list[str]]
-"""Ranges of days by table."""
+MovedDays = Mapping[str, Ranges]
+"""By table."""
 
 
 class ApprovalVerdict(enum.StrEnum):
@@ -81,10 +81,10 @@ def _held_back_text(lines: Sequence[str]) -> str:
     return f"Days are held back: {lines[0]}{more}." if lines else ""
 
 
-def moved_days(approved: Sides, staged: Sides) -> dict[str, list[str]]:
+def moved_days(approved: Sides, staged: Sides) -> dict[str, Ranges]:
     """Days that differ from what was approved, or are left out."""
     found = by_table(key for key in approved.keys() | staged.keys() if approved.get(key) != staged.get(key))
-    return {table: list(as_ranges(days)) for table, days in sorted(found.items())}
+    return {table: as_ranges(days) for table, days in sorted(found.items())}
 
 
 def moved_sentence(moved: MovedDays) -> str:

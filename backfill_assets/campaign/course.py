@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from backfill_assets.campaign.options import Options
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, HELPS, STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_reports import (
+    ApprovalReport,
+    BegunReport,
+    ComparedReport,
+    CutOverReport,
+    PublicationReport,
+    StopReport,
+)
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 
 
@@ -22,7 +30,8 @@ class Stop:
 
     @classmethod
     def of(cls, entry: JournalEntry) -> Stop:
-        return cls(entry.reason, str(entry.report.get(HELPS, "")), bool(entry.report.get(ABANDONED)))
+        report = entry.reported(StopReport)
+        return cls(entry.reason, report.helps, report.abandoned)
 
     @property
     def sentence(self) -> str:
@@ -40,8 +49,8 @@ class Approval:
 
     @classmethod
     def of(cls, entry: JournalEntry) -> Approval:
-        report = entry.report
-        return cls(report.get("fingerprint"), Person.of(report), entry.by, int(report.get("needed", 1)))
+        report = entry.reported(ApprovalReport)
+        return cls(report.fingerprint, Person.of(report), entry.by, report.needed)
 
     @property
     def name(self) -> str:
@@ -83,6 +92,18 @@ class CampaignState:
         return entry.at if entry else None
 
     @property
+    def validation(self) -> ComparedReport:
+        """What people decide on; empty before there is something."""
+        entry = self.done.get(CampaignStep.VALIDATE)
+        return entry.reported(ComparedReport) if entry else ComparedReport()
+
+    @property
+    def cut_over(self) -> CutOverReport:
+        """Empty if it was never cut over."""
+        entry = self.done.get(CampaignStep.CUT_OVER)
+        return entry.reported(CutOverReport) if entry else CutOverReport()
+
+    @property
     def finished(self) -> bool:
         return CampaignStep.DECOMMISSION in self.done
 
@@ -116,12 +137,13 @@ def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
 def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
     match entry.kind:
         case "started":
+            begun = entry.reported(BegunReport)
             found = CampaignState(
                 now.campaign,
                 as_published=now.as_published,
                 started=True,
-                options=Options().with_report(entry.report),
-                started_by=Person.of(entry.report),
+                options=Options().changed_by(begun),
+                started_by=Person.of(begun),
             )
         case "resumed":
             found = _resume(now, entry)
@@ -145,7 +167,7 @@ def _restore(now: CampaignState) -> CampaignState:
 
 
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    options = replace(now.options, without_held_back=bool(entry.report.get("without_held_back")))
+    options = replace(now.options, without_held_back=entry.reported(ApprovalReport).without_held_back)
     new = Approval.of(entry)
     others = (each for each in now.given if each.fingerprint == new.fingerprint and each.name != new.name)
     given = (*others, new)
@@ -171,7 +193,8 @@ def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """Once published, steps stay done; before that, the shadow backfill starts over and adopts what is still right."""
-    options, person = now.options.with_report(entry.report), Person.of(entry.report)
+    begun = entry.reported(BegunReport)
+    options, person = now.options.changed_by(begun), Person.of(begun)
     again = replace(now, options=options, started_by=person, stopped=None, resumes=now.resumes + 1)
     if is_published(now):
         return again
@@ -203,9 +226,7 @@ def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry])
 
 
 def _reports(entry: JournalEntry, published: JournalEntry) -> bool:
-    """Old entries about an undo name it only in their reason."""
-    named = entry.report.get("publication") == published.report["publication"]
-    return entry.kind == published.kind and (named or (bool(entry.reason) and entry.reason == published.reason))
+    return entry.kind == published.kind and entry.tells_of(published.reported(PublicationReport).publication)
 
 
 def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
@@ -222,11 +243,11 @@ def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> st
 
     What was given up may be live again by the undo of an undo: only then is ``published`` called, which reads the log.
     """
-    if newest is not None and newest.kind == "step" and newest.step == CampaignStep.DECOMMISSION:
+    if newest is None or not newest.ends_campaign:
+        return ""
+    if not newest.gives_up:
         return _FINISHED
-    if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED) and not published():
-        return Stop.of(newest).sentence
-    return ""
+    return "" if published() else Stop.of(newest).sentence
 
 
 def waits_for_approval(now: CampaignState) -> bool:

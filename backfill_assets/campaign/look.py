@@ -26,13 +26,13 @@ from backfill_assets.difference.letter import difference_answer
 from backfill_assets.difference.verdict import Difference
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of, plan_of
-from backfill_assets.lakehouse.plans import close_plan
+from backfill_assets.lakehouse.campaign_reports import RangesByTable, StagedReport
 from backfill_assets.lakehouse.records import Publication, logical_or_empty
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, newest_verdicts
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.keep import planned_by, rebuilt_steps
-from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
+from backfill_assets.plan.records import Plan, PlannedStep, Ranges, as_ranges, days_of
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -40,7 +40,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack
 from backfill_assets.report.answer import Answer
 from backfill_assets.settings import ApprovalRule
-from backfill_assets.state.boundaries import DaysBoundary, boundary_line
+from backfill_assets.state.boundaries import boundary_line
 from backfill_assets.state.positions import publication_boundaries
 from backfill_assets.text import format_count
 
@@ -52,18 +52,13 @@ def settle(publisher: Publisher, campaign: str) -> bool:
     """
     begun = _half_done(publisher, campaign)
     publisher.recover()
-    now = course_of(publisher.log, campaign)
-    if is_published(now) or now.rolled_back:
-        close_plan(publisher.storage, plan_of(campaign))
     return begun is not None
 
 
 def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress) -> Undone:
     """Raises like :func:`undo`."""
     require_undoable(plan.days)
-    done = undo(lake, plan.publication, run, progress)
-    close_plan(lake.publisher.storage, plan_of(plan.campaign))
-    return done
+    return undo(lake, plan.publication, run, progress)
 
 
 def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanFacts:
@@ -86,14 +81,10 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
     return facts
 
 
-def read_up_to(publisher: Publisher, publication: str) -> Mapping[str, list[str]]:
-    return boundary_lines(publication_boundaries(publisher.storage, [publication]).get(publication, ()))
-
-
-def boundary_lines(found: Iterable[DaysBoundary]) -> Mapping[str, list[str]]:
+def read_up_to(publisher: Publisher, publication: str) -> tuple[str, ...]:
     """Empty without a stream."""
-    lines = [boundary_line(each) for each in found]
-    return {"read up to": lines} if lines else {}
+    found = publication_boundaries(publisher.storage, [publication]).get(publication, ())
+    return tuple(map(boundary_line, found))
 
 
 def _half_done(publisher: Publisher, campaign: str) -> Publication | None:
@@ -189,9 +180,9 @@ def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
     return [found for each in rebuilt_steps(plan) for found in _of_step(each, verdicts, now, entries)]
 
 
-def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
+def held_back_days(held: Iterable[HeldBack]) -> dict[str, Ranges]:
     days = by_table((each.table, each.day) for each in held)
-    return {table: list(as_ranges(found)) for table, found in days.items()}
+    return {table: as_ranges(found) for table, found in days.items()}
 
 
 def _of_step(
@@ -200,7 +191,7 @@ def _of_step(
     """A gate of one table holds back the day in all tables of the step."""
     published = is_published(now)
     judged = [(key, verdict.passed) for key, verdict in verdicts.items() if key.table in step.tables]
-    brought = now.done[CampaignStep.CUT_OVER].report["days"] if published else {}
+    brought = now.cut_over.days if published else {}
     held = {key.day for key, passed in judged if not passed}
     # A day that passed but reads a held-back day is not published either.
     held |= {day for table in step.tables for day in days_of(_last_held_back(entries).get(table, ()))}
@@ -220,13 +211,12 @@ def _is_over(now: CampaignState) -> bool:
     return bool(now.rolled_back or is_given_up(now))
 
 
-def _last_held_back(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:
+def _last_held_back(entries: Sequence[JournalEntry]) -> RangesByTable:
     """Since the campaign was last started or resumed."""
     for entry in reversed(entries):
         if entry.kind in ("started", "resumed"):
             break
-        if journal.HELD_BACK_DAYS in entry.report:
-            found: Mapping[str, Sequence[str]] = entry.report[journal.HELD_BACK_DAYS]
+        if (found := entry.reported(StagedReport).held_back_days) is not None:
             return found
     return {}
 

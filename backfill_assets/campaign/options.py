@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_reports import BegunReport
 from backfill_assets.limits import Limits
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.waves import Shares
+from backfill_assets.rebuild.outcome import Person
 
 _FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
 
@@ -26,16 +26,18 @@ class Options:
     roll_back_if_wrong: bool = False
     """Roll back if the checks after the cut-over fail."""
 
-    def to_report(self) -> dict[str, Any]:
-        return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
+    def report(self, by: Person) -> BegunReport:
+        """For the journal, as chosen ``by`` a person."""
+        flags = {name: getattr(self, name) for name in _FLAGS}
+        return BegunReport(waves=str(self.shares), limits=str(self.limits), who=by.name, known_by=by.known_by, **flags)
 
-    def with_report(self, values: Mapping[str, Any]) -> Options:
-        flags = {name: bool(values[name]) for name in _FLAGS if name in values}
+    def changed_by(self, report: BegunReport) -> Options:
+        flags = {name: getattr(report, name) for name in _FLAGS}
         return replace(
             self,
-            shares=Shares.parse(values["waves"]) if "waves" in values else self.shares,
-            limits=Limits.parse(values["limits"]) if "limits" in values else self.limits,
-            **flags,
+            shares=self.shares if report.waves is None else Shares.parse(report.waves),
+            limits=self.limits if report.limits is None else Limits.parse(report.limits),
+            **{name: value for name, value in flags.items() if value is not None},
         )
 
     @classmethod

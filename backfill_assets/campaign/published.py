@@ -6,13 +6,14 @@ which puts both in one order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from backfill_assets.campaign.course import CampaignState, in_order, state_of
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_reports import CutOverReport, PublicationReport
 from backfill_assets.lakehouse.records import Prepared, Publication
 from backfill_assets.plan.records import as_ranges
 from backfill_assets.publish.log import PublicationLog
@@ -52,9 +53,10 @@ class CampaignPublication:
     @property
     def entry(self) -> JournalEntry:
         kind: journal.Kind = "rolled back" if self.undoes else "restored" if self.restores else "step"
-        report: dict[str, object] = {"publication": self.id}
+        report = PublicationReport(publication=self.id)
         if kind == "step":
-            report["days"] = {each.table: list(as_ranges(day.day for day in each.days)) for each in self.made.tables}
+            days = {each.table: as_ranges(day.day for day in each.days) for each in self.made.tables}
+            report = CutOverReport(publication=self.id, days=days)
         return JournalEntry(
             kind=kind,
             at=self.at,
@@ -89,3 +91,31 @@ def all_entries(entries: Sequence[JournalEntry], published: Sequence[CampaignPub
     """Without a journal, the log's entries follow an invented ``started``."""
     begun = [JournalEntry(kind="started", at=published[0].at)] if published and not entries else entries
     return in_order(begun, [each.entry for each in published])
+
+
+@dataclass
+class Ledger:
+    """Other processes write to the journal too: it is looked at on each question, and each entry is read once."""
+
+    log: PublicationLog
+    campaign: str
+    _known: Mapping[int, JournalEntry] = field(init=False, default_factory=dict)
+    _known_log: int = field(init=False, default=-1)
+    """Newest log entry when the log was last read."""
+    _published: Sequence[CampaignPublication] = field(init=False, default=())
+
+    def entries(self) -> list[JournalEntry]:
+        """Oldest first, with what the log says of the campaign."""
+        self._known = journal.numbered_entries(self.log.storage, self.campaign, self._known)
+        if (newest := self.log.head().version) != self._known_log:
+            self._published = published_by(self.log, self.campaign, self._published)
+            self._known_log = max([newest, *(each.closed for each in self._published)])
+        return all_entries(list(self._known.values()), self._published)
+
+    def state(self) -> CampaignState:
+        return state_of(self.campaign, self.entries())
+
+    def write(self, entry: JournalEntry, by: str) -> None:
+        """With what was known of the log when it was decided on."""
+        known = {"by": by, "log": self._known_log}
+        journal.write(self.log.storage, self.campaign, entry.model_copy(update=known))

@@ -79,13 +79,14 @@ def say_campaign(at: CampaignRun, *parts: Part, journal: bool = False) -> None:
 
 
 def stage_plan(plan: str, options_of: Callable[[Plan], Options]) -> None:
+    from backfill_assets.campaign import decisions
     from backfill_assets.plan.keep import require_carried_out
 
     with campaign_run(plan, "backfill run") as at:
         options = options_of(at.plan)
         require_carried_out(current_settings(), at.catalog, at.plan, started=at.state.started)
         with goes_on_after_ctrl_c(at):
-            at.start(options)
+            decisions.start(at, options)
             if not options.daemon:
                 carry_on(at)
                 # Retries notices that could not be sent when the campaign was announced.

@@ -32,7 +32,7 @@ How do rows get in and out?
 
 What else is kept?
 
-- ``plans``: by id, and which are open. ``campaign_journal``: all that a campaign remembers.
+- ``plans``: by id. ``campaign_journal``, ``campaign_reports``: all that a campaign remembers.
 - ``kept_logic``: what the fingerprint of a logic stands for.
 
 >>> from backfill_assets.lakehouse.fingerprints import physical

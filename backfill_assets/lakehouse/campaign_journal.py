@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_serializer, field_validator
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse import campaign_reports as reports
+from backfill_assets.lakehouse.campaign_reports import Report
 from backfill_assets.lakehouse.document import Documents, Series
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage, StoredFile
@@ -32,6 +34,7 @@ Kind = Literal[
 
 The last two stand in journals of before alone: the log says that a campaign was undone, or brought back.
 """
+R = TypeVar("R", bound=Report)
 
 
 class Spent(Record):
@@ -48,12 +51,47 @@ class JournalEntry(Record):
     """The step that is done, that was under way at a stop, or at which the campaign begins again."""
     wave: int = -1
     reason: str = ""
-    report: Mapping[str, Any] = Field(default_factory=dict)
+    report: Report = Field(default=Report(), validate_default=True)
+    """Of the type that belongs to the kind, or to the step."""
     spent: Spent | None = None
     log: int = -1
     """The newest entry of the publication log that was known when this was written."""
     again: bool = False
     """Whether what was undone is taken up again: it is staged from its beginning."""
+
+    @field_validator("report", mode="before")
+    @classmethod
+    def _typed(cls, value: object, entry: ValidationInfo) -> Report:
+        if isinstance(value, Report) and value != Report():
+            return value
+        said = value.as_json() if isinstance(value, Report) else value
+        return _type_of(entry.data.get("kind", ""), entry.data.get("step", "")).model_validate(said)
+
+    @field_serializer("report")
+    def _as_json(self, report: Report) -> dict[str, Any]:
+        return report.as_json()
+
+    @property
+    def begins(self) -> bool:
+        return self.kind in ("started", "resumed")
+
+    @property
+    def gives_up(self) -> bool:
+        return self.kind == "stopped" and self.reported(reports.StopReport).abandoned
+
+    @property
+    def ends_campaign(self) -> bool:
+        """Only a new start comes after it, or the undo of an undo."""
+        return self.gives_up or (self.kind == "step" and self.step == CampaignStep.DECOMMISSION)
+
+    def tells_of(self, publication: str) -> bool:
+        """Entries of before name an undo only in their reason."""
+        named = self.reported(reports.PublicationReport).publication
+        return publication in (named, self.reason.removeprefix("by "))
+
+    def reported(self, kind: type[R]) -> R:
+        """The report if it is of this ``kind``, else an empty one."""
+        return self.report if isinstance(self.report, kind) else kind()
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
@@ -71,6 +109,26 @@ def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, Journa
     """Oldest first. Entries never change: those ``known`` are not read again."""
     journal = _journal(storage, campaign)
     return {number: known.get(number) or journal.at(number) for number in journal.numbers()}
+
+
+def newest_until(storage: Storage, campaign: str, decides: Callable[[JournalEntry], bool]) -> list[JournalEntry | None]:
+    """Newest first, to the first one that ``decides``: older ones are not read. None for one that cannot be read."""
+    journal = _journal(storage, campaign)
+    found: list[JournalEntry | None] = []
+    for number in reversed(journal.numbers()):
+        try:
+            found.append(entry := journal.at(number))
+        except LakehouseUnusable:
+            found.append(None)
+        else:
+            if decides(entry):
+                break
+    return found
+
+
+def first_written(storage: Storage, campaign: str) -> datetime:
+    first = min(file.modified_ms for file in _journal(storage, campaign).files().values())
+    return datetime.fromtimestamp(first // 1000, UTC)
 
 
 def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
@@ -129,11 +187,6 @@ def _journal(storage: Storage, campaign: str) -> Series[JournalEntry]:
     return Series(storage, f"{_CAMPAIGNS}/{campaign}", JournalEntry, mend)
 
 
-HELD_BACK_DAYS = "held back days"
-"""Report key of a wave or step: ranges by table."""
-ABANDONED = "abandoned"
-HELPS = "helps"
-"""Report key of a stop: what to do, unless it is to repair the cause and run the plan again."""
 _PLAN, _CAMPAIGN = "plan-", "campaign-"
 
 
@@ -162,3 +215,29 @@ class CampaignStep(enum.StrEnum):
 
 
 STEPS = tuple(CampaignStep)
+
+_BY_KIND: Mapping[str, type[Report]] = {
+    "started": reports.BegunReport,
+    "resumed": reports.BegunReport,
+    "wave": reports.StagedReport,
+    "stopped": reports.StopReport,
+    "approved": reports.ApprovalReport,
+    "withdrawn": reports.ComparedReport,
+    "rolled back": reports.PublicationReport,
+    "restored": reports.PublicationReport,
+}
+_BY_STEP: Mapping[str, type[Report]] = {
+    CampaignStep.ANNOUNCE: reports.AnnouncedReport,
+    CampaignStep.VERIFY_SOURCE: reports.SourceReport,
+    CampaignStep.PIN: reports.PinnedReport,
+    CampaignStep.SHADOW: reports.StagedReport,
+    CampaignStep.VALIDATE: reports.ComparedReport,
+    CampaignStep.CUT_OVER: reports.CutOverReport,
+    CampaignStep.DOWNSTREAM: reports.DownstreamReport,
+    CampaignStep.NOTIFY: reports.ToldReport,
+    CampaignStep.DECOMMISSION: reports.ClosedReport,
+}
+
+
+def _type_of(kind: str, step: str) -> type[Report]:
+    return _BY_STEP.get(step, Report) if kind == "step" else _BY_KIND.get(kind, Report)

@@ -1,20 +1,20 @@
-"""Plans, as JSON files named after their content; which are being carried out; and pages of differences."""
+"""Plans, as JSON files named after their content; who made them; and pages of differences."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
-from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_reports import ByPerson
 from backfill_assets.lakehouse.document import Documents
 from backfill_assets.lakehouse.records import AuditRecord
-from backfill_assets.lakehouse.storage import Storage, StoredFile
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.text import suggest_name
 
-PLANS, _OPEN, _PLANNERS = "_plans", "_plans/_open", "_plans/_by"
+PLANS, _PLANNERS = "_plans", "_plans/_by"
 _MEND = "Put it back from a backup, or remove it: backfill plan makes the same plan again."
 _ID = re.compile(r"plan-[0-9a-f]{16}")
 
@@ -35,8 +35,8 @@ def kept_plan(storage: Storage, id: str) -> bytes:
     return storage.read_bytes(_path(id))
 
 
-def planners(storage: Storage) -> Documents[dict[str, str]]:
-    return Documents(storage, _PLANNERS, dict[str, str], _MEND)
+def planners(storage: Storage) -> Documents[ByPerson]:
+    return Documents(storage, _PLANNERS, ByPerson, _MEND)
 
 
 def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
@@ -48,55 +48,21 @@ def plan_ids(storage: Storage) -> list[str]:
     return list(filter(is_plan_id, _plans(storage).files()))
 
 
-@dataclass(frozen=True)
-class PlanUnderWay:
-    plan: str
-    tables: tuple[str, ...]
-    since: datetime
-    damage: str = ""
+def tables_rebuilt(storage: Storage, id: str) -> tuple[str, ...]:
+    """Raises :class:`LakehouseUnusable` for a damaged plan."""
+    return tuple(table for step in _kept(storage, id).steps if step.rebuild for table in step.tables)
 
 
-def open_plan(storage: Storage, id: str) -> None:
-    """Plans that overlap with it are warned."""
-    storage.write_bytes(f"{_OPEN}/{id}", b"")
-
-
-def close_plan(storage: Storage, id: str) -> None:
-    storage.delete(f"{_OPEN}/{id}")
-
-
-def open_plan_ids(storage: Storage) -> list[str]:
-    """Files of other names are ignored: editors and file managers leave some."""
-    return list(_open_marks(storage))
-
-
-def _open_marks(storage: Storage) -> dict[str, StoredFile]:
-    marks = {file.path.rsplit("/", 1)[1]: file for file in storage.files(_OPEN)}
-    return {id: marks[id] for id in sorted(marks) if is_plan_id(id)}
-
-
-def under_way(storage: Storage) -> list[PlanUnderWay]:
-    plans = []
-    for id, mark in _open_marks(storage).items():
-        tables, damage = tuple[str, ...](), ""
-        try:
-            tables = tuple(table for step in _kept(storage, id).steps if step.rebuild for table in step.tables)
-        except LakehouseUnusable as error:
-            damage = str(error)
-        plans.append(PlanUnderWay(id, tables, datetime.fromtimestamp(mark.modified_ms // 1000, UTC), damage))
-    return plans
-
-
-def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
-    """Versions of open plans, and of plans kept ``since`` then, which may still be started: nothing of them may be
-    reclaimed.
+def pinned_versions(storage: Storage, since: datetime, under_way: Iterable[str]) -> Mapping[str, frozenset[int]]:
+    """Versions of plans ``under_way``, and of those kept ``since`` then, which may still be started: nothing of them
+    may be reclaimed.
 
     Raises :class:`LakehouseUnusable` if a plan is damaged: what it needs is unknown.
     """
     versions_of: dict[str, set[int]] = {}
     oldest = since.timestamp() * 1000
     young = {id for id, file in _plans(storage).files().items() if is_plan_id(id) and file.modified_ms >= oldest}
-    for id in sorted(young.union(open_plan_ids(storage))):
+    for id in sorted(young.union(under_way)):
         for pinned in _kept(storage, id).pinned:
             if pinned.version is not None:
                 versions_of.setdefault(pinned.table, set()).add(pinned.version)

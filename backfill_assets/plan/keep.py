@@ -14,7 +14,8 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.external.files import bytes_of_others
 from backfill_assets.external.observe import observe_tables, read_in_place, tables_of_others
 from backfill_assets.lakehouse import campaign_journal
-from backfill_assets.lakehouse.plans import keep_plan, kept_plan, open_plan_ids, planners
+from backfill_assets.lakehouse.campaign_reports import ByPerson
+from backfill_assets.lakehouse.plans import keep_plan, kept_plan, planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandedDay, LandingZone, landed_days
 from backfill_assets.model.catalog import Catalog
@@ -26,12 +27,14 @@ from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Scope, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.changed_files import compare_days
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables
+from backfill_assets.state.campaigns import plans_under_way
 from backfill_assets.state.damage import files_may_go, free_bytes
 from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import LogView, gc_paused, observe_each, schemas_read
@@ -87,7 +90,7 @@ def observe_context(
 def open_plans(storage: Storage) -> list[Plan]:
     """Skips plans that are missing, changed or of other code: they must not block everything else."""
     found = []
-    for id in open_plan_ids(storage):
+    for id in plans_under_way(PublicationLog(storage)):
         with suppress(InvalidRequest):
             found.append(Plan.from_json(kept_plan(storage, id), id=id))
     return found
@@ -145,7 +148,7 @@ def plan_and_keep(
     _look_at_tables_of_others(settings, storage, catalog, asked.target)
     made, now = plan_as_of_now(settings, catalog, asked)
     if by:
-        planners(storage).create(made.id, by.to_report())
+        planners(storage).create(made.id, ByPerson(who=by.name, known_by=by.known_by))
     keep_plan(storage, made.id, made.to_json())
     return made, now
 
@@ -159,7 +162,7 @@ def _look_at_tables_of_others(settings: Settings, storage: Storage, catalog: Cat
 
 def planned_by(storage: Storage, id: str) -> Person:
     """The person who made it first; may be unknown."""
-    return Person.of(planners(storage).get(id) or {})
+    return Person.of(planners(storage).get(id) or ByPerson())
 
 
 def plan_as_of_now(settings: Settings, catalog: Catalog, asked: PlanRequest) -> tuple[Plan, datetime]:

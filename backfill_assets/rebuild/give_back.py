@@ -17,7 +17,6 @@ from backfill_assets.errors import InvalidRequest, LakehouseBusy, PublicationRef
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import kept_timelines
-from backfill_assets.lakehouse.plans import under_way
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.timelines import TIMELINES
 from backfill_assets.publish.promote import Again, promote
@@ -26,6 +25,7 @@ from backfill_assets.publish.unreadable import require_newest
 from backfill_assets.rebuild.adopt import move_folder, why_not_moved
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.state.campaigns import under_way
 from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import left_stale
@@ -80,7 +80,7 @@ class GivingBack:
 
     def require_free(self) -> None:
         storage = self.lake.storage
-        plans = [each.plan for each in under_way(storage) if self.table in each.tables]
+        plans = [each.plan for each in under_way(self.publisher.log) if self.table in each.tables]
         named = [each.name for each in kept_timelines(storage, clock.now()) if self.table in each.days]
         if needing := [*plans, *named]:
             raise PublicationRefused(

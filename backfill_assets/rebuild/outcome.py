@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backfill_assets.errors import GateFailed
+from backfill_assets.lakehouse.campaign_reports import ByPerson
 from backfill_assets.lakehouse.records import DayState, Provenance
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.text import format_are, format_count
@@ -18,8 +19,6 @@ from backfill_assets.text import format_are, format_count
 if TYPE_CHECKING:
     from backfill_assets.rebuild.stage import StagedTableDay
     from backfill_assets.state.rolled_back import Undo
-
-_WHO, _KNOWN_BY = "who", "known by"
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,9 @@ class Person:
         """Ignores case: a false match only refuses more."""
         return bool(self) and self.name.casefold() == other.name.casefold()
 
-    def to_report(self) -> dict[str, str]:
-        """For the journal of a campaign; empty for an unknown person."""
-        return {_WHO: self.name, _KNOWN_BY: self.known_by} if self else {}
-
     @classmethod
-    def of(cls, report: Mapping[str, Any]) -> Person:
-        return cls(str(report.get(_WHO, "")), str(report.get(_KNOWN_BY, "")))
+    def of(cls, report: ByPerson) -> Person:
+        return cls(report.who, report.known_by)
 
 
 UNKNOWN = Person()

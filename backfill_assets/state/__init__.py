@@ -16,6 +16,7 @@ For readers and people:
 
 - ``reading``: tables at one pinned map of versions.
 - ``history``: publications, newest first.
+- ``campaigns``: which are under way.
 
 How far a source was read:
 

@@ -10,7 +10,8 @@ from functools import cache
 
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import campaign_journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.campaign_reports import StagedReport
 from backfill_assets.lakehouse.delta_log import VersionGone, schema_at
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, NAMED, Timeline, open_since
@@ -266,9 +267,10 @@ def _failed_in_campaigns(storage: Storage, tables: Collection[str], most: int) -
 
 
 def _failed_by(entry: JournalEntry, tables: Collection[str]) -> Iterator[FailedGate]:
-    for table, ranges in entry.report.get(HELD_BACK_DAYS, {}).items():
+    report = entry.reported(StagedReport)
+    for table, ranges in (report.held_back_days or {}).items():
         days = [day for text in ranges for day in DayRange.parse(text)]
         if table in tables and days:
-            lines = [str(line) for line in entry.report.get("held_back", ()) if f"{table} " in str(line)]
+            lines = [line for line in report.held_back if f"{table} " in line]
             why = lines[0][:_LONGEST_WHY] if lines else "its gates"
             yield FailedGate(table, min(days), len(days), why, entry.at, entry.by)

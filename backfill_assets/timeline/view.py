@@ -12,14 +12,15 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of, plan_of
 from backfill_assets.lakehouse.fingerprints import has_rows
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, kept_timelines
-from backfill_assets.lakehouse.plans import PlanUnderWay, under_way
 from backfill_assets.lakehouse.records import DayContent, DayRecord, DayRecords
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, newest_days
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import Filled, read_by_any, reading, steps_of, tables_as_of
+from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild import decide
+from backfill_assets.state.campaigns import PlanUnderWay, under_way
 from backfill_assets.state.observed import LogView, gc_paused
 from backfill_assets.state.reading import read_switches
 from backfill_assets.state.view import View, differing
@@ -27,14 +28,15 @@ from backfill_assets.text import format_range, format_ranges, suggest_or_list
 
 
 def all_places(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    return [*kept_timelines(storage, now), *(_of_campaign(storage, each) for each in under_way(storage))]
+    campaigns = under_way(PublicationLog(storage))
+    return [*kept_timelines(storage, now), *(_of_campaign(storage, each) for each in campaigns)]
 
 
 def find_place(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     """Also finds open campaigns; raises :class:`InvalidRequest` with the nearest name."""
     if not is_of_campaign(name):
         return find_timeline(storage, name, now)
-    plans = {campaign_of(each.plan): each for each in under_way(storage)}
+    plans = {campaign_of(each.plan): each for each in under_way(PublicationLog(storage))}
     if name not in plans:
         raise InvalidRequest(
             f"There is no open campaign {plan_of(name)!r}.",

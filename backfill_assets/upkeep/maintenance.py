@@ -18,7 +18,6 @@ from backfill_assets.days import parse_day
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import kept_timelines
-from backfill_assets.lakehouse.plans import open_plan_ids, under_way
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
 from backfill_assets.publish.compact import compact
@@ -31,6 +30,7 @@ from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.publish.unreadable import mend_command
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.lake import waiting
+from backfill_assets.state.campaigns import plans_under_way, under_way
 from backfill_assets.text import format_count
 from backfill_assets.upkeep.maintenance_plan import (
     Chore,
@@ -117,7 +117,7 @@ class Maintenance:
         begun = {name: datetime.fromtimestamp(ms / 1000, UTC) for name, ms in open_since(storage, table).items()}
         now = self._now()
         kept = [each.id for each in kept_timelines(storage, now)]
-        return timelines_to_close(table, begun, open_plan_ids(storage), now, self.timeline_days, kept)
+        return timelines_to_close(table, begun, plans_under_way(self.publisher.log), now, self.timeline_days, kept)
 
     def _releasing(self) -> Iterable[Task]:
         gone = expired_holds(all_holds(self.publisher.storage), clock.now())
@@ -149,7 +149,7 @@ class Maintenance:
         return days_to_compact(main.name, days, self._changing())
 
     def _changing(self) -> set[str]:
-        return {table for each in under_way(self.publisher.storage) for table in each.tables}
+        return {table for each in under_way(self.publisher.log) for table in each.tables}
 
     def _reclaiming(self, table: str, closing: Sequence[str], head: Head) -> Task | None:
         paths = reclaimable(self.publisher, table, closing, clock_checked=self.clock_checked)

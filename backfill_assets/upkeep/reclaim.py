@@ -34,9 +34,10 @@ from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
 from backfill_assets.publish.files import LOG_TABLE, LogFiles
 from backfill_assets.publish.fold import left_behind
-from backfill_assets.publish.log import Entry, Head
+from backfill_assets.publish.log import Entry, Head, PublicationLog
 from backfill_assets.publish.pinned import pinned_files
 from backfill_assets.publish.publisher import CrashPoint, Publisher
+from backfill_assets.state.campaigns import plans_under_way
 from backfill_assets.state.view import View
 
 MOST_QUIET = timedelta(days=8)
@@ -116,7 +117,7 @@ def reclaimable(
     files = _unwanted_files(storage, table, closing, now)
     old = [file.path for file in files if _is_data(file) and file.modified_ms < oldest_ms]
     referred = _by_main(publisher, head, table, oldest_ms) | _by_log(publisher, table, since, _days_of(old, table))
-    doomed = set(old) - referred - _by_plans(storage, table, since) - _by_named_timelines(storage, table, now)
+    doomed = set(old) - referred - _by_plans(publisher.log, table, since) - _by_named_timelines(storage, table, now)
     return sorted(doomed | _dead_timelines(files, table, doomed, oldest_ms))
 
 
@@ -186,12 +187,12 @@ def _days_of(paths: Iterable[str], table: str) -> set[str] | None:
     return None if None in found else {match[1] for match in found if match}
 
 
-def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
+def _by_plans(log: PublicationLog, table: str, since: datetime) -> set[str]:
     """A version whose log is gone cannot be read, and protects nothing."""
     paths: set[str] = set()
-    for version in pinned_versions(storage, since).get(table, ()):
+    for version in pinned_versions(log.storage, since, plans_under_way(log)).get(table, ()):
         with suppress(VersionGone):
-            paths |= {f"{table}/{path}" for path in files_at(storage, table, version).active}
+            paths |= {f"{table}/{path}" for path in files_at(log.storage, table, version).active}
     return paths
 
 

@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.answers.campaign import entry_sentence, step_answer, step_sentence
+from backfill_assets.answers.campaign import entry_sentence, found_sentence, step_answer
 from backfill_assets.answers.plan import headline
 from backfill_assets.campaign.notice import begins
 from backfill_assets.days import Cadence
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_reports import (
+    ComparedReport,
+    PinnedReport,
+    StagedReport,
+    StepCounts,
+    ToldReport,
+)
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.report.markdown import markdown
 from backfill_assets.state.diagnosis import Cause
@@ -50,7 +57,7 @@ def entry(kind: str, **more: Any) -> JournalEntry:
         (CampaignStep.ANNOUNCE, {"notice": "It is announced to two people"}, "It is announced to two people."),
         (
             CampaignStep.VERIFY_SOURCE,
-            {"inputs": {"a": {"days": 2}, "b": {"days": 1}}},
+            {"inputs": {"a": {"days": 2, "rows": 9}, "b": {"days": 1, "rows": 0}}},
             "All that it reads was read again: it is as it was published.",
         ),
         (
@@ -61,14 +68,14 @@ def entry(kind: str, **more: Any) -> JournalEntry:
         (CampaignStep.SHADOW, {"staged": REBUILT}, f"Staged: {IN_ONE_COUNT}."),
         (
             CampaignStep.SHADOW,
-            {"staged": {"fact": MONTH}, "unchanged": {"weekly": TWO_WEEKS}, HELD_BACK_DAYS: {"fact": ["2017-03-02"]}},
+            {"staged": {"fact": MONTH}, "unchanged": {"weekly": TWO_WEEKS}, "held back days": {"fact": ["2017-03-02"]}},
             "Staged: 1 day in 1 table. Unchanged: 2 weeks in 1 table. Held back: 1 day in 1 table.",
         ),
         (CampaignStep.VALIDATE, {"sentence": "Revenue falls."}, "Revenue falls."),
         (CampaignStep.CUT_OVER, {"days": REBUILT, "publication": "p"}, f"Published: {IN_ONE_COUNT}, all at once."),
         (
             CampaignStep.DOWNSTREAM,
-            {"checked": 3, "rebuilt": ["c"]},
+            {"checked": 3, "rebuilt": {"c": ["2017-03-01"]}},
             "All of it was read again: it is as staged. Built as well: c.",
         ),
         (CampaignStep.NOTIFY, {"still due": {"n": "no answer"}}, "The notice did not arrive: no answer."),
@@ -76,7 +83,7 @@ def entry(kind: str, **more: Any) -> JournalEntry:
     ],
 )
 def test_a_step_says_what_it_found(step: CampaignStep, report: dict[str, Any], sentence: str) -> None:
-    assert step_sentence(PLAN, step, report) == sentence
+    assert found_sentence(entry("step", step=step, report=report).report, PLAN) == sentence
 
 
 def test_a_plan_counts_as_all_that_follows_it_does() -> None:
@@ -88,7 +95,7 @@ def test_a_plan_counts_as_all_that_follows_it_does() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_an_older_report_may_lack_all_of_it(step: CampaignStep) -> None:
-    assert step_sentence(PLAN, step, {}).endswith(".")
+    assert found_sentence(entry("step", step=step).report, PLAN).endswith(".")
 
 
 def test_an_entry_of_the_journal_is_a_sentence_and_never_the_report_itself() -> None:
@@ -103,20 +110,26 @@ def test_an_entry_of_the_journal_is_a_sentence_and_never_the_report_itself() -> 
 
 def test_what_a_step_reports_is_literal_and_without_the_difference() -> None:
     """That one is a page of its own."""
-    values = {"reason": ERROR, "days": [ERROR, ERROR], "by": {"t": ERROR}, "t": {"x": {"y": ERROR}}}
-    page = markdown(step_answer(CampaignStep.VERIFY_SOURCE, {**values, "difference": "**2**"}))
-    assert page.startswith("## source verified") and "<b>" not in page and "**2**" not in page
-    assert page.count("Put it back") == 5
+    told = ToldReport(reports=(ERROR,), still_due={"n": ERROR}, delivered=("**2**",))
+    page = markdown(step_answer(CampaignStep.NOTIFY, told))
+    assert page.startswith("## completion told") and "<b>" not in page and "**2**" not in page
+    assert page.count("Put it back") == 2
+    staged = StagedReport(held_back=(ERROR, ERROR), days={ERROR: StepCounts(staged=1)})
+    compared = ComparedReport.of(staged, sentence=ERROR, page="", fingerprint="", difference="**2**")
+    page = markdown(step_answer(CampaignStep.VALIDATE, compared))
+    assert page.count("Put it back") == 4 and "<b>" not in page and "**2**" not in page
 
 
 def test_plain_values_are_facts_and_values_by_name_and_column_a_table() -> None:
     """Each column that any row has, in the order in which they come; a cell that a row lacks is empty."""
-    tables = {"fact": {"rows": 3, "days": ["a", "b"]}, "report": {"sum": "1|2"}}
-    found = step_answer(CampaignStep.SHADOW, {"by": "ana", "tables": tables, "days": ["a", "b"], "none": {}}).as_json()
-    assert (found["by"], found["days"]) == ("ana", [{"days": "a"}, {"days": "b"}])
-    assert "none" not in found
-    assert found["tables"] == [
-        {"": "fact", "rows": 3, "days": ["a", "b"], "sum": None},
-        {"": "report", "rows": None, "days": None, "sum": "1|2"},
+    waiting = {"raw": {"2017-03-01": 2, "2017-03-02": 3}, "more": {"2017-03-03": 4}}
+    read = ("raw up to 3", "more up to 4")
+    report = PinnedReport(sequence=7, versions={}, not_ingested=waiting, read_up_to=read)
+    found = step_answer(CampaignStep.PIN, report).as_json()
+    assert (found["sequence"], found["read_up_to"]) == (7, [{"read_up_to": each} for each in read])
+    assert "versions" not in found
+    assert found["not_taken_in"] == [
+        {"": "raw", "2017_03_01": 2, "2017_03_02": 3, "2017_03_03": None},
+        {"": "more", "2017_03_01": None, "2017_03_02": None, "2017_03_03": 4},
     ]
-    assert step_answer(CampaignStep.SHADOW, {}).parts == ()
+    assert step_answer(CampaignStep.SHADOW, StagedReport()).parts == ()

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
-from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import DayContent, Provenance, Publication
 from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
@@ -50,9 +50,8 @@ class PlayedCampaign:
 
     def enter(self, kind: journal.Kind, step: str = "", *, reason: str = "", **report: object) -> None:
         log = self.lakehouse.publisher.log.head().version
-        entry = JournalEntry(
-            kind=kind, step=step, at=datetime.now(UTC), by="ana", reason=reason, report=report, log=log
-        )
+        said = {"kind": kind, "step": step, "reason": reason, "report": report, "log": log}
+        entry = JournalEntry.model_validate({"at": datetime.now(UTC), "by": "ana", **said})
         journal.write(self.lakehouse.storage, CAMPAIGN, entry)
 
     def entries(self) -> list[str]:
@@ -61,7 +60,6 @@ class PlayedCampaign:
     def start(self, *, daemon: bool = False) -> None:
         self.enter("started", daemon=daemon)
         self.enter("step", CampaignStep.ANNOUNCE)
-        open_plan(self.lakehouse.storage, PLAN.id)
 
     def stage(self, replaces: str = "before", days: Ids = NEW) -> None:
         """It waits for approval."""

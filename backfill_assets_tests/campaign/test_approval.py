@@ -91,7 +91,7 @@ def test_what_was_not_approved_as_it_is_is_judged_as_it_is(
 def test_days_that_moved_are_named() -> None:
     """Also one that is not published any more, and one that was not to be."""
     moved = moved_days(SHOWN, {TableDay(FACT, FIRST): ("1:10", "1:11"), TableDay(REPORT, LATE): ("0:0", "1:1")})
-    assert moved == {REPORT: [str(LATE)], FACT: [str(LATE)]}
+    assert moved == {REPORT: (str(LATE),), FACT: (str(LATE),)}
     assert moved_sentence(moved) == f"Moved after the approval: {REPORT} {LATE}; {FACT} {LATE}."
     assert moved_days(SHOWN, SHOWN) == {}
 
@@ -161,8 +161,8 @@ def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
         rollback_window_days=14,
         made_at=datetime(2017, 6, 1, tzinfo=UTC),
     )
-    waits = [entry("started", 1, report=ANA.to_report()), step(CampaignStep.VALIDATE, 2)]
-    approved = [*waits, entry("approved", 3, report=BELA.to_report())]
+    waits = [entry("started", 1, report={"who": ANA.name, "known by": ANA.known_by}), step(CampaignStep.VALIDATE, 2)]
+    approved = [*waits, entry("approved", 3, report={"who": BELA.name, "known by": BELA.known_by})]
     published = [*approved, step(CampaignStep.CUT_OVER, 4)]
 
     def outcome(*journal: JournalEntry) -> tuple[str, bool]:

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.campaign import cutover
+from backfill_assets.campaign import cutover, decisions, review, staging
 from backfill_assets.campaign import look as campaign_look
-from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
+from backfill_assets.campaign.ends import record_step
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.steps import compare_and_keep
+from backfill_assets.campaign.staging import judge_wave
 from backfill_assets.days import TableDay
 from backfill_assets.difference import find as difference
 from backfill_assets.difference import find as difference_search
@@ -36,6 +36,7 @@ from backfill_assets.errors import BackfillError, CampaignStopped, InvalidReques
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.lakehouse.campaign_reports import Report
 from backfill_assets.lakehouse.records import (
     HELD_BACK,
     DayContent,
@@ -205,7 +206,9 @@ class World:
         contents = {TableDay(TABLE, day): (logical(was), logical(now)) for day, (was, now) in changes.items()}
         contents |= {TableDay(TABLE, day): HELD_BACK for day in self.left_out}
         if abs(self.share) > MOST_IN_ALL:
-            assert self.shown[self.at.approved_difference] == contents, "published beyond a limit without being shown"
+            approved = self.at.state.approved
+            assert approved is not None
+            assert self.shown[str(approved.fingerprint)] == contents, "published beyond a limit without being shown"
         assert self.at.options.without_held_back or not self.left_out, "a day was left out without --without-held-back"
         kept = last_difference(self.storage, PLAN.id)
         assert kept is not None
@@ -274,7 +277,7 @@ class World:
         with self.silence():
             done = self.shadow()
             if any(each.staged for each in done):
-                compare_and_keep(self.at, done, lambda _: None)
+                review.compare_and_keep(self.at, done, lambda _: None)
                 self.show()
         self.left_out = left_out
 
@@ -307,17 +310,17 @@ class World:
     def approve(self, by_command: bool) -> None:
         """By what the command shows, or by what the UI says of the step before."""
         seen = last_difference(self.storage, PLAN.id) if by_command else None
-        held = bool(self.at.state.done[CampaignStep.VALIDATE].report["held_back"])
+        held = bool(self.at.state.validation.held_back)
         try:
-            self.at.approve(without_held_back=held, seen=seen)
+            decisions.approve(self.at, without_held_back=held, seen=seen)
         except InvalidRequest:
             self.begin()
 
     def begin(self) -> None:
         """Up to where all is staged."""
-        self.at.start(OPTIONS)
+        decisions.start(self.at, OPTIONS)
         for step in STEPS[: STEPS.index(CampaignStep.VALIDATE)]:
-            self.at.record_step(step, {})
+            record_step(self.at, step, Report())
 
     def do(self, step: CampaignStep) -> None:
         try:
@@ -362,14 +365,14 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         def read(beside: Any, found: TableCompared, days: Sequence[date], _only: Any) -> TableCompared:
             return world.rows(beside, found, days)
 
-        for module in (campaign_run, cutover):
+        for module in (staging, cutover):
             patch.setattr(module, "shadow", world.shadow)
-        for module in (campaign_run, difference):
+        for module in (staging, difference):
             patch.setattr(module, "observe", world.observe)
         patch.setattr(readers, "observe_each", lambda *_, **__: LogView())
         patch.setattr(difference, "records_seen", world.files)
         patch.setattr(TableComparison, "_with_rows", read)
-        patch.setattr(campaign_work, "html", lambda _: "")
+        patch.setattr(review, "html", lambda _: "")
         patch.setattr(campaign_look, "_put_back_by", lambda *_: "")
         yield world
 
@@ -413,7 +416,7 @@ def test_what_moved_within_the_bounds_is_published_and_reported(world: World) ->
     assert publication.notice is not None
     assert publication.notice.lines[0].endswith("revenue_eur +6.0 %.")
     assert publication.notice.lines[1].startswith(f"Moved after the approval: {TABLE} {DAYS[1]}. ")
-    assert world.at.state.done[CampaignStep.CUT_OVER].report["moved"] == {TABLE: [str(DAYS[1])]}
+    assert world.at.state.cut_over.moved == {TABLE: (str(DAYS[1]),)}
 
 
 def test_a_wave_is_judged_by_what_it_staged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,7 +428,7 @@ def test_a_wave_is_judged_by_what_it_staged(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(difference_search, "days_staged_in", lambda *_: staged_by([old]))
     monkeypatch.setattr(difference_search, "with_days_that_stay", lambda _, __, staged: staged)
     assert len(world.at.waves) > 1
-    world.at.judge_wave(0, world.shadow())
+    judge_wave(world.at, 0, world.shadow())
     kept = last_difference(world.storage, PLAN.id)
     assert kept is not None and change_of(kept) == 15
 
@@ -458,7 +461,7 @@ def test_a_broken_expectation_stops_it_and_cannot_be_approved(world: World) -> N
     assert "backfill run" not in str(stopped.value.hint)
     for seen in (None, last_difference(world.storage, PLAN.id)):
         with pytest.raises(InvalidRequest, match="was stopped") as refused:
-            world.at.approve(seen=seen)
+            decisions.approve(world.at, seen=seen)
         assert refused.value.hint == str(stopped.value.hint).removeprefix("Nothing was published. ")
     assert not world.published and world.at.next().reason.startswith("it was stopped")
 
@@ -492,7 +495,7 @@ def test_what_the_command_shows_is_not_approved_if_it_is_not_as_expected(world: 
     world.source[DAYS[1]] = 150
     world.looks()
     with pytest.raises(InvalidRequest, match=f"is not as expected: {MEASURE}"):
-        world.at.approve(seen=last_difference(world.storage, PLAN.id))
+        decisions.approve(world.at, seen=last_difference(world.storage, PLAN.id))
     assert world.at.state.approved is None
 
 
@@ -503,8 +506,8 @@ def test_a_day_that_comes_to_be_held_back_is_left_out_knowingly(world: World) ->
     with pytest.raises(CampaignStopped, match=f"Days are held back: {TABLE} {DAYS[2]}"):
         world.carry_on(by_command=True)
     with pytest.raises(InvalidRequest, match="are held back"):
-        world.at.approve()
-    world.at.approve(without_held_back=True)
+        decisions.approve(world.at)
+    decisions.approve(world.at, without_held_back=True)
     world.do(CampaignStep.CUT_OVER)
     assert world.main == {**dict.fromkeys(DAYS, PLANNED), DAYS[2]: BEFORE}
 
@@ -561,8 +564,7 @@ def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
                 world.carry_on(by_command=True)
         assert world.is_cut_over
         (publication,) = world.published
-        told = world.at.state.done[CampaignStep.CUT_OVER].report
-        assert told["publication"] == publication.id and publication.notice is not None
+        assert world.at.state.cut_over.publication == publication.id and publication.notice is not None
         days = "this day" if len(publication.tables[0].days) == 1 else f"these {len(publication.tables[0].days)} days"
         expected = f"; on {days} {MEASURE} {percent(world.share)}." if world.share else "change."
         assert publication.notice.lines[0].endswith(expected)

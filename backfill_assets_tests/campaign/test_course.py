@@ -8,6 +8,7 @@ import pytest
 
 from backfill_assets.campaign.course import Move, approved_by, in_order, next_move, state_of, why_over
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
+from backfill_assets.lakehouse.campaign_reports import ApprovalReport, BegunReport, ComparedReport, PublicationReport
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 WINDOW = timedelta(days=30)
@@ -15,7 +16,8 @@ WAVES = ("canary", "pilot", "all")
 
 
 def entry(kind: Kind, step: CampaignStep | None = None, wave: int = -1, **report: object) -> JournalEntry:
-    return JournalEntry(kind=kind, at=NOW, step=step or "", wave=wave, report=report, reason=f"because of {kind}")
+    said = {"step": step or "", "wave": wave, "report": report, "reason": f"because of {kind}"}
+    return JournalEntry.model_validate({"kind": kind, "at": NOW, **said})
 
 
 def until(last: CampaignStep) -> list[JournalEntry]:
@@ -79,7 +81,7 @@ def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> 
     withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
     assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
     now = state_of("campaign-x", withdrawn)
-    assert now.done[CampaignStep.VALIDATE].report == {"fingerprint": "new"}
+    assert now.validation == ComparedReport(fingerprint="new")
     given_again = [*withdrawn, entry("approved")]
     assert after(given_again).step is CampaignStep.CUT_OVER
     assert not state_of("campaign-x", given_again).options.without_held_back
@@ -96,7 +98,7 @@ def test_several_people_approve_the_same_difference() -> None:
         ("Bela", "new", "1 of 2 given, by Bela (OS user)"),
         ("ana", "new", ""),
     ):
-        report = {"who": who, "known by": "OS user", "fingerprint": fingerprint, "needed": 2}
+        report = ApprovalReport(who=who, known_by="OS user", fingerprint=fingerprint, needed=2)
         entries.append(JournalEntry(kind="approved", at=NOW, by=who, report=report))
         assert after(entries).reason == (f"it waits for approval: {waits}" if waits else "step 6 of 9: cut over")
     assert approved_by(state_of("campaign-x", entries)) == "Bela (OS user), ana (OS user)"
@@ -109,7 +111,7 @@ def test_several_people_approve_the_same_difference() -> None:
 
 def test_the_one_who_started_it_last_is_known() -> None:
     """The options are theirs; entries of before people were recorded name no one."""
-    ana, bela = ({"who": name, "known by": "OS user"} for name in ("ana", "bela"))
+    ana, bela = (BegunReport(who=name, known_by="OS user") for name in ("ana", "bela"))
     started = JournalEntry(kind="started", at=NOW, report=ana)
     assert str(state_of("campaign-x", [started]).started_by) == "ana (OS user)"
     resumed = JournalEntry(kind="resumed", at=NOW, report=bela)
@@ -229,7 +231,7 @@ def test_journal_and_log_are_one_sequence(written: list[JournalEntry], log: list
     """Each publication comes before the first entry that was written knowing it, and once."""
     both = in_order(written, log)
     assert [each for each in both if each in written] == written
-    names = [str(each.report.get("publication", each.kind)) for each in both]
+    names = [each.reported(PublicationReport).publication or each.kind for each in both]
     assert " ".join(name for name in names if name in ("cut", "undo", "redo", "resumed")) == found
 
 
@@ -247,5 +249,5 @@ def test_what_is_over_is_known_by_its_last_entry(
     entries: list[JournalEntry], published: str | None, *, over: bool
 ) -> None:
     """Of one that was given up only if the log has nothing of it: the undo of an undo brings it back."""
-    given_up = bool(entries[-1].report)
+    given_up = bool(entries[-1].report.as_json())
     assert bool(why_over(entries[-1], lambda: published)) is (over and not (given_up and published))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets import clock
-from backfill_assets.campaign.look import settle
 from backfill_assets.campaign.published import all_entries, published_by
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.campaign.run import CampaignRun
@@ -18,13 +17,13 @@ from backfill_assets.errors import CampaignStopped
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
-from backfill_assets.lakehouse.plans import open_plan, open_plan_ids
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets_tests.begun_campaign import begin, going
 from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.protocol
 DAY = date(2017, 3, 1)
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
 PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=str(DAY)), steps=(), made_at=MADE)
-CAMPAIGN = campaign_of(PLAN.id)
+CAMPAIGN, OTHER = campaign_of(PLAN.id), "plan-00000000000000ff"
 
 
 @pytest.fixture
@@ -89,10 +88,9 @@ def test_what_the_log_says_is_among_the_entries_and_in_no_journal(lakehouse: Sma
 
 
 def test_the_plan_of_what_is_published_is_not_under_way(lakehouse: SmallLakehouse) -> None:
-    """Its process died before it had closed the plan."""
-    open_plan(lakehouse.storage, PLAN.id)
-    settle(lakehouse.publisher, CAMPAIGN)
-    assert open_plan_ids(lakehouse.storage) == []
+    """Its journal knows nothing of that: its process died before."""
+    begin(lakehouse.storage, OTHER)
+    assert going(lakehouse.storage) == [OTHER]
 
 
 def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:

@@ -36,7 +36,7 @@ def test_before_it_begins_people_learn_what_is_rebuilt_and_that_nothing_changes_
 def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_undo_it() -> None:
     """Days that moved after the approval are named."""
     change = table_difference("fact", {DAY: DayContent(2, "a")}, {DAY: DayContent(3, "b")})
-    notice = completion(PLAN, [change], [REPORT], "ana", {"fact": [str(DAY)]})
+    notice = completion(PLAN, [change], [REPORT], "ana", {"fact": (str(DAY),)})
     assert len(notice.lines) == 2 and notice.lines[0].startswith("fact") and str(DAY) in notice.lines[1]
     assert (notice.reports, notice.approved_by) == ((REPORT,), "ana")
     assert notice.undo == f"backfill rollback {PLAN.id}"

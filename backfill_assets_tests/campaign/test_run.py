@@ -14,16 +14,28 @@ import pytest
 
 from backfill_assets import clock
 from backfill_assets.answers.status import campaign_table
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign import look as campaign_days_of_log
-from backfill_assets.campaign import run as module
+from backfill_assets.campaign import staging as module
+from backfill_assets.campaign.course import approved_by
+from backfill_assets.campaign.ends import plan_again, record_step, record_stop
 from backfill_assets.campaign.look import campaign_days, held_back_days
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.staging import judge_wave, require_within_limits, say_news, stage_wave
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_reports import (
+    ByPerson,
+    ComparedReport,
+    CutOverReport,
+    PinnedReport,
+    SourceReport,
+    StagedReport,
+)
 from backfill_assets.lakehouse.plans import planners
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict
@@ -66,10 +78,10 @@ def run_of(home: Path, plan: Plan) -> CampaignRun:
 def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
     """It would never be exceeded."""
     with pytest.raises(InvalidRequest, match="the price of a core hour is not set"):
-        at.start(Options(limits=Limits.parse("money=5")))
+        decisions.start(at, Options(limits=Limits.parse("money=5")))
     assert not at.state.started
     at.price_per_core_second = Decimal("0.0001")
-    at.start(Options(limits=Limits.parse("money=5")))
+    decisions.start(at, Options(limits=Limits.parse("money=5")))
     assert at.state.started
 
 
@@ -78,13 +90,13 @@ def test_a_plan_of_fresh_days_is_not_begun(tmp_path: Path) -> None:
     fresh = PLAN.steps[0].model_copy(update={"rebuild": {}})
     at = run_of(tmp_path, PLAN.model_copy(update={"steps": (fresh,)}))
     with pytest.raises(InvalidRequest, match="has nothing to rebuild: every day of it is fresh"):
-        at.start(Options())
+        decisions.start(at, Options())
     assert not at.state.started
 
 
 def test_each_entry_of_the_journal_is_read_once(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is asked how far the campaign is; what another process writes is seen."""
-    at.start(Options())
+    decisions.start(at, Options())
     assert at.state.started
     storage, read = at.builder.lake.storage, []
 
@@ -117,13 +129,14 @@ def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, m
     plan = Plan(asked=PlanRequest(target="bronze_sales", days=f"{FIRST}..{BAD}"), steps=(step,), made_at=MADE)
     at = run_of(tmp_path, plan)
     _judged(monkeypatch, {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}})
-    at.start(Options())
+    decisions.start(at, Options())
     found = campaign_days(at.builder.lake.storage, plan)
     assert [(each.table, each.staged, each.held_back) for each in found] == [
         (name, (FIRST,), (BAD,)) for name in tables
     ]
-    at.record_step(CampaignStep.SHADOW, {HELD_BACK_DAYS: {"bronze_sales": [f"{BAD}"]}})
-    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {name: [f"{FIRST}"] for name in tables}})
+    record_step(at, CampaignStep.SHADOW, StagedReport(held_back_days={"bronze_sales": (f"{BAD}",)}))
+    published = dict.fromkeys(tables, (f"{FIRST}",))
+    record_step(at, CampaignStep.CUT_OVER, CutOverReport(publication="p", days=published))
     found = campaign_days(at.builder.lake.storage, plan)
     assert [(each.published, each.held_back, each.unchanged) for each in found] == [((FIRST,), (BAD,), ())] * 2
 
@@ -135,10 +148,10 @@ def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) ->
     step = CATALOG.step("fact_daily_revenue")
     build = StepBuild(at.builder.lake, StepRequest(step, ()), RunInfo("r"), print)
     done = [StepBuilt(build, (), (), (), (waits, HeldBack("fact_daily_revenue", BAD, rules=(gate,))))]
-    at.start(Options())
+    decisions.start(at, Options())
     with pytest.raises(CampaignStopped, match=r"may\. The first: fact_daily_revenue 2017-03-02: few_rejected: 9"):
-        at.require_within_limits(CampaignStep.SHADOW, done, "wave 1: ")
-    assert at.state.stopped is not None and at.entries()[-1].report["held_back"][-1].endswith(
+        require_within_limits(at, CampaignStep.SHADOW, done, "wave 1: ")
+    assert at.state.stopped is not None and at.entries()[-1].reported(StagedReport).held_back[-1].endswith(
         "few_rejected: 9 of 10 rows, expected at most 2"
     )
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
@@ -163,9 +176,9 @@ def test_a_wave_is_stopped_within_it_as_soon_as_the_rest_of_it_cannot_help(
         return built
 
     monkeypatch.setattr(module, "shadow", one_chunk)
-    at.start(Options(Shares.parse("100%")))
+    decisions.start(at, Options(Shares.parse("100%")))
     with pytest.raises(CampaignStopped, match="wave 100 percent: 2 of 12 days") if stops else nullcontext():
-        at.stage_wave(0)
+        stage_wave(at, 0)
     told = due_notices(at.builder.lake.publisher)
     assert [(each.notice.severity, each.notice.dataset) for each in told] == [("critical", "sales")] * stops
     assert at.next().waits is stops
@@ -186,7 +199,7 @@ def test_the_advice_to_plan_again_is_the_same_request(tmp_path: Path, terms: Pla
     )
     plan = Plan(asked=asked, steps=(FACT,), made_at=MADE)
     at = run_of(tmp_path, plan)
-    assert command in at.plan_again
+    assert command in plan_again(at.plan)
 
 
 def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,40 +212,40 @@ def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, mo
     assert journal.newest(Storage(str(Path(storage.root) / "none")), 2) == []
 
 
-def _told() -> dict[str, object]:
+def _told() -> ComparedReport:
     held = [HeldBack("fact_daily_revenue", BAD, error="a gate")]
-    return {"held_back": [f"fact_daily_revenue {BAD}: a gate"], HELD_BACK_DAYS: held_back_days(held)}
+    return ComparedReport(held_back=(f"fact_daily_revenue {BAD}: a gate",), held_back_days=held_back_days(held))
 
 
 def test_who_approves_is_recorded_with_how_that_is_known(at: CampaignRun) -> None:
     """A run without a known person is recorded as before: by what launched it."""
-    at.start(Options())
-    at.record_step(CampaignStep.VALIDATE, {"fingerprint": "f"})
-    assert at.approved_by == ""
+    decisions.start(at, Options())
+    record_step(at, CampaignStep.VALIDATE, ComparedReport(fingerprint="f"))
+    assert approved_by(at.state) == ""
     at.run = RunInfo("r", launched_by="manual run")
-    at.approve()
-    assert at.approved_by == "manual run"
+    decisions.approve(at)
+    assert approved_by(at.state) == "manual run"
     at.run = RunInfo("r", launched_by="ana: backfill approve", person=ANA)
-    at.approve()
-    assert at.approved_by == "manual run, ana (OS user, uid 1000)"
-    assert at.entries()[-1].report == {"fingerprint": "f", "who": "ana", "known by": "OS user, uid 1000"}
+    decisions.approve(at)
+    assert approved_by(at.state) == "manual run, ana (OS user, uid 1000)"
+    assert at.entries()[-1].report.as_json() == {"fingerprint": "f", "who": "ana", "known by": "OS user, uid 1000"}
 
 
 def test_the_rule_of_two_people_holds_for_every_run_of_a_campaign(at: CampaignRun) -> None:
     """Commands and Dagster's runs ask the same; a run without a person approves nothing then."""
     at.approval_by = ApprovalRule.ANOTHER_PERSON
-    planners(at.builder.lake.storage).create(PLAN.id, ANA.to_report())
+    planners(at.builder.lake.storage).create(PLAN.id, ByPerson(who=ANA.name, known_by=ANA.known_by))
     at.run = RunInfo("r", launched_by="bela", person=BELA)
-    at.start(Options())
-    at.record_step(CampaignStep.VALIDATE, {"fingerprint": "f"})
+    decisions.start(at, Options())
+    record_step(at, CampaignStep.VALIDATE, ComparedReport(fingerprint="f"))
     for run in (at.run, RunInfo("r", person=ANA), RunInfo("r", launched_by="manual run")):
         at.run = run
         with pytest.raises(InvalidRequest, match=f"{PLAN.id} cannot be approved by"):
-            at.approve()
+            decisions.approve(at)
     assert at.state.approved is None
     at.run = RunInfo("r", person=Person("chen", "tag user of the Dagster run"))
-    at.approve()
-    assert at.approved_by == "chen (tag user of the Dagster run)"
+    decisions.approve(at)
+    assert approved_by(at.state) == "chen (tag user of the Dagster run)"
 
 
 def test_a_campaign_is_started_with_the_waves_and_limits_of_its_plan(at: CampaignRun) -> None:
@@ -241,9 +254,9 @@ def test_a_campaign_is_started_with_the_waves_and_limits_of_its_plan(at: Campaig
     at.plan = PLAN.model_copy(update={"asked": PLAN.asked.model_copy(update={"terms": terms})})
     for options in (Options(), Options(Shares.parse("50%,100%")), Options(limits=Limits.parse("deviation=2%"))):
         with pytest.raises(InvalidRequest, match="of its own"):
-            at.start(options)
+            decisions.start(at, options)
     assert not at.state.started
-    at.start(Options.of_plan(at.plan, daemon=True))
+    decisions.start(at, Options.of_plan(at.plan, daemon=True))
     assert (str(at.options.shares), at.options.limits.deviation, at.options.daemon) == (
         "50%,100%",
         Decimal("0.02"),
@@ -264,27 +277,27 @@ def test_the_days_of_a_campaign_are_staged_held_back_published_unchanged_or_left
         return {kind: getattr(found, kind) for kind in kinds if getattr(found, kind)}
 
     assert campaign_days(storage, PLAN) == []
-    at.start(Options())
+    decisions.start(at, Options())
     assert days() == {"left": (FIRST, BAD, LAST)}
     at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
     assert days() == {"held_back": (BAD,), "left": (FIRST, LAST)}
     with monkeypatch.context() as patch:
         _judged(patch, {table: {FIRST: True, BAD: True, LAST: False}})
         assert days() == {"staged": (FIRST,), "held_back": (BAD, LAST)}
-    at.record_step(CampaignStep.SHADOW, _told())
+    record_step(at, CampaignStep.SHADOW, _told())
     assert days() == {"unchanged": (FIRST, LAST), "held_back": (BAD,)}
-    at.record_step(CampaignStep.VALIDATE, _told())
+    record_step(at, CampaignStep.VALIDATE, _told())
     with pytest.raises(InvalidRequest, match=f"held back: {table} {BAD}: a gate") as refused:
-        at.approve()
+        decisions.approve(at)
     assert "--without-held-back" in str(refused.value.hint) and at.state.approved is None
-    at.approve(without_held_back=True)
+    decisions.approve(at, without_held_back=True)
     assert at.options.without_held_back
-    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {table: [f"{FIRST}"]}})
+    record_step(at, CampaignStep.CUT_OVER, CutOverReport(publication="p", days={table: (f"{FIRST}",)}))
     assert days() == {"published": (FIRST,), "unchanged": (LAST,), "held_back": (BAD,)}
     assert plain(campaign_table(campaign_days(storage, PLAN)).rows)[0][5] == [f"{LAST}"]
     at.write(JournalEntry(kind="rolled back", at=MADE))
     assert days()["left"] == (FIRST, LAST)
-    at.start(Options())
+    decisions.start(at, Options())
     assert days() == {"left": (FIRST, BAD, LAST)}
 
 
@@ -298,17 +311,17 @@ def test_each_step_records_what_it_took_in_its_process(tmp_path: Path, capsys: p
 
     builder = Builder.from_settings(Settings.at(tmp_path), CATALOG, slow)
     at = CampaignRun(builder, PLAN, RunInfo("r"), print)
-    at.start(Options())
-    at.begin()
+    decisions.start(at, Options())
+    at.timer.begin()
     clock.sleep(3)
     with pytest.raises(CampaignStopped):
-        raise at.stop(CampaignStep.VERIFY_SOURCE, "an input is damaged")
-    at.start(Options())
-    at.begin()
+        raise record_stop(at, CampaignStep.VERIFY_SOURCE, "an input is damaged")
+    decisions.start(at, Options())
+    at.timer.begin()
     at.builder.lake.spark()
     clock.sleep(8)
-    at.record_step(CampaignStep.VERIFY_SOURCE, {})
-    at.record_step(CampaignStep.PIN, {})
+    record_step(at, CampaignStep.VERIFY_SOURCE, SourceReport())
+    record_step(at, CampaignStep.PIN, PinnedReport())
     assert [each.spent and (each.spent.seconds, each.spent.spark_start) for each in at.entries()] == [
         None,
         (3, 0),
@@ -319,13 +332,13 @@ def test_each_step_records_what_it_took_in_its_process(tmp_path: Path, capsys: p
     output = capsys.readouterr().out
     assert "source verified: spent 11 s\n" in output and "watermarks" not in output
     for number in (0, 1):
-        at.begin()
+        at.timer.begin()
         clock.sleep(4)
-        at.judge_wave(number, [])
+        judge_wave(at, number, [])
     assert "spent" not in capsys.readouterr().out
-    at.begin()
+    at.timer.begin()
     clock.sleep(1)
-    at.record_step(CampaignStep.SHADOW, {})
+    record_step(at, CampaignStep.SHADOW, StagedReport())
     assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s"]
 
 
@@ -334,9 +347,9 @@ def test_what_a_campaign_has_staged_itself_is_no_news(at: CampaignRun, capsys: p
     adopted = adopted_line("fact_daily_revenue", 3)
     cut = f"report_monthly_close is cut: 14 of 31 days. {FLAGGED}"
     for line in (adopted, cut):
-        at.say_news(line)
+        say_news(at, line)
     build = StepBuild(at.builder.lake, StepRequest(CATALOG.step("fact_daily_revenue"), ()), RunInfo("r"), print)
-    at.shadowed = [StepBuilt(build, (), (), (), ())]
+    at.staged.steps = [StepBuilt(build, (), (), (), ())]
     for line in (adopted, cut, "fact_daily_revenue: 1/1 days staged", "fact_daily_revenue: 1/1 days staged"):
-        at.say_news(line)
+        say_news(at, line)
     assert capsys.readouterr().out.splitlines() == [adopted, cut, *["fact_daily_revenue: 1/1 days staged"] * 2]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from backfill_assets.campaign.standing import PlanStanding, PlanWord, is_page_of, page_of
-from backfill_assets.lakehouse.campaign_journal import HELPS, CampaignStep, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.plan.records import Plan, PlanFinding, PlanRequest
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets_tests.campaign.played_campaign import (
@@ -217,7 +217,7 @@ def test_every_command_says_of_a_stop_what_the_stop_itself_said(played: PlayedCa
     helps = f"Plan again: {AGAIN} --expect TEXT. Or give this one up: {ABANDON}"
     played.stage()
     played.approve()
-    played.enter("stopped", CampaignStep.CUT_OVER, reason="Not as expected", **{HELPS: helps})
+    played.enter("stopped", CampaignStep.CUT_OVER, reason="Not as expected", helps=helps)
     assert played.backfill.json("status", P)["next"] == [helps]
     assert played.refused("approve", P, "--yes").endswith(f"{P} was stopped: Not as expected. -> {helps}")
 

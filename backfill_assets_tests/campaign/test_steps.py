@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.steps import abandon, do_step, pin_watermarks
+from backfill_assets.campaign.steps import do_step, pin_watermarks
 from backfill_assets.errors import NotDelivered
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
-from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
+from backfill_assets.lakehouse.campaign_reports import CutOverReport
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.plan.records import Pinned, Plan, PlannedStep, PlanRequest
 from backfill_assets.publish.due_notice import DueNotice
 from backfill_assets.publish.outbox import due_notices
@@ -25,6 +27,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.state.diagnosis import Cause
+from backfill_assets_tests.begun_campaign import going
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.played_lake import no_spark
 from backfill_assets_tests.streamed_lakehouse import BRONZE, QUARANTINE, RAW, StreamedLakehouse
@@ -69,15 +72,17 @@ def test_the_pinned_inputs_are_written_down_with_their_boundary(tmp_path: Path) 
     streamed(tmp_path)
     nothing_landed = cast("PlanContext", SimpleNamespace(landed={}))
     report = pin_watermarks(campaign(tmp_path), lambda plan: nothing_landed)
-    assert report["read up to"] == [f"raw_sales {DAYS} at version 1: topic orders: {STAGED_FROM}"]
+    assert report.read_up_to == (f"raw_sales {DAYS} at version 1: topic orders: {STAGED_FROM}",)
 
 
 def test_the_cut_over_reports_up_to_where_its_days_were_read(tmp_path: Path) -> None:
     """Not up to where raw was when it was published."""
     lakehouse, at = streamed(tmp_path), campaign(tmp_path)
-    at.start(Options())
+    decisions.start(at, Options())
     cut_over(lakehouse, at)
-    (line,) = do_step(at, CampaignStep.CUT_OVER, _Down(), None)["read up to"]  # type: ignore[arg-type]
+    report = do_step(at, CampaignStep.CUT_OVER, _Down(), None)  # type: ignore[arg-type]
+    assert isinstance(report, CutOverReport)
+    (line,) = report.read_up_to
     assert line == f"{BRONZE}, {QUARANTINE} {DAYS} from raw_sales version 1: topic orders: {STAGED_FROM}"
 
 
@@ -109,10 +114,10 @@ def test_a_campaign_that_is_given_up_sends_nothing_more_and_is_open_when_it_is_t
     """`backfill status` shows it on its tables again, repairs leave them to it, and maintenance keeps its timelines."""
     lakehouse, at = streamed(tmp_path), campaign(tmp_path)
     keep_plan(lakehouse.storage, PLAN.id, PLAN.to_json())
-    at.start(Options())
+    decisions.start(at, Options())
     do_step(at, CampaignStep.ANNOUNCE, _Down(), None)  # type: ignore[arg-type]
-    assert open_plan_ids(lakehouse.storage) == [PLAN.id] and due_notices(lakehouse.publisher)
-    abandon(at)
-    assert not open_plan_ids(lakehouse.storage) and not due_notices(lakehouse.publisher)
-    at.start(Options())
-    assert open_plan_ids(lakehouse.storage) == [PLAN.id]
+    assert going(lakehouse.storage) == [PLAN.id] and due_notices(lakehouse.publisher)
+    decisions.give_up(at)
+    assert not going(lakehouse.storage) and not due_notices(lakehouse.publisher)
+    decisions.start(at, Options())
+    assert going(lakehouse.storage) == [PLAN.id]

@@ -12,17 +12,16 @@ from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanStanding
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep
-from backfill_assets.lakehouse.plans import open_plan_ids
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.publish.crash_points import CrashPoint
+from backfill_assets_tests.begun_campaign import going
 from backfill_assets_tests.campaign.played_campaign import CAMPAIGN, DAY, NEXT, OTHER, PLAN, TABLE, PlayedCampaign
 from backfill_assets_tests.death import Died
 
 pytestmark = pytest.mark.protocol
 P = PLAN.id
-_ABANDONED: dict[str, Any] = {ABANDONED: True}
 RUN, UNDO, ABANDON = (f"backfill {word} {P}" for word in ("run", "rollback", "timeline delete"))
 
 
@@ -40,7 +39,7 @@ def test_what_is_staged_again_has_still_been_undone_and_is_live_by_the_undo_of_i
     if since != "nothing":
         played.enter("step", CampaignStep.SHADOW)
     if since == "given up":
-        played.enter("stopped", reason="ana abandoned it", **_ABANDONED)
+        played.enter("stopped", reason="ana abandoned it", abandoned=True)
     if since == "approved":
         played.enter("step", CampaignStep.VALIDATE)
         played.approve()
@@ -88,7 +87,7 @@ def test_a_campaign_with_a_damaged_journal_is_given_up(played: PlayedCampaign, n
     storage.write_bytes(path, b'{"kind": "sta')
     assert f"backfill timeline delete {P}" in played.refused("run", P)
     played.backfill("timeline", "delete", P, "--yes")
-    assert not open_plan_ids(storage) and not open_timelines(storage, TABLE)
+    assert not going(storage) and not open_timelines(storage, TABLE)
     assert played.backfill.json("status", P)["standing"] == "given up"
     assert storage.read_bytes(f"{path}.damaged") == b'{"kind": "sta'
     assert "was given up: " in played.refused("timeline", "delete", P, "--yes")

@@ -25,7 +25,6 @@ from click.testing import CliRunner, Result
 
 from backfill_assets import clock
 from backfill_assets.campaign.rollback import roll_back
-from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import command_names
 from backfill_assets.difference.difference import (
@@ -44,15 +43,15 @@ from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.judge.engine import declared_types
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import (
-    HELD_BACK_DAYS,
     STEPS,
     CampaignStep,
     JournalEntry,
     Spent,
     campaign_of,
 )
+from backfill_assets.lakehouse.campaign_reports import AnnouncedReport, ComparedReport, Report, StagedReport
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
-from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import DayContent, Notice
 from backfill_assets.lakehouse.records import Detail as Told
 from backfill_assets.lakehouse.timelines import GateVerdict
@@ -301,10 +300,12 @@ def build(home: Path) -> None:
     campaign = campaign_of(PLAN.id)
     journal.write(storage, campaign, JournalEntry(kind="started", at=MADE, by="ana"))
     found = difference_of(PLAN, [_revenue_compared()], log_entry=20, made_at=MADE)
-    reports: dict[CampaignStep, StepReport] = {
-        CampaignStep.ANNOUNCE: {"notice": "It is announced"},
-        CampaignStep.SHADOW: {"staged": {REVENUE: [f"{FIRST}..{LAST}"]}, HELD_BACK_DAYS: {}},
-        CampaignStep.VALIDATE: {"sentence": found.sentence, "fingerprint": found.fingerprint, HELD_BACK_DAYS: {}},
+    reports: dict[CampaignStep, Report] = {
+        CampaignStep.ANNOUNCE: AnnouncedReport(notice="It is announced"),
+        CampaignStep.SHADOW: StagedReport(staged={REVENUE: (f"{FIRST}..{LAST}",)}, held_back_days={}),
+        CampaignStep.VALIDATE: ComparedReport(
+            sentence=found.sentence, fingerprint=found.fingerprint, held_back_days={}
+        ),
     }
     for number, step in enumerate(STEPS[:5]):
         entry = JournalEntry(
@@ -313,7 +314,7 @@ def build(home: Path) -> None:
             at=MADE + timedelta(seconds=number),
             by="ana",
             spent=Spent(seconds=number + 0.5),
-            report=reports.get(step, {}),
+            report=reports.get(step, Report()),
         )
         journal.write(storage, campaign, entry)
     staged = lakehouse.stage(f"{campaign}-0a1b2c3d", REVENUE, {day: [day.day, 7] for day in DAYS})
@@ -322,9 +323,7 @@ def build(home: Path) -> None:
     staged.judge({day: GateVerdict(input_fingerprint="x", passed=True, content=content) for day in DAYS})
     keep_difference(storage, found)
     announce(storage, f"{campaign}.start", NOTICE)
-    open_plan(storage, PLAN.id)
     IncidentBook(storage).write(INCIDENT)
-    os.utime(home / "lakehouse" / "_plans" / "_open" / PLAN.id, (MADE.timestamp(), MADE.timestamp()))
     lakehouse.crash(DEAD, {REVENUE: {FIRST: [9]}}, at=CrashPoint.PREPARED)
 
 

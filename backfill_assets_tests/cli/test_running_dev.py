@@ -18,6 +18,7 @@ from backfill_assets.cli.foreground import foreground_builder, foreground_spark
 from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark
 from backfill_assets.cli.verbs.ui import page_about
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
+from backfill_assets.lakehouse.campaign_reports import BegunReport
 from backfill_assets.lakehouse.named_timelines import create_timeline
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.plan.records import Plan, PlanRequest
@@ -175,5 +176,5 @@ def test_a_campaign_that_commands_carry_has_no_page_of_its_own(backfill: Backfil
     own = asset_page("campaign", page_of(kept, PlanStanding.STAGING))
     assert page_about(kept.id) == first
     for daemon, page in ((False, first), (True, own)):
-        write(storage, campaign_of(kept.id), JournalEntry(kind="started", report={"daemon": daemon}, at=MADE))
+        write(storage, campaign_of(kept.id), JournalEntry(kind="started", report=BegunReport(daemon=daemon), at=MADE))
         assert page_about(kept.id) == page

@@ -11,6 +11,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets import clock
+from backfill_assets.campaign import decisions
+from backfill_assets.campaign.course import approved_by
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs import resources
@@ -25,6 +27,7 @@ from backfill_assets.errors import InvalidRequest, SparkLost
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_reports import ByPerson
 from backfill_assets.lakehouse.plans import keep_plan, planners
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.rebuild.outcome import UNKNOWN, Person
@@ -161,7 +164,7 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
     asked = PlanRequest(target="fact_daily_revenue", days="2017-03-01")
     planned = PlannedStep(tables=(asked.target,), version="v1", rebuild={Cause.MISSING: (asked.days,)})
     plan = Plan(asked=asked, steps=(planned,), made_at=clock.now())
-    planners(backfill.storage).create(plan.id, Person("ana", "OS user").to_report())
+    planners(backfill.storage).create(plan.id, ByPerson(who="ana", known_by="OS user"))
     keep_plan(backfill.storage, plan.id, plan.to_json())
     campaign = campaign_of(plan.id)
 
@@ -169,15 +172,15 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
         run = dg.DagsterRun(job_name="campaign", run_id=str(uuid4()), tags=tags)
         return backfill.campaign(campaign, run, print)
 
-    run_of(user="bela").start(Options(daemon=True))
+    decisions.start(run_of(user="bela"), Options(daemon=True))
     for step in STEPS[: STEPS.index(CampaignStep.CUT_OVER)]:
         journal.write(backfill.storage, campaign, JournalEntry(kind="step", step=step.value, at=clock.now()))
     for tags in ({}, {"user": "ana"}, {"user": "bela"}):
         with pytest.raises(InvalidRequest, match="cannot be approved by"):
-            run_of(**tags).approve()
-    run_of(user="chen").approve()
+            decisions.approve(run_of(**tags))
+    decisions.approve(run_of(user="chen"))
     assert run_of().ui == "http://127.0.0.1:3000", "its letter links there"
-    assert run_of().approved_by == "chen (tag user of the Dagster run)"
+    assert approved_by(run_of().state) == "chen (tag user of the Dagster run)"
 
 
 def test_a_lost_session_is_dropped_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,8 @@ from backfill_assets.defs.start_here import (
 )
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_reports import StopReport
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.storage import Storage
@@ -203,7 +204,7 @@ def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.
         journal.write(storage, name, JournalEntry(kind="started", at=MADE))
         for step in CampaignStep if number else (CampaignStep.ANNOUNCE,):
             journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
-    given_up = JournalEntry(kind="stopped", at=MADE, reason="ana abandoned it", report={ABANDONED: True})
+    given_up = JournalEntry(kind="stopped", at=MADE, reason="ana abandoned it", report=StopReport(abandoned=True))
     journal.write(storage, over[0], given_up)
     at, read, original = started(page.home, CampaignStep.VALIDATE), list[str](), Storage.read_bytes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,32 @@ from typing import Literal
 import pytest
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.campaign_journal import JournalEntry, entries, newest, set_damaged_aside, write
+from backfill_assets.lakehouse.campaign_journal import (
+    CampaignStep,
+    JournalEntry,
+    entries,
+    newest,
+    set_damaged_aside,
+    write,
+)
+from backfill_assets.lakehouse.campaign_reports import (
+    ApprovalReport,
+    BegunReport,
+    ComparedReport,
+    CutOverReport,
+    PinnedReport,
+    PublicationReport,
+    Report,
+    StagedReport,
+    StepCounts,
+    StopReport,
+)
 from backfill_assets.lakehouse.storage import Storage
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 CAMPAIGN = "campaign-0123456789abcdef"
+BEFORE = [each.splitlines() for each in (Path(__file__).parent / "journals_of_before.jsonl").read_text().split("\n\n")]
+"""Entries as files of 0.1.0 have them: published and taken up after an undo; stopped; given up; approved knowingly."""
 KINDS: tuple[Literal["approved", "stopped", "resumed"], ...] = ("approved", "stopped", "resumed")
 
 
@@ -68,3 +90,40 @@ def test_a_damaged_entry_is_named_and_hides_no_other_campaign(tmp_path: Path) ->
     with pytest.raises(LakehouseUnusable, match="is damaged") as named:
         entries(storage, CAMPAIGN)
     assert storage.uri(path) in named.value.message
+
+
+def test_journals_of_before_are_read_and_would_be_written_alike(tmp_path: Path) -> None:
+    """Each report has the type of its kind or step; a process of an older version reads what this one writes."""
+    storage = Storage(str(tmp_path))
+    for lines in BEFORE:
+        for number, line in enumerate(lines):
+            storage.write_bytes(f"_campaigns/{CAMPAIGN}-{len(lines)}/{number:06d}.json", line.encode())
+        found = entries(storage, f"{CAMPAIGN}-{len(lines)}")
+        assert [each.model_dump_json() for each in found] == lines
+        assert not [each for each in found if type(each.report) is Report]
+    published, stopped, given_up, knowingly = BEFORE
+    begun, *_, withdrawn = map(JournalEntry.model_validate_json, knowingly)
+    assert begun.reported(StopReport).staged and withdrawn.reported(ComparedReport).held_back
+    _, approved, cut_over = map(JournalEntry.model_validate_json, knowingly[1:4])
+    assert approved.reported(ApprovalReport).without_held_back
+    assert cut_over.reported(CutOverReport).days == {"fact_daily_revenue": ("2017-03-01..2017-03-02",)}
+    assert JournalEntry.model_validate_json(stopped[1]).reported(StopReport).helps.startswith("Plan again")
+    assert JournalEntry.model_validate_json(given_up[2]).gives_up
+    counted = JournalEntry.model_validate_json(published[5]).reported(StagedReport)
+    assert counted.days["report_monthly_close"] == StepCounts(staged=1, unchanged=0, held_back=0)
+
+
+def test_the_oldest_and_the_next_journals_are_read() -> None:
+    """Undone by its own entry, and approved by no known person; a field that is not known here is passed over."""
+    said: tuple[tuple[str, Mapping[str, object], Report], ...] = (
+        ("rolled back", {"publication": "undo"}, PublicationReport(publication="undo")),
+        ("approved", {}, ApprovalReport()),
+        ("started", {"daemon": True, "of a later version": [1]}, BegunReport(daemon=True)),
+        ("stopped", {"held back days": {}}, StopReport(held_back_days={})),
+        ("stopped", {}, StopReport()),
+    )
+    for kind, report, typed in said:
+        found = JournalEntry.model_validate({"kind": kind, "at": NOW, "report": report})
+        assert (type(found.report), found.report) == (type(typed), typed)
+    assert JournalEntry(kind="step", step=CampaignStep.PIN, at=NOW).report == PinnedReport()
+    assert JournalEntry(kind="approved", at=NOW).reported(CutOverReport) == CutOverReport()

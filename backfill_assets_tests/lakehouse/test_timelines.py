@@ -9,7 +9,8 @@ from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.plans import open_plan, open_plan_ids, pinned_versions, under_way
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse.plans import pinned_versions
 from backfill_assets.lakehouse.timelines import (
     AdoptedFrom,
     GateVerdict,
@@ -21,8 +22,11 @@ from backfill_assets.lakehouse.timelines import (
     open_timelines,
 )
 from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets_tests.begun_campaign import begin, going
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.protocol.staging import content, rows_table, stage
+
+PLAN = "plan-0123456789abcdef"
 
 
 def _judge(timeline: Timeline, day: date, passed: bool = True, fingerprint: str | None = None) -> None:
@@ -111,18 +115,18 @@ def test_open_timelines_are_listed_newest_name_first(lake: Lake) -> None:
 
 @pytest.mark.parametrize("name", [".DS_Store", "notes.txt", "Run 1"])
 def test_a_stray_file_among_the_markers_stops_nothing(lake: Lake, name: str) -> None:
-    """Neither among open timelines nor among open plans: each run and each night looks through both."""
+    """Neither among open timelines nor among journals: each run and each night looks through both."""
     Timeline(lake.storage, "t", "run-1").open()
     lake.storage.write_bytes(f"t/_timelines/_open/{name}", b"")
     assert [timeline.name for timeline in open_timelines(lake.storage, "t")] == ["run-1"]
     maintenance = Maintenance(lake.publisher(), ["t"], timeline_days=14)
     lake.publish("p1", {"t": {D1: ["a"]}})
     assert maintenance.plan() == ()
-    open_plan(lake.storage, "plan-0123456789abcdef")
-    lake.storage.write_bytes(f"_plans/_open/{name}", b"")
-    assert open_plan_ids(lake.storage) == ["plan-0123456789abcdef"]
-    assert [each.plan for each in under_way(lake.storage)] == ["plan-0123456789abcdef"]
-    assert pinned_versions(lake.storage, lake.clock) == {}
+    begin(lake.storage, PLAN)
+    for folder in ("_campaigns", f"_campaigns/{campaign_of(PLAN)}"):
+        lake.storage.write_bytes(f"{folder}/{name}", b"")
+    assert going(lake.storage) == [PLAN]
+    assert pinned_versions(lake.storage, lake.clock, going(lake.storage)) == {}
 
 
 def test_an_empty_timeline_holds_no_days(lake: Lake) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from backfill_assets.lakehouse.campaign_reports import ApprovalReport, BegunReport
 from backfill_assets.rebuild.outcome import UNKNOWN, Person, os_person
 
 
@@ -36,7 +37,8 @@ def test_where_there_is_no_user_database_it_says_that_nothing_is_verified(monkey
 def test_a_person_is_the_same_in_the_journal() -> None:
     """An unknown one leaves nothing there, as entries did before people were recorded."""
     ana = Person("ana", "OS user, uid 1000")
-    assert Person.of({"waves": "100%", **ana.to_report()}) == ana
-    assert UNKNOWN.to_report() == {} and Person.of({}) == UNKNOWN and not UNKNOWN
+    assert Person.of(BegunReport(waves="100%", who=ana.name, known_by=ana.known_by)) == ana
+    assert ApprovalReport(who=UNKNOWN.name, known_by=UNKNOWN.known_by).as_json() == {}
+    assert Person.of(BegunReport()) == UNKNOWN and not UNKNOWN
     assert (str(ana), str(UNKNOWN)) == ("ana (OS user, uid 1000)", "unknown")
     assert ana.is_same_as(Person("Ana", "tag user of the Dagster run")) and not UNKNOWN.is_same_as(UNKNOWN)

@@ -15,7 +15,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
+from backfill_assets.lakehouse.plans import plan_ids
 from backfill_assets.publish.log import anything_published
 from backfill_assets.publish.publisher import CrashPoint
 from backfill_assets.state.damage import free_bytes
@@ -27,6 +27,7 @@ from backfill_assets.state.reading import (
     published_versions,
     read_published,
 )
+from backfill_assets_tests.begun_campaign import going
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -111,9 +112,7 @@ def test_looking_does_not_create_a_lakehouse(lakehouse: SmallLakehouse, tmp_path
     assert published_versions(lakehouse.storage) == {} and history(lakehouse.storage) == []
     observed = observe(lakehouse.storage, ["fact"])
     assert (observed.states, observed.bytes) == ({}, {})
-    assert (
-        free_bytes(lakehouse.storage) is None and plan_ids(lakehouse.storage) == open_plan_ids(lakehouse.storage) == []
-    )
+    assert free_bytes(lakehouse.storage) is None and plan_ids(lakehouse.storage) == going(lakehouse.storage) == []
     assert list(tmp_path.iterdir()) == []
 
 

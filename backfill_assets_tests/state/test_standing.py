@@ -15,7 +15,7 @@ from backfill_assets import clock
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest, LakehouseBusy
 from backfill_assets.lakehouse.delta_log import LogState, read_log, schema_at
-from backfill_assets.lakehouse.plans import close_plan, keep_plan, kept_plan, open_plan, open_plan_ids, plan_ids
+from backfill_assets.lakehouse.plans import keep_plan, kept_plan, plan_ids
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import pinned
@@ -23,6 +23,7 @@ from backfill_assets.publish.rows import DAY_COLUMNS, _content_columns, day_stat
 from backfill_assets.state import observed
 from backfill_assets.state.damage import files_may_go
 from backfill_assets.state.observed import observe
+from backfill_assets_tests.begun_campaign import begin, give_up, going
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 D1, D2 = date(2017, 3, 1), date(2017, 3, 2)
@@ -78,10 +79,10 @@ def test_a_plan_is_kept_once_and_found_by_its_id(lakehouse: SmallLakehouse) -> N
     assert kept_plan(lakehouse.storage, ID) == b"{}" and plan_ids(lakehouse.storage) == [ID]
     with pytest.raises(InvalidRequest, match=f"Did you mean {ID}"):
         kept_plan(lakehouse.storage, "plan-0123456789abcdee")
-    open_plan(lakehouse.storage, ID)
-    assert open_plan_ids(lakehouse.storage) == [ID]
-    close_plan(lakehouse.storage, ID)
-    assert open_plan_ids(lakehouse.storage) == []
+    begin(lakehouse.storage, ID)
+    assert going(lakehouse.storage) == [ID]
+    give_up(lakehouse.storage, ID)
+    assert going(lakehouse.storage) == []
 
 
 def test_publications_of_other_tables_do_not_disturb_a_look(

@@ -13,10 +13,11 @@ from urllib.request import url2pathname
 import dagster as dg
 import pytest
 
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.staging import judge_wave, stage_wave
 from backfill_assets.campaign.standing import PlanStanding, page_of
-from backfill_assets.campaign.steps import abandon
 from backfill_assets.defs.campaigns.jobs import ASSET, SENSOR
 from backfill_assets.defs.campaigns.pages import APPROVE_JOB, JOB, OPS, UNDO_JOB
 from backfill_assets.defs.location import code_location
@@ -24,7 +25,7 @@ from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
-from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.limits import Limits
 from backfill_assets.plan.expectations import Expectation
@@ -35,6 +36,7 @@ from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.outbox import announce, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import days_staged_in
+from backfill_assets_tests.begun_campaign import going
 from backfill_assets_tests.protocol.audit import delivered_keys
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
@@ -85,7 +87,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     announce(publisher.storage, "left-over", Notice(title="its sender died before it was sent"))
     asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
     page = launch(daemon, JOB, **asked, start=True, waves=str(WAVES))
-    (kept,) = open_plan_ids(wrong.builder.lake.storage)
+    (kept,) = going(wrong.builder.lake.storage)
     at = campaign(wrong, plan_as_kept(wrong.settings, kept))
     (name,) = daemon.instance.get_dynamic_partitions(SENSOR)
     assert name == page_of(at.plan, PlanStanding.WAITING)
@@ -93,7 +95,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
     assert checksums(wrong) == old, "readers see nothing of it yet"
     assert "left-over" in delivered_keys(publisher)
-    assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
+    assert going(wrong.builder.lake.storage) == [at.plan.id]
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
     assert [step for step in STEPS if step in at.state.done] == list(STEPS[:5])
     assert f"backfill approve {at.plan.id}" in letter_of(page)
@@ -106,7 +108,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     new = checksums(wrong)
     assert all(new[table] != old[table] for table in TABLES)
     publications = {state.publication for table in TABLES for state in wrong.states(table).values()}
-    published = str(at.state.done[CampaignStep.CUT_OVER].report["publication"])
+    published = at.state.cut_over.publication
     assert published in publications
     prepared = publisher.log.find_prepared(published)
     assert prepared is not None and prepared[0].publication.notice is not None
@@ -118,7 +120,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert delivered_keys(publisher).count(published) == 1 and not due_notices(publisher)
     notices = daemon.instance.fetch_observations(dg.AssetKey("report_monthly_close"), limit=10).records
     assert len(notices) == 2, "before it began, and when it was published"
-    assert not open_plan_ids(wrong.builder.lake.storage)
+    assert not going(wrong.builder.lake.storage)
     assert [step for step in STEPS if step in at.state.done] == list(STEPS[:8])
 
     undone = launch(daemon, UNDO_JOB, plan=at.plan.id)
@@ -137,23 +139,23 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 def test_a_canary_that_is_not_as_expected_or_beyond_a_limit_goes_no_further(wrong: Workshop) -> None:
     """What was seen is kept for people who look; nothing was published, and the rest was never computed."""
     old, at = checksums(wrong), campaign(wrong, planned(wrong, "everything unchanged"))
-    at.start(Options(WAVES))
+    decisions.start(at, Options(WAVES))
     with pytest.raises(CampaignStopped, match=r"wave 20 percent: .* not staged.* Not as expected: everything"):
-        at.judge_wave(0, at.stage_wave(0))
+        judge_wave(at, 0, stage_wave(at, 0))
     kept = last_difference(wrong.builder.lake.storage, at.plan.id)
     assert kept is not None and kept.unmet
     assert any("everything unchanged | not met" in message for message in wrong.messages)
 
     at = campaign(wrong, planned(wrong))
-    at.start(Options(WAVES, Limits.parse("deviation=0.0001%")))
+    decisions.start(at, Options(WAVES, Limits.parse("deviation=0.0001%")))
     with pytest.raises(CampaignStopped, match=r"wave 20 percent: .* differs by .* and at most 0.0001 % may"):
-        at.judge_wave(0, at.stage_wave(0))
+        judge_wave(at, 0, stage_wave(at, 0))
     assert at.next().reason.startswith("it was stopped: wave 20 percent"), "so the journal says"
     assert checksums(wrong) == old
-    assert {day for step in at.shadowed for day in step.staged} <= {date(2017, 3, 8), date(2017, 3, 9)}
-    assert open_plan_ids(wrong.builder.lake.storage) == []
-    abandon(at)
+    assert {day for step in at.staged.steps for day in step.staged} <= {date(2017, 3, 8), date(2017, 3, 9)}
+    assert going(wrong.builder.lake.storage) == []
+    decisions.give_up(at)
     assert "abandoned it" in at.next().reason
     assert not days_staged_in(wrong.builder.lake.storage, at.campaign, TABLES).overlay.days.get(FACT)
-    at.start(Options(WAVES))
+    decisions.start(at, Options(WAVES))
     assert at.next().step is CampaignStep.ANNOUNCE, "it can be taken up again"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.staging import judge_wave, stage_wave
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped
@@ -42,7 +44,7 @@ class Carried:
         self.workshop = workshop
         self.notices: list[str] = []
         self.at: CampaignRun = campaign(workshop, planned(workshop))
-        self.at.start(Options(Shares.parse("100%"), roll_back_if_wrong=roll_back_if_wrong))
+        decisions.start(self.at, Options(Shares.parse("100%"), roll_back_if_wrong=roll_back_if_wrong))
 
     def do(self, *chosen: CampaignStep) -> None:
         for step in chosen:
@@ -53,9 +55,9 @@ class Carried:
 
     def up_to_cut_over(self) -> None:
         self.do(CampaignStep.ANNOUNCE, CampaignStep.VERIFY_SOURCE, CampaignStep.PIN)
-        self.at.judge_wave(0, self.at.stage_wave(0))
+        judge_wave(self.at, 0, stage_wave(self.at, 0))
         self.do(CampaignStep.SHADOW, CampaignStep.VALIDATE)
-        self.at.approve()
+        decisions.approve(self.at)
 
 
 def damage(workshop: Workshop, table: str, day: date) -> None:
@@ -109,8 +111,8 @@ def test_a_publication_that_was_not_reported_is_found_and_a_wrong_one_is_put_bac
     journal = wrong.settings.lakehouse / "_campaigns" / story.at.campaign
     before = {entry.name for entry in journal.iterdir()}
     story.do(CampaignStep.CUT_OVER)
-    published, brought = (story.at.state.done[CampaignStep.CUT_OVER].report[name] for name in ("publication", "days"))
-    assert brought[FACT] == ["2017-03-01..2017-03-09"]
+    published, brought = story.at.state.cut_over.publication, story.at.state.cut_over.days
+    assert brought[FACT] == ("2017-03-01..2017-03-09",)
     (told,) = [entry for entry in journal.iterdir() if entry.name not in before]
     told.unlink()
     new = checksums(wrong)
@@ -118,8 +120,8 @@ def test_a_publication_that_was_not_reported_is_found_and_a_wrong_one_is_put_bac
 
     story.do(CampaignStep.CUT_OVER)
 
-    again = story.at.state.done[CampaignStep.CUT_OVER].report
-    assert (again["publication"], again["days"]) == (published, brought)
+    again = story.at.state.cut_over
+    assert (again.publication, again.days) == (published, brought)
     assert checksums(wrong) == new != old
     land_lines(wrong.settings.landing, BAD_DAY, "late", 1)
     for table in ("raw_sales", "bronze_sales"):

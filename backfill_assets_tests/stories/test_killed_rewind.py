@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.settings import Settings
+from backfill_assets_tests.begun_campaign import going
 from backfill_assets_tests.stories import killed_command
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.workshop import Workshop
@@ -106,8 +107,7 @@ def held(typist: Typist, name: str) -> Any:
 
 def open_plan(home: Path) -> str:
     """The one plan that was kept and staged."""
-    from backfill_assets.lakehouse.plans import open_plan_ids
     from backfill_assets.lakehouse.storage import Storage
 
-    (plan,) = open_plan_ids(Storage(str(Settings.at(home).lakehouse)))
+    (plan,) = going(Storage(str(Settings.at(home).lakehouse)))
     return plan

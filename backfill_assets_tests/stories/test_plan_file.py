@@ -11,6 +11,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.examples.sample.real import land_readings
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+from backfill_assets.lakehouse.campaign_reports import BegunReport
 from backfill_assets.rebuild import outcome as person
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets_tests.cli.command import Backfill
@@ -65,7 +66,7 @@ def test_a_campaign_is_carried_out_as_its_file_says(
 
     journal = entries(place.builder.lake.storage, campaign_of(id))
     waves = [entry.wave for entry in journal if entry.kind == "wave"]
-    limits = journal[0].report["limits"]
+    limits = journal[0].reported(BegunReport).limits
     assert (waves, limits) == ([0, 1, 2], "errors=5%,gates=5%,nulls=1%,deviation=2%,seconds=3600,money=none")
     for who, why in ((ANA, "ana (OS user) planned it"), (MALLORY, "the plan lists as approvers: ana, bela")):
         monkeypatch.setattr(person, "os_person", lambda who=who: who)

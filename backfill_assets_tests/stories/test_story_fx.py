@@ -23,6 +23,7 @@ import pytest
 from backfill_assets.days import DayRange
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+from backfill_assets.lakehouse.campaign_reports import StagedReport
 from backfill_assets.plan.records import days_of
 from backfill_assets_tests import oracle
 from backfill_assets_tests.cli.command import types, work_with
@@ -250,7 +251,7 @@ def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_
 
     assert waits == "it waits for approval"
     journal = entries(workshop.builder.lake.storage, campaign_of(plan))
-    waves = [each.report["days"][FACT]["staged"] for each in journal if each.kind == "wave"]
+    waves = [each.reported(StagedReport).days[FACT].staged for each in journal if each.kind == "wave"]
     assert len(waves) == 4 and waves == sorted(waves), "a canary, a pilot, half, all"
     assert_published(workshop, old)
 

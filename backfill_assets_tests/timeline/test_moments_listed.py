@@ -10,7 +10,8 @@ import pytest
 
 from backfill_assets import clock
 from backfill_assets.lakehouse import campaign_journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.campaign_reports import StagedReport
 from backfill_assets.lakehouse.delta_log import schema_at
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
@@ -147,8 +148,8 @@ def test_what_gates_held_back_in_runs_and_in_campaigns(lakehouse: SmallLakehouse
     broken = RuleOutcome("volume_within", "completeness", False, "7 rows", "at most 5")
     verdict = GateVerdict(input_fingerprint="x", passed=False, content=DayContent(1, "7"), rules=(broken,))
     staged.judge({SECOND: verdict, THIRD: verdict})
-    days = {REVENUE: [f"{FIRST}..{SECOND}"], "others": [str(FIRST)]}
-    report = {HELD_BACK_DAYS: days, "held_back": [f"{REVENUE} {FIRST}: duplicates: 3"]}
+    days = {REVENUE: (f"{FIRST}..{SECOND}",), "others": (str(FIRST),)}
+    report = StagedReport(held_back_days=days, held_back=(f"{REVENUE} {FIRST}: duplicates: 3",))
     entry = JournalEntry(kind="wave", at=datetime(2017, 6, 1, 12, 1, 30, tzinfo=UTC), by="ana", report=report)
     campaign_journal.write(lakehouse.storage, "campaign-0123456789abcdef", entry)
     found = moments_worth_going_to(lakehouse.storage, [REVENUE], 9)

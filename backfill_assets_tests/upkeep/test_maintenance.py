@@ -10,11 +10,12 @@ import pytest
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
-from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.publish.holds import put_hold
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets.upkeep.maintenance_plan import Chore
+from backfill_assets_tests.begun_campaign import begin, give_up
 from backfill_assets_tests.protocol.foreign import alter
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.protocol.staging import stage
@@ -125,13 +126,13 @@ def test_what_an_open_plan_was_made_from_is_kept_however_old_it_is(lake: Lake) -
     version = lake.table("t").version()
     plan = {"pinned": [{"table": "t", "version": version}], "steps": [{"rebuild": {"why": [str(D1)]}, "tables": ["u"]}]}
     keep_plan(lake.storage, PLAN, json.dumps(plan))
-    open_plan(lake.storage, PLAN)
+    begin(lake.storage, PLAN)
     stage(lake.storage, "u", "campaign-0123456789abcdef-1", {D1: ["staged"]}).open()
     lake.publish("p2", {"t": {D1: ["b"]}})
     lake.clock += timedelta(days=60)
     assert planned(lake) == set()
     assert lake.rows("t", version) == {D1: ["a"]}
-    close_plan(lake.storage, PLAN)
+    give_up(lake.storage, PLAN)
     assert planned(lake) == {(Chore.RECLAIM, "t"), (Chore.CLOSE, "u"), (Chore.RECLAIM, "u")}
 
 
@@ -142,7 +143,7 @@ def test_what_a_damaged_plan_was_made_from_is_kept_and_the_plan_is_named(lake: L
     lake.clock += timedelta(days=60)
     assert planned(lake) == {(Chore.RECLAIM, "t")}
     keep_plan(lake.storage, PLAN, '{"pinned": [{"ta')
-    open_plan(lake.storage, PLAN)
+    begin(lake.storage, PLAN)
     assert {(task.chore, PLAN in task.why) for task in maintenance(lake).plan()} == {(Chore.LOOK, True)}
 
 

@@ -80,20 +80,21 @@ def _publish(at: CampaignRun) -> None:
 def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> LaterDecisions:
     """Show what a yes publishes, ask, and record it; what people have decided since, which it goes over."""
     from backfill_assets.answers.campaign import approval_answer
+    from backfill_assets.campaign import decisions
     from backfill_assets.campaign.later_decisions import later_decisions
     from backfill_assets.campaign.standing import PlanWord
 
-    at.require(PlanWord.APPROVE)
+    at.settle_and_require(PlanWord.APPROVE)
     seen, later = _difference(at), later_decisions(at.builder.lake.publisher, at.plan, at.catalog.steps)
     if not wants_json():
         _say_difference(at)
-    at.require_approvable(without_held_back=without_held_back, seen=seen)
+    decisions.require_approvable(at, without_held_back=without_held_back, seen=seen)
     if not wants_json():
         say_answer(approval_answer(at, later))
     if not yes:
         ask("Publish this?")
     with goes_on_after_ctrl_c(at):
-        at.approve(without_held_back=without_held_back, seen=seen)
+        decisions.approve(at, without_held_back=without_held_back, seen=seen)
     return later
 
 

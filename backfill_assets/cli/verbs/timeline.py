@@ -400,12 +400,12 @@ def delete(name: str, yes: bool) -> None:
 
 
 def _abandon(plan: str, *, yes: bool) -> str:
-    from backfill_assets.campaign.steps import abandon
+    from backfill_assets.campaign import decisions
 
     with campaign_run(plan, "backfill timeline delete") as at:
         if not yes:
             ask(f"Give up the campaign of {at.plan.id}?")
-        abandon(at)
+        decisions.give_up(at)
     return str(at.plan.id)
 
 

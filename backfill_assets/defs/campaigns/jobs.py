@@ -16,6 +16,7 @@ from pydantic import Field
 
 from backfill_assets import clock
 from backfill_assets.answers.plan import plan_answer
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.course import Move, waits_for_approval, why_over
 from backfill_assets.campaign.later_decisions import later_decisions
 from backfill_assets.campaign.look import carry_out_undo
@@ -51,6 +52,7 @@ from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.under_way import is_alive
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of, newest_entries, plan_of
+from backfill_assets.lakehouse.campaign_reports import AnnouncedReport, ComparedReport, CutOverReport, ToldReport
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.plan.expectations import Expectation
@@ -233,12 +235,17 @@ class _Carried:
         return move
 
     def _show_step(self, at: CampaignRun, step: CampaignStep) -> None:
-        facts = at.state.done[step].report
-        letter = letter_link(facts, at.plan.id, self.backfill.settings.letters) if step is CampaignStep.VALIDATE else {}
-        if step is CampaignStep.CUT_OVER:
-            self.report(str(facts["publication"]))
-        for report in facts.get("reports", ()):
-            self.context.log_event(_notice_on(str(report), at, step))
+        letter: Mapping[str, dg.MetadataValue] = {}
+        match at.state.done[step].report:
+            case ComparedReport(page=page):
+                letter = letter_link(page, at.plan.id, self.backfill.settings.letters)
+            case CutOverReport(publication=publication):
+                self.report(publication)
+            case AnnouncedReport(reports=reports) | ToldReport(reports=reports):
+                for report in reports:
+                    self.context.log_event(_notice_on(report, at, step))
+            case _:
+                pass
         self.show(at, {**step_page(at, step, self.pads), **letter})
 
     def report(self, publication: str) -> None:
@@ -272,7 +279,7 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
     if config.start and not run.is_retry and _is_at_rest(at):
         require_carried_out(run.backfill.settings, run.backfill.catalog, kept, started=at.state.started)
         flags = {"daemon": True, "roll_back_if_wrong": config.roll_back_if_wrong}
-        at.start(Options.of_plan(kept, config.waves, config.limits, **flags))
+        decisions.start(at, Options.of_plan(kept, config.waves, config.limits, **flags))
     run.carry_on(at)
 
 
@@ -292,7 +299,7 @@ def _approve(run: _Carried, config: PlanConfig) -> None:
     if not run.is_retry:
         for sentence in later_decisions(at.builder.lake.publisher, at.plan, at.catalog.steps).sentences:
             run.context.log.warning(sentence)
-        at.approve(without_held_back=config.without_held_back)
+        decisions.approve(at, without_held_back=config.without_held_back)
         if at.state.approved is None:
             run.show(at, in_markdown(standing_page(at, "The approval is recorded.", run.pads)))
             return
@@ -305,7 +312,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
     plan = config.plan
     at = run.campaign(plan)
     lake = at.builder.lake
-    at.require(PlanWord.ROLLBACK)
+    at.settle_and_require(PlanWord.ROLLBACK)
     undo = plan_undo(lake, at.facts.publication)
     for switched in undo.switched:
         run.context.log.warning(switched.sentence)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import yaml
 
-from backfill_assets.answers.campaign import left_to, step_answer, step_sentence
+from backfill_assets.answers.campaign import found_sentence, left_to, step_answer
 from backfill_assets.answers.plan import cost_line, headline
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.course import is_published, waits_for_approval
+from backfill_assets.campaign.ends import plan_again
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.dagster_internals import USER_TAG
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.lakehouse.campaign_reports import ComparedReport
 from backfill_assets.plan.cost import spent_words
 from backfill_assets.plan.keep import rebuilt_steps
 from backfill_assets.plan.records import Plan, PlanFinding, as_ranges
@@ -91,30 +93,29 @@ def stopping(plan: Plan) -> PlanFinding | None:
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
     """Shows state, cost and the step's report; the last notice has said all of its report."""
-    facts = at.state.done[step].report
+    report = at.state.done[step].report
     cost = spent_words(at.plan, at.entries())
     entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
     if step is CampaignStep.NOTIFY:
         return in_markdown(entries)
-    if step is CampaignStep.VALIDATE:
-        return {**in_markdown(entries), "the difference": dg.MetadataValue.md(str(facts.get("difference", "")))}
-    return {**in_markdown(entries), "report": dg.MetadataValue.md(markdown(step_answer(step, facts)))}
+    if isinstance(report, ComparedReport):
+        return {**in_markdown(entries), "the difference": dg.MetadataValue.md(report.difference)}
+    return {**in_markdown(entries), "report": dg.MetadataValue.md(markdown(step_answer(step, report)))}
 
 
 def found_by(at: CampaignRun, step: CampaignStep) -> str:
     """After the cut-over, what was published comes first."""
     done = at.state.done
     steps = [step] if CampaignStep.CUT_OVER not in done else dict.fromkeys((CampaignStep.CUT_OVER, step))
-    return escape_markdown(" ".join(step_sentence(at.plan, each, done[each].report) for each in steps))
+    return escape_markdown(" ".join(found_sentence(done[each].report, at.plan) for each in steps))
 
 
 def last_found(at: CampaignRun) -> str:
     return found_by(at, list(at.state.done)[-1]) if at.state.done else ""
 
 
-def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, dg.MetadataValue]:
+def letter_link(page: str, plan: str, served: str) -> dict[str, dg.MetadataValue]:
     """``served`` is the address of the letter server, or empty."""
-    page = str(facts.get("report", ""))
     if not page:
         return {}
     file = page if "://" in page else Path(page).as_uri()
@@ -149,8 +150,8 @@ def _standing(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     stopped, plan = at.state.stopped, at.plan.id
     why = f"{found} The campaign was stopped: {escape_markdown(stopped.reason if stopped else '')}"
-    if stopped and stopped.helps == at.plan_again:
-        return _page(why, "Nothing.", escape_markdown(at.plan_again))
+    if stopped and stopped.helps == plan_again(at.plan):
+        return _page(why, "Nothing.", escape_markdown(plan_again(at.plan)))
     again = f"Put the cause right, then [start it again]({pads.start(plan)}); {_LAUNCH}. What is staged is used."
     command = f"backfill run {plan} --daemon"
     return _page(why, "Nothing, until you start it again or give it up.", again, command, give_up=plan)
@@ -159,15 +160,15 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 def effect_of_approval(at: CampaignRun) -> str:
     """Also a tag of the run. Only staged days count: others would not change or are held back."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
-    return f"publishes {at.plan.scope_of(at.validation.get('staged', planned))} at once, for every reader"
+    return f"publishes {at.plan.scope_of(at.state.validation.staged or planned)} at once, for every reader"
 
 
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
     """Each listed approver has a launchpad: open-source Dagster has no login."""
     plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
-    approvers = at.approvers
+    approvers = decisions.approvers(at)
     able = approvers.able
-    held = at.validation.get("held_back", ())
+    held = at.state.validation.held_back
     link = f"[approve and publish{' the others' * bool(held)}]"
     link += f"({pads.approve(plan, effect, without_held_back=bool(held))})"
     others = f" {format_count(len(held), 'day')} held back and left out." if held else ""

@@ -22,7 +22,7 @@ from backfill_assets.campaign.standing import PlanFacts, PlanStanding
 from backfill_assets.cli import campaigns
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
-from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.publish.outbox import announce, begins_key
 from backfill_assets.report.answer import Line
@@ -115,7 +115,6 @@ def test_a_damaged_journal_hides_no_other_campaign(staged: Backfill) -> None:
     damaged, storage = f"plan-{1:016x}", staged.lakehouse.storage
     storage.write_bytes(f"_campaigns/{campaign_of(damaged)}/000000.json", b'{"kind": "sta')
     keep_plan(storage, damaged, PLAN.to_json())
-    open_plan(storage, damaged)
     found = staged.json("status")
     assert found[PLAN.id.replace("-", "_")]["days"] and found[damaged.replace("-", "_")]["plan"] == damaged
 

@@ -11,6 +11,7 @@ import pytest
 from backfill_assets.difference import find
 from backfill_assets.difference.verdict import Difference, difference_of
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
+from backfill_assets.lakehouse.campaign_reports import BegunReport
 from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan
@@ -96,7 +97,7 @@ def test_pages_are_written_where_they_are_wanted_and_link_to_the_ui_that_runs(
     monkeypatch.setenv("BACKFILL_UI", address)
     backfill("diff", id, "--html", page)
     assert page.read_text() == default.read_text() and "in the UI" not in page.read_text()
-    started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
+    started = JournalEntry(kind="started", report=BegunReport(daemon=True), at=MADE)
     write(backfill.lakehouse.storage, campaign_of(id), started)
     backfill("diff", id, "--html", page)
     assert f'href="{address}/assets/campaign?' in page.read_text()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from datetime import date
 
-from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
+from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.records import Plan
+from backfill_assets_tests.begun_campaign import begin, give_up
 from backfill_assets_tests.cli.command import Backfill, built_once
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
@@ -47,13 +48,13 @@ def test_an_open_plan_is_reported_to_the_next_and_to_readers_until_it_is_over(pu
     storage, id = published.lakehouse.storage, published.json(*asked, exit_code=1)["plan"]
     section = id.replace("-", "_")
     assert section not in published.json("status")
-    open_plan(storage, id)
+    begin(storage, id)
     notes = published.json(*asked, exit_code=1)["notes"]
     assert any(f"{id} is being carried out and rebuilds bronze_sales on {SECOND}" in each["text"] for each in notes)
     found = published.json("status", "bronze_sales")[section]
     assert found["plan"] == id and "bronze_sales" in found["tables"]
     assert section not in published.json("status", "raw_fx_rates"), "readers of other tables are not bothered"
-    close_plan(storage, id)
+    give_up(storage, id)
     assert section not in published.json("status")
 
 
@@ -61,12 +62,12 @@ def test_a_plan_that_was_removed_while_it_is_open_hides_nothing_and_stops_no_oth
     """Nor does one that other code has kept. Its days are not known any more; what is published is."""
     asked, storage = ("plan", "bronze_sales", "--days", SECOND), published.lakehouse.storage
     removed = published.json(*asked, exit_code=1)["plan"]
-    open_plan(storage, removed)
+    begin(storage, removed)
     storage.delete(f"_plans/{removed}.json")
     assert published.json("status")[removed.replace("-", "_")]["plan"] == removed
     assert "fresh" in published.statuses()["raw_sales"]
     storage.write_bytes("_plans/plan-0123456789abcdef.json", b'{"of other code": 1}')
-    open_plan(storage, "plan-0123456789abcdef")
+    begin(storage, "plan-0123456789abcdef")
     assert published.json(*asked, exit_code=1)["plan"] == removed
 
 

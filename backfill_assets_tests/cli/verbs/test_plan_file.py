@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of, entries, write
-from backfill_assets.lakehouse.plans import open_plan_ids, plan_ids
+from backfill_assets.lakehouse.campaign_reports import ByPerson, ComparedReport
+from backfill_assets.lakehouse.plans import plan_ids
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.keep import plan_as_kept
@@ -22,6 +23,7 @@ from backfill_assets.publish.senders import LogSender
 from backfill_assets.rebuild import outcome as person
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets.settings import Settings
+from backfill_assets_tests.begun_campaign import going
 from backfill_assets_tests.cli.command import Backfill
 
 FACT = "fact_sales_transactions"
@@ -97,7 +99,7 @@ def test_a_check_says_what_would_happen_and_leaves_no_trace(
         assert line in output and line in page
     assert f"{path} may be carried out." in output
     assert page.startswith(f"## {path} may be carried out.\n")
-    assert plan_ids(backfill.lakehouse.storage) == open_plan_ids(backfill.lakehouse.storage) == []
+    assert plan_ids(backfill.lakehouse.storage) == going(backfill.lakehouse.storage) == []
     assert planned(backfill, path) == checked["plan"]["plan"]
 
 
@@ -207,19 +209,19 @@ def test_it_is_run_with_the_waves_and_limits_of_its_file_and_with_no_others(back
         assert f"{id} has {option.strip('-')} of its own" in refused and "change them in the file" in refused
     assert entries(backfill.lakehouse.storage, campaign_of(id)) == []
     backfill("run", id, "--daemon")
-    assert started(backfill).report["waves"] == "50%,100%"
-    assert started(backfill).report["limits"] == "errors=5%,gates=10%,nulls=1%,deviation=2%,seconds=none,money=none"
+    assert started(backfill).report.waves == "50%,100%"
+    assert started(backfill).report.limits == "errors=5%,gates=10%,nulls=1%,deviation=2%,seconds=none,money=none"
     backfill("run", id, "--daemon", "--waves", "50.0%,100%", "--limits", "deviation=2.0%")
-    assert (started(backfill).kind, started(backfill).report["waves"]) == ("resumed", "50%,100%")
+    assert (started(backfill).kind, started(backfill).report.waves) == ("resumed", "50%,100%")
     backfill("run", id, "--daemon", "--waves", "100%", exit_code=1)
 
 
 def test_a_plan_without_waves_takes_those_of_the_command(backfill: Backfill, tmp_path: Path) -> None:
     id = planned(backfill, file(tmp_path, *LINES[1:4]))
     backfill("run", id, "--daemon", "--waves", "20%,100%", "--limits", "deviation=50%")
-    assert (started(backfill).report["waves"], started(backfill).report["who"]) == ("20%,100%", "ana")
+    assert (started(backfill).report.waves, started(backfill).report.who) == ("20%,100%", "ana")
     backfill("run", id, "--daemon")
-    assert started(backfill).report["waves"] == "1%,10%,50%,100%"
+    assert started(backfill).report.waves == "1%,10%,50%,100%"
 
 
 def waiting(backfill: Backfill, path: Path) -> str:
@@ -227,14 +229,14 @@ def waiting(backfill: Backfill, path: Path) -> str:
     id = planned(backfill, path)
     backfill("run", id, "--daemon")
     for step in list(CampaignStep)[: list(CampaignStep).index(CampaignStep.CUT_OVER)]:
-        entry = JournalEntry(kind="step", step=step, at=started(backfill).at, report={"fingerprint": "f"})
+        entry = JournalEntry(kind="step", step=step, at=started(backfill).at, report=ComparedReport(fingerprint="f"))
         write(backfill.lakehouse.storage, campaign_of(id), entry)
     return id
 
 
 def approvals(backfill: Backfill, id: str) -> list[str]:
     found = entries(backfill.lakehouse.storage, campaign_of(id))
-    return [str(Person.of(entry.report)) for entry in found if entry.kind == "approved"]
+    return [str(Person.of(entry.reported(ByPerson))) for entry in found if entry.kind == "approved"]
 
 
 def test_only_those_whom_the_plan_lists_approve_it(

@@ -9,9 +9,10 @@ from datetime import date
 from decimal import Decimal
 
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.model.drift import FIELDS, DriftKind, FieldRows, as_text
 from backfill_assets.publish.publisher import CrashPoint
+from backfill_assets_tests.begun_campaign import begin
 from backfill_assets_tests.cli.command import Backfill, built_once
 from backfill_assets_tests.cli.terminal import terminal
 from backfill_assets_tests.small_lakehouse import LakehouseOfReasons
@@ -97,7 +98,7 @@ def test_what_is_under_way_and_what_is_damaged_is_named_and_changes_no_status(th
     three_days.lakehouse.crash("dead", rows, at=CrashPoint.TABLE_COMMITTED)
     storage, plan = three_days.lakehouse.storage, "plan-0123456789abcdef"
     keep_plan(storage, plan, '{"steps": [{"reb')
-    open_plan(storage, plan)
+    begin(storage, plan)
     assert three_days.json("status")["under_way"] == ["dead"] and three_days.statuses() == before
     of_any_table = three_days.json("status", "raw_sales")[plan.replace("-", "_")]
     assert f"_plans/{plan}.json is damaged" in of_any_table["damage"]

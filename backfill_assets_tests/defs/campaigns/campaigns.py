@@ -6,10 +6,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from backfill_assets.campaign import decisions
+from backfill_assets.campaign.ends import record_step
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_reports import CutOverReport, Report
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
@@ -28,35 +31,28 @@ def plan(terms: PlanTerms | None = None, findings: tuple[Any, ...] = ()) -> Plan
     return Plan(asked=asked, steps=(step,), made_at=made_at, findings=findings)
 
 
-class JudgedRun(CampaignRun):
-    """Notes which waves it staged; each is good."""
-
-    def stage_wave(self, number: int, *_: object) -> list[Any]:
-        self.progress(f"staged wave {number}")
-        return []
-
-    def judge_wave(self, number: int, *_: object) -> list[Any]:
-        self.write(JournalEntry(kind="wave", wave=number, at=datetime.now(UTC)))
-        return []
+def judge_wave(at: CampaignRun, number: int) -> None:
+    """It was good."""
+    at.write(JournalEntry(kind="wave", wave=number, at=datetime.now(UTC)))
 
 
-def campaign(home: Path, *, of: Plan | None = None, said: list[str] | None = None) -> JudgedRun:
+def campaign(home: Path, *, of: Plan | None = None, said: list[str] | None = None) -> CampaignRun:
     builder = Builder.from_settings(Settings.at(home), CATALOG, cast("Any", None))
     words = [] if said is None else said
-    return JudgedRun(builder, of or plan(), RunInfo("r", launched_by="ana"), words.append)
+    return CampaignRun(builder, of or plan(), RunInfo("r", launched_by="ana"), words.append)
 
 
 def started(
     home: Path, until: CampaignStep | None = None, *, of: Plan | None = None, waves: str = "50%,100%"
-) -> JudgedRun:
+) -> CampaignRun:
     """Done up to and including ``until``; just started without it."""
     at = campaign(home, of=of)
-    at.start(Options(Shares.parse(waves), daemon=True))
+    decisions.start(at, Options(Shares.parse(waves), daemon=True))
     for step in STEPS[: STEPS.index(until) + 1] if until else ():
         if step is CampaignStep.SHADOW:
             for number in range(len(at.waves)):
-                at.judge_wave(number)
+                judge_wave(at, number)
         if step is CampaignStep.CUT_OVER:
-            at.approve()
-        at.record_step(step, {"held_back": (), "publication": "p1"})
+            decisions.approve(at)
+        record_step(at, step, CutOverReport(publication="p1") if step is CampaignStep.CUT_OVER else Report())
     return at

@@ -10,7 +10,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.course import Move
+from backfill_assets.campaign.ends import record_step, record_stop
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.campaigns import jobs
 from backfill_assets.defs.campaigns.jobs import (
@@ -29,11 +31,12 @@ from backfill_assets.defs.dagster_internals import RETRY_NUMBER_TAG
 from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_reports import AnnouncedReport, CutOverReport, Report, StopReport
 from backfill_assets.lakehouse.records import Publication, Switch
 from backfill_assets.plan.records import PlanFinding, PlanTerms
 from backfill_assets.settings import Settings
-from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, plan, started
+from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign, judge_wave, plan, started
 from backfill_assets_tests.defs.conftest import evaluate_tick, shown_on
 from backfill_assets_tests.defs.fake_builder import resources_of
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES
@@ -90,9 +93,10 @@ def world(dagster_instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pyt
         while not (move := at.next()).waits:
             announce(f"{at.campaign}: {move.reason}")
             if move.wave is not None:
-                at.judge_wave(move.wave, [])
+                judge_wave(at, move.wave)
             elif move.step is not None:
-                at.record_step(move.step, {"publication": "p1"} if move.step is CampaignStep.CUT_OVER else {})
+                is_cut = move.step is CampaignStep.CUT_OVER
+                record_step(at, move.step, CutOverReport(publication="p1") if is_cut else Report())
         return move
 
     monkeypatch.setattr(jobs, "carry_on", move_on)
@@ -159,7 +163,7 @@ def test_a_retry_approves_nothing(world: World) -> None:
     at = started(world.home, CampaignStep.VALIDATE)
     assert "waits for approval" in failure(world.run(APPROVE_JOB, {RETRY_NUMBER_TAG: "1"}, plan=plan().id))
     assert not at.state.given
-    at.approve()
+    decisions.approve(at)
     assert world.run(APPROVE_JOB, {RETRY_NUMBER_TAG: "1"}, plan=plan().id).success
     assert CampaignStep.NOTIFY in campaign(world.home).state.done
 
@@ -200,8 +204,8 @@ def test_what_stops_it_is_on_its_page_and_in_the_error_of_the_run(
     """With how it goes on; the steps before it have their pages."""
 
     def stop(at: CampaignRun, *_: object) -> Move:
-        at.record_step(CampaignStep.ANNOUNCE, {})
-        raise at.stop(CampaignStep.VERIFY_SOURCE, "the source is gone")
+        record_step(at, CampaignStep.ANNOUNCE, AnnouncedReport())
+        raise record_stop(at, CampaignStep.VERIFY_SOURCE, "the source is gone")
 
     monkeypatch.setattr(jobs, "carry_on", stop)
     assert "was stopped at source_verified: the source is gone" in failure(world.run(JOB, plan=plan().id, start=True))
@@ -213,7 +217,7 @@ def test_what_stops_it_is_on_its_page_and_in_the_error_of_the_run(
 
 def test_a_campaign_that_was_stopped_is_taken_up_by_starting_it_again(world: World) -> None:
     at = started(world.home, CampaignStep.PIN)
-    at.stop(CampaignStep.SHADOW, "too many nulls")
+    record_stop(at, CampaignStep.SHADOW, "too many nulls")
     assert not world.run(JOB, plan=plan().id).success or "too many nulls" in at.next().reason
     assert world.run(JOB, plan=plan().id, start=True).success
     assert campaign(world.home).state.resumes == 1 and CampaignStep.VALIDATE in campaign(world.home).state.done
@@ -228,7 +232,7 @@ def test_the_sensor_carries_on_what_no_run_carries_on(world: World) -> None:
     assert request.tags[CAMPAIGN_TAG] == NAME
     (again,) = world.tick().run_requests or []
     assert again.run_key == request.run_key
-    campaign(world.home).judge_wave(0, [])
+    judge_wave(campaign(world.home), 0)
     (moved,) = world.tick().run_requests or []
     assert moved.run_key != request.run_key
 
@@ -250,7 +254,7 @@ def test_a_run_that_dagster_starts_again_is_waited_for(world: World) -> None:
 def test_the_sensor_says_what_a_campaign_waits_for(world: World) -> None:
     at = started(world.home, CampaignStep.VALIDATE)
     assert world.tick().skip_message == f"{NAME}: it waits for approval"
-    at.approve()
+    decisions.approve(at)
     assert len(world.tick().run_requests or []) == 1
 
 
@@ -275,7 +279,7 @@ def test_of_campaigns_that_are_over_only_the_last_entry_is_read(world: World, mo
     done = started(world.home, CampaignStep.DECOMMISSION)
     given_up = started(world.home, of=plan(PlanTerms(title="given up")))
     day = datetime(2017, 6, 1, tzinfo=UTC)
-    given_up.write(JournalEntry(kind="stopped", at=day, reason="ana abandoned it", report={ABANDONED: True}))
+    given_up.write(JournalEntry(kind="stopped", at=day, reason="ana abandoned it", report=StopReport(abandoned=True)))
     monkeypatch.setattr(PlayedBackfill, "campaign", lambda *_: pytest.fail("is over"))
     words = str(world.tick().skip_message)
     assert f"{done.campaign}: it is finished" in words
@@ -320,7 +324,7 @@ def test_a_page_is_named_for_table_days_and_state(world: World) -> None:
     assert names() == [f"not started: {FACT} {RANGE} ({hash_})"]
     world.run(JOB, plan=plan().id, start=True)
     assert names() == [f"waiting for approval: {FACT} {RANGE} ({hash_})"]
-    campaign(world.home).stop(CampaignStep.VALIDATE, "ana wants to look again")
+    record_stop(campaign(world.home), CampaignStep.VALIDATE, "ana wants to look again")
     world.tick()
     assert names() == [f"stopped: {FACT} {RANGE} ({hash_})"]
     assert "ana wants to look again" in str(shown_on(world.instance, ASSET, names()[0])[0]["found"])

@@ -9,6 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
+from backfill_assets.campaign.ends import record_step, record_stop
+from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.campaigns.pages import (
     EFFECT_TAG,
     Entries,
@@ -21,10 +23,11 @@ from backfill_assets.defs.campaigns.pages import (
     undo_page,
 )
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Spent
+from backfill_assets.lakehouse.campaign_reports import ComparedReport, PublicationReport, StagedReport, ToldReport
 from backfill_assets.plan.records import Cost, PlanFinding, PlanTerms
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.upkeep.incidents import IncidentBook
-from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, JudgedRun, plan, started
+from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, plan, started
 from backfill_assets_tests.upkeep.incident import incident
 
 PADS = Launchpads("a_location")
@@ -96,8 +99,9 @@ def test_what_it_has_cost_is_one_figure_with_its_unit(tmp_path: Path) -> None:
 def test_the_difference_begins_with_what_changes_for_people(tmp_path: Path) -> None:
     """No fingerprint, and no list of what was staged before it."""
     at = started(tmp_path, CampaignStep.VALIDATE)
-    facts = {"difference": "## Amount falls.", "fingerprint": "1a2b", "report": "/x.html", "staged": {FACT: [RANGE]}}
-    at.record_step(CampaignStep.VALIDATE, facts)
+    staged = StagedReport(staged={FACT: (RANGE,)})
+    report = ComparedReport.of(staged, sentence="", difference="## Amount falls.", fingerprint="1a2b", page="/x.html")
+    record_step(at, CampaignStep.VALIDATE, report)
     assert step_page(at, CampaignStep.VALIDATE, PADS)["the difference"].value == "## Amount falls."
 
 
@@ -129,7 +133,8 @@ def test_days_that_are_wrong_on_main_meanwhile_are_named(tmp_path: Path) -> None
 def test_what_approving_publishes_are_the_days_that_were_staged(tmp_path: Path) -> None:
     """The same count as on the pages of what was published, and of what was put back."""
     at = started(tmp_path, CampaignStep.VALIDATE)
-    at.record_step(CampaignStep.VALIDATE, {"staged": {FACT: ["2017-03-01"]}, "unchanged": {FACT: ["2017-03-02"]}})
+    found = ComparedReport(staged={FACT: ("2017-03-01",)}, unchanged={FACT: ("2017-03-02",)})
+    record_step(at, CampaignStep.VALIDATE, found)
     assert effect_of_approval(at) == "publishes 1 day in 1 table at once, for every reader"
 
 
@@ -155,7 +160,7 @@ def test_a_place_that_asks_for_another_person_says_so(tmp_path: Path) -> None:
 def test_what_is_held_back_is_left_out_by_the_link(tmp_path: Path) -> None:
     """And said, with the number of days."""
     at = started(tmp_path, CampaignStep.VALIDATE)
-    at.record_step(CampaignStep.VALIDATE, {"held_back": ["fact 2017-03-01: a rule failed"]})
+    record_step(at, CampaignStep.VALIDATE, ComparedReport(held_back=("fact 2017-03-01: a rule failed",)))
     do = standing_page(at, "1 day differs.", PADS)["to do"]
     assert "1 day held back and left out" in do
     assert PADS.approve(at.plan.id, effect_of_approval(at), without_held_back=True) in do
@@ -164,24 +169,24 @@ def test_what_is_held_back_is_left_out_by_the_link(tmp_path: Path) -> None:
 def test_the_page_says_how_a_campaign_goes_on_from_where_it_is(tmp_path: Path) -> None:
     """By itself, undone once it is published, and started again after a stop or a rollback."""
 
-    def page(at: JudgedRun) -> str:
+    def page(at: CampaignRun) -> str:
         return complete(standing_page(at, "This run failed.", PADS))
 
     at = started(tmp_path / "under way", CampaignStep.PIN)
     assert "by itself" in page(at) and "playground" not in page(at)
-    at.stop(CampaignStep.SHADOW, "too many nulls")
+    record_stop(at, CampaignStep.SHADOW, "too many nulls")
     assert all(words in page(at) for words in ("too many nulls", PADS.start(at.plan.id), "timeline delete"))
     at = started(tmp_path / "published", CampaignStep.NOTIFY)
     undo = ("/jobs/undo_campaign/", f"`backfill rollback {plan().id}`", "You can undo it until")
     assert all(words in page(at) for words in undo)
-    at.write(JournalEntry(kind="rolled back", at=at.entries()[-1].at, report={"publication": "p2"}))
+    at.write(JournalEntry(kind="rolled back", at=at.entries()[-1].at, report=PublicationReport(publication="p2")))
     assert PADS.start(at.plan.id) in page(at)
 
 
 def test_after_the_publication_each_page_says_what_was_published(tmp_path: Path) -> None:
     """A page that begins with the notice hides what people look for; what a step leaves empty is no line of it."""
     at = started(tmp_path, CampaignStep.DOWNSTREAM)
-    at.record_step(CampaignStep.NOTIFY, {"still due": {}})
+    record_step(at, CampaignStep.NOTIFY, ToldReport(still_due={}))
     page = step_page(at, CampaignStep.NOTIFY, PADS)
     assert str(page["found"].value).startswith("Published: ") and "The notice is sent" in str(page["found"].value)
     assert "still due" not in str(page)
@@ -194,9 +199,9 @@ def test_an_undo_can_be_undone() -> None:
 
 def test_the_letter_is_linked_where_a_browser_can_open_it() -> None:
     """A browser opens no file from a page of the network; without a server the file or object is named."""
-    report = {"report": "/data/lake house/_plans/plan-x.difference.html"}
+    report = "/data/lake house/_plans/plan-x.difference.html"
     assert letter_link(report, "plan-x", "http://127.0.0.1:3001")["letter"].value == "http://127.0.0.1:3001/plan-x"
     file = letter_link(report, "plan-x", "")["letter"].value
     assert file == "file:///data/lake%20house/_plans/plan-x.difference.html"
-    assert letter_link({"report": "s3://lake/x.html"}, "plan-x", "")["letter"].value == "s3://lake/x.html"
-    assert letter_link({}, "plan-x", "http://127.0.0.1:3001") == {}
+    assert letter_link("s3://lake/x.html", "plan-x", "")["letter"].value == "s3://lake/x.html"
+    assert letter_link("", "plan-x", "http://127.0.0.1:3001") == {}

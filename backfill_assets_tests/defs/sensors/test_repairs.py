@@ -27,7 +27,6 @@ from backfill_assets.defs.specs import FORCE_TAG, REPAIR_TAG, VERSION_TAG
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.catalog import CATALOG
-from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import RuleOutcome
@@ -40,6 +39,7 @@ from backfill_assets.state.observed import observe
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.incidents import IncidentBook
 from backfill_assets.upkeep.watch import WatchedDay
+from backfill_assets_tests.begun_campaign import begin
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.defs.conftest import DagsterLake, range_tags, target_of
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, built_day
@@ -126,7 +126,7 @@ def test_a_table_that_is_declared_wrong_stops_no_repair(world: World) -> None:
 
 def test_a_plan_that_was_removed_while_it_is_open_stops_no_repair(world: World) -> None:
     """What it rebuilds is not known any more; that other days need repair is."""
-    open_plan(world.lakehouse.storage, "plan-0123456789abcdef")
+    begin(world.lakehouse.storage, "plan-0123456789abcdef")
     world.late_row(DAY)
     assert "Launched the backfill late_rows_" in world.tick()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.standing import PlanStanding, PlanWord
 from backfill_assets.difference.find import last_difference
 from backfill_assets_tests.simulator.actors.planner import PEOPLE, carried_by, carry_further, that_are
@@ -19,12 +20,12 @@ def approve(life: PlayedLife) -> None:
 def approve_plan(life: PlayedLife, plan: str, person: str, *, reads: bool = True) -> None:
     """As ``backfill approve PLAN`` does it; as the UI does where nobody ``reads`` what was compared since."""
     at = carried_by(life, plan, person)
-    at.require(PlanWord.APPROVE)
+    at.settle_and_require(PlanWord.APPROVE)
     seen = last_difference(life.storage, plan) if reads else None
     life.reached("read")
-    at.require_approvable(seen=seen)
-    life.world.approvals.gives(plan, person, seen.fingerprint if seen else str(at.validation.get("fingerprint", "")))
-    at.approve(seen=seen)
+    decisions.require_approvable(at, seen=seen)
+    life.world.approvals.gives(plan, person, seen.fingerprint if seen else at.state.validation.fingerprint)
+    decisions.approve(at, seen=seen)
     life.world.tally["approved"] += 1
     if at.state.approved is not None:
         carry_further(life, at)

@@ -9,11 +9,12 @@ from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 
 from backfill_assets.lakehouse.delta_log import files_at, newest_version, open_table
-from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import PlanRequest
 from backfill_assets.publish.promote import silent
 from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets_tests.begun_campaign import begin, give_up
 from backfill_assets_tests.simulator.chain import DAYS, STEPS, lake_of
 from backfill_assets_tests.simulator.chain_plans import plan_context
 from backfill_assets_tests.simulator.delta import DeltaLog
@@ -77,13 +78,13 @@ def plan(life: PlayedLife) -> None:
     if world.planned_with and (len(world.planned_with) >= _PLANS or life.draw.random() < 0.3):
         chosen = life.draw.choice(sorted(world.planned_with))
         del world.planned_with[chosen]
-        close_plan(life.storage, chosen)
+        give_up(life.storage, chosen)
         return
     first, last = sorted(life.draw.sample(DAYS, 2))
     lake = lake_of(life.watched())
     made = make_plan(PlanRequest(target="sums", days=f"{first}..{last}", version="v1"), plan_context(lake, STEPS))
     keep_plan(life.storage, made.id, made.to_json())
-    open_plan(life.storage, made.id)
+    begin(life.storage, made.id)
     read = [(each.table, each.version) for each in made.pinned if each.version is not None]
     files = frozenset(
         f"{table}/{path}" for table, version in read for path in files_at(life.storage, table, version).active

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from backfill_assets.campaign import decisions
 from backfill_assets.campaign.look import look
 from backfill_assets.campaign.options import Options
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.standing import PlanStanding, standing_of
 from backfill_assets.campaign.steps import carry_on
 from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse.campaign_reports import ByPerson
 from backfill_assets.lakehouse.plans import keep_plan, planners
 from backfill_assets.limits import Limits
 from backfill_assets.plan.expectations import Expectation
@@ -62,7 +64,7 @@ def drawn_plan(life: PlayedLife) -> Plan:
 def make_and_keep(life: PlayedLife, asked: PlanRequest, person: str) -> Plan:
     lake = life.lake()
     made = make_plan(asked, plan_context(lake, life.world.chain.steps))
-    planners(life.storage).create(made.id, Person(person, "here").to_report())
+    planners(life.storage).create(made.id, ByPerson(who=person, known_by="here"))
     keep_plan(life.storage, made.id, made.to_json())
     life.world.approvals.plans[made.id] = made
     life.world.approvals.planned_by.setdefault(made.id, person)
@@ -73,7 +75,7 @@ def make_and_keep(life: PlayedLife, asked: PlanRequest, person: str) -> Plan:
 def run_plan(life: PlayedLife, plan: str, person: str) -> None:
     """As ``backfill run PLAN`` does it."""
     at = carried_by(life, plan, person)
-    at.start(Options(WAVES, LIMITS))
+    decisions.start(at, Options(WAVES, LIMITS))
     carry_further(life, at)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from backfill_assets.campaign import rollback
+from backfill_assets.campaign import decisions, rollback
 from backfill_assets.campaign.look import carry_out_undo, look, settle
 from backfill_assets.campaign.standing import PlanStanding, PlanWord, require_allowed
-from backfill_assets.campaign.steps import abandon
 from backfill_assets.campaign.undo import plan_undo
 from backfill_assets.campaign.undoable import require_in_force, undoable
 from backfill_assets.lakehouse.campaign_journal import campaign_of
@@ -70,5 +69,5 @@ def give_up_a_plan(life: PlayedLife) -> None:
 
 def give_up_the_plan(life: PlayedLife, plan: str, person: str) -> None:
     """As ``backfill timeline delete PLAN`` does it."""
-    abandon(carried_by(life, plan, person))
+    decisions.give_up(carried_by(life, plan, person))
     life.world.tally["plans given up"] += 1
