@@ -39,11 +39,9 @@ def _enough(played: Storm) -> bool:
     return trimmed and answered >= set(MUST)
 
 
-def _played(
-    folder: Path, kinds: Sequence[str], seconds: float, every: float = 0.8, *, on_s3: bool = False, **how: Any
-) -> Report:
+def _played(folder: Path, kinds: Sequence[str], seconds: float, *, on_s3: bool = False, **how: Any) -> Report:
     with place_of(folder, SEED, on_s3=on_s3) as place:
-        report = storm(place, cast_of(SEED, kinds), seconds, every, **how)
+        report = storm(place, cast_of(SEED, kinds), seconds, 0.8, **how)
     print("\n".join(report.lines()))
     return report
 
@@ -59,7 +57,7 @@ class Left:
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Left:
     folder = tmp_path_factory.mktemp("storm")
-    return Left(folder, _played(folder, FEW, 240, 0.3, enough=_enough))
+    return Left(folder, _played(folder, FEW, 240, enough=_enough))
 
 
 def test_a_storm_loses_nothing_and_doubles_nothing(short: Left) -> None:
