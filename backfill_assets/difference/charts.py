@@ -11,13 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backfill_assets.days import Cadence
 from backfill_assets.difference.difference import ROWS, RowCounts, Sums, TableCompared
 from backfill_assets.difference.verdict import change, unit
 from backfill_assets.report.answer import Chart
 from backfill_assets.text import amount, column_label, format_count, percent, period
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 WIDTH, HEIGHT = 560, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 10, 10, 24
@@ -74,16 +79,21 @@ class PeriodChart:
 
 
 def charts_of(table: TableCompared) -> list[Chart]:
+    return [
+        Chart(chart.title, _template().render(chart=chart, width=WIDTH, height=HEIGHT).strip(), chart.words)
+        for chart in period_charts(table)
+    ]
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: that takes longer than a chart."""
     from jinja2 import Environment, FileSystemLoader
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    template = environment.get_template("chart.svg")
-    return [
-        Chart(chart.title, template.render(chart=chart, width=WIDTH, height=HEIGHT).strip(), chart.words)
-        for chart in period_charts(table)
-    ]
+    return environment.get_template("chart.svg")
 
 
 def period_charts(table: TableCompared) -> list[PeriodChart]:

@@ -311,6 +311,19 @@ def open_table(storage: Storage, table: str, version: int | None = None) -> Delt
         raise
 
 
+def open_again(storage: Storage, table: str, version: int, known: DeltaTable | None) -> DeltaTable:
+    """:func:`open_table` by ``known``, which comes along to ``version``: it reads only what is new since."""
+    if known is None or known.version() > version:
+        return open_table(storage, table, version)
+    if known.version() == version:  # what is cleaned up since must not be committed to
+        return open_table(storage, table, version) if storage.missing([commit_file(table, version)]) else known
+    try:
+        known.load_as_version(version)
+    except DeltaError:
+        return open_table(storage, table, version)
+    return known
+
+
 def schema_at(storage: Storage, table: str, version: int) -> str:
     """Delta's JSON; raises :class:`VersionGone`."""
     try:
@@ -334,7 +347,7 @@ def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[st
 def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
     parts_of: dict[tuple[int, int], list[str]] = {}
     found: dict[int, tuple[str, ...]] = {}
-    for name in names:
+    for name in (name for name in names if ".checkpoint." in name):
         if match := _CHECKPOINT.search(name):
             parts_of.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
         elif match := _CHECKPOINT_2.search(name):

@@ -24,6 +24,7 @@ from backfill_assets.lakehouse.delta_log import (
     commits_back,
     hinted_checkpoint,
     newest_version,
+    open_again,
     open_table,
     read_log_and_transactions,
     read_transactions,
@@ -66,13 +67,16 @@ class MainTable:
     version: int
     opened: DeltaTable | None = field(default=None, repr=False, compare=False)
     base: int | None = field(default=None, repr=False, compare=False)
+    handles: dict[str, DeltaTable] = field(default_factory=dict, repr=False, compare=False)
+    """By table."""
 
     @classmethod
-    def open(cls, storage: Storage, name: str) -> MainTable | None:
+    def open(cls, storage: Storage, name: str, handles: dict[str, DeltaTable] | None = None) -> MainTable | None:
+        """``handles`` are those of whoever opens it again and again."""
         base = hinted_checkpoint(storage, name) if storage.is_folder else None
         version = version_by_names(storage, name, base)
         if version is not None:
-            return cls(storage, name, version, base=base)
+            return cls(storage, name, version, base=base, handles={} if handles is None else handles)
         try:
             with explain_failure(f"{storage.uri(name)} cannot be read"):
                 handle = open_table(storage, name)
@@ -85,7 +89,9 @@ class MainTable:
         if self.opened is not None:
             return self.opened
         with self._while_kept(), explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
-            return open_table(self.storage, self.name, self.version)
+            found = open_again(self.storage, self.name, self.version, self.handles.get(self.name))
+        self.handles[self.name] = found
+        return found
 
     @contextmanager
     def _while_kept(self) -> Iterator[None]:
@@ -203,6 +209,8 @@ class MainTable:
             app_transactions=[Transaction(id, version) for id, version in transactions.items()],
             max_commit_retries=0,
         )
+        if self.handle.version() != self.version:
+            return False
         try:
             with explain_failure(f"{publication} cannot be committed to {self.storage.uri(self.name)}"):
                 self._write(adds, removes, schema, properties, at)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pydantic_core import from_json
 
 from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
@@ -24,6 +25,8 @@ from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
 _ASKED_AT_ONCE, _MANY_ON_A_DISK = 32, 64
+_SMALL = 32 * 1024
+"""Of so few bytes, what a dictionary and a compression of each column take away is less than what they add."""
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _GLOB = re.compile(r"([\\{}\[\]*?])")
@@ -141,9 +144,11 @@ class Storage:
         return data
 
     def read_json_lines(self, path: str) -> list[dict[str, Any]]:
-        data = self.read_bytes(path)
+        lines = [line for line in self.read_bytes(path).splitlines() if line.strip()]
+        with suppress(ValueError):  # Three times as fast; what it refuses, such as half a character, is left to Python.
+            return [from_json(line) for line in lines]
         try:
-            return [json.loads(line) for line in data.splitlines() if line.strip()]
+            return [json.loads(line) for line in lines]
         except ValueError as error:
             what = f"{self.uri(path)} cannot be read: it is not JSON ({error})."
             raise LakehouseUnusable(what, hint="Put the file back from a backup.") from error
@@ -221,8 +226,8 @@ class Storage:
         return pq.read_metadata(full, filesystem=filesystem)
 
     def write_parquet(self, path: str, table: pa.Table) -> int:
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        sink, small = pa.BufferOutputStream(), table.nbytes <= _SMALL
+        pq.write_table(table, sink, compression="none" if small else "zstd", use_dictionary=not small)
         data = sink.getvalue().to_pybytes()
         self.write_bytes(path, data)
         return len(data)

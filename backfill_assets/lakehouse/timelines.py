@@ -191,7 +191,7 @@ class Timeline:
         handle.create_write_transaction(
             [add_action(file) for file in files], "append", handle.schema(), [PARTITION_COLUMN], commit_properties=entry
         )
-        self.storage.keep(written_at(self.path, range(before + 1, handle.version() + 1)))
+        self.storage.keep(written_at(self.path, [before + 1]))  # the handle stays where it was
 
     def days(self) -> dict[date, StagedDay]:
         """The newest staging of each day, with its verdict if there is one; adopted days as their own timelines have

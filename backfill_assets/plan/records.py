@@ -12,9 +12,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from operator import not_
 from statistics import median, quantiles
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -280,7 +281,13 @@ class Plan(Record):
     basis: PlanFingerprint = PlanFingerprint()
     made_at: datetime
 
-    @property
+    def __copy__(self) -> Self:
+        """What is changed in a copy has another id."""
+        copied = super().__copy__()
+        vars(copied).pop("id", None)
+        return copied
+
+    @cached_property
     def id(self) -> str:
         """Independent of order, time of planning and timings."""
         # Timings of earlier campaigns do not make it another plan.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -66,24 +66,30 @@ class LogFiles:
         return self._only(pc.is_in(self.adds.column("path").cast(pa.string()), value_set=names))
 
     def holding(self, column: str, values: Iterable[Value]) -> LogFiles:
+        return self._only(self._holding(column, values))
+
+    def between(self, column: str, low: Value | None = None, high: Value | None = None) -> LogFiles:
+        """Both ends are included."""
+        return self._only(self._between(column, low, high))
+
+    def _holding(self, column: str, values: Iterable[Value]) -> Any:
         listed = sorted(set(values))
         if len(listed) > _MANY:
-            return self.between(column, listed[0], listed[-1])
+            return self._between(column, listed[0], listed[-1])
         wanted = [_scalar(column, value) for value in listed]
         low, high = self._bounds(column)
         within = (pc.and_(_or_unknown(pc.less_equal, low, v), _or_unknown(pc.greater_equal, high, v)) for v in wanted)
         nothing = pa.array([False] * self.adds.num_rows, pa.bool_())
-        return self._only(pc.and_(reduce(pc.or_, within, nothing), self._has_any(column)))
+        return pc.and_(reduce(pc.or_, within, nothing), self._has_any(column))
 
-    def between(self, column: str, low: Value | None = None, high: Value | None = None) -> LogFiles:
-        """Both ends are included."""
+    def _between(self, column: str, low: Value | None, high: Value | None) -> Any:
         lowest, highest = self._bounds(column)
         mask = self._has_any(column)
         if low is not None:
             mask = pc.and_(mask, _or_unknown(pc.greater_equal, highest, _scalar(column, low)))
         if high is not None:
             mask = pc.and_(mask, _or_unknown(pc.less_equal, lowest, _scalar(column, high)))
-        return self._only(mask)
+        return mask
 
     def spans(self) -> list[tuple[datetime | None, datetime | None, int | None]]:
         """Times of the first and last entry, and the newest sequence, by file; None if not known."""
@@ -120,10 +126,10 @@ class LogFiles:
         **wanted: Value | Iterable[Value],
     ) -> pa.Table:
         """Oldest first, with ``sequence`` and the columns of ``wanted``."""
-        files = self.between("sequence", None if after is None else after + 1, until)
         values_of = {name: [each] if isinstance(each, Value) else sorted(set(each)) for name, each in wanted.items()}
-        for name, values in values_of.items():
-            files = files.holding(name, values)
+        within = self._between("sequence", None if after is None else after + 1, until)
+        masks = (self._holding(name, values) for name, values in values_of.items())
+        files = self._only(reduce(pc.and_, masks, within))
         found = files.read([*columns, *(name for name in values_of if name not in columns)])
         for name, values in values_of.items():
             among_them = pa.array(values, ARROW_SCHEMA.field(name).type)
@@ -158,9 +164,11 @@ class LogFiles:
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
     """The log's types, whichever engine wrote the file; absent columns are null."""
     rows = storage.read_parquet(path, list(columns))
-    for name in (name for name in columns if name not in rows.column_names):
+    there, schema = rows.column_names, _schema(columns)
+    for name in (name for name in columns if name not in there):
         rows = rows.append_column(name, pa.nulls(rows.num_rows, ARROW_SCHEMA.field(name).type))
-    return rows.select(list(columns)).cast(_schema(columns))
+    found = rows.select(list(columns))
+    return found if found.schema == schema else found.cast(schema)
 
 
 def equal(rows: pa.Table, **values: Value) -> pa.Table:
@@ -186,6 +194,11 @@ def _with_sequence(columns: Sequence[str]) -> list[str]:
 
 
 def _schema(columns: Sequence[str]) -> pa.Schema:
+    return _schema_of(tuple(columns))
+
+
+@cache
+def _schema_of(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([ARROW_SCHEMA.field(name) for name in columns])
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from backfill_assets import clock
@@ -37,6 +38,7 @@ class Finish:
         self.retention_days = retention_days
         self.log = PublicationLog(storage)
         self.reached = reached
+        self._handles: dict[str, DeltaTable] = {}
 
     def finish(self, publication: str) -> Outcome:
         """Returns how the publication ended. Raises :class:`CommitRefused` if a table takes no commit; the entry stays
@@ -243,7 +245,7 @@ class Finish:
             return main.version
 
     def _main(self, table: str) -> MainTable:
-        main = MainTable.open(self.storage, table)
+        main = MainTable.open(self.storage, table, self._handles)
         if main is None:
             raise PublicationRefused(
                 f"The table {table} has disappeared while a publication to it was open.",

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +24,14 @@ from deltalake.transaction import AddAction
 from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, open_table, version_from, written_at
+from backfill_assets.lakehouse.delta_log import (
+    commits_back,
+    newest_version,
+    open_again,
+    open_table,
+    version_from,
+    written_at,
+)
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -35,6 +42,7 @@ from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse
 from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
+    DAY_SCHEMA,
     DELTA_SCHEMA,
     PREPARING_DAY,
     Row,
@@ -63,6 +71,8 @@ def anything_published(storage: Storage) -> bool:
 
 
 _WITH_ORIGIN = [*DAY_COLUMNS, "kind", "campaign"]
+_NO_DAYS = pa.Table.from_batches([], DAY_SCHEMA)
+_NO_DAYS_WITH_ORIGIN = pa.Table.from_batches([], pa.schema([ARROW_SCHEMA.field(name) for name in _WITH_ORIGIN]))
 _MOST_OPENINGS, _TRIMMED = 5, "File not found"
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
 
@@ -82,14 +92,16 @@ class Head:
 class PublicationLog:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._day_tables: dict[str, pa.Table] = {}
-        """Keyed by file: files of the log never change."""
+        self._days: tuple[list[str], pa.Table] = [], _NO_DAYS
+        """Of the files read so far: files of the log never change."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
         """Rebuilding reads all rows."""
         self._seen: int | None = None
         """The next look starts at this version, and lists nothing."""
         self._listed: tuple[int, LogFiles] | None = None
         self._closed: tuple[str, Mapping[str, int]] = ("", {})
+        self._own: DeltaTable | None = None
+        """The one that the last own entry was appended by."""
 
     def head(self) -> Head:
         version, opener = self._newest()
@@ -106,12 +118,17 @@ class PublicationLog:
         version = self._newest_by_names()
         if version is not None:
             self._seen = version
-            return version, lambda: open_table(self.storage, LOG_TABLE, version)
+            return version, partial(self._open, version)
         handle = self._load()
         if handle is None:
             return NO_LOG, self._create
         self._seen = handle.version()
         return self._seen, lambda: handle
+
+    def _open(self, version: int) -> DeltaTable:
+        """Each handle is of one head."""
+        own, self._own = self._own, None
+        return open_again(self.storage, LOG_TABLE, version, own)
 
     def _newest_by_names(self) -> int | None:
         if self._seen is not None:
@@ -234,12 +251,11 @@ class PublicationLog:
 
     def _is_there(self, head: Head) -> bool:
         try:
-            head.handle  # noqa: B018 - opened here
+            return head.handle.version() == head.version
         except DeltaError:
             if not self._was_trimmed(head):
                 raise
             return False
-        return True
 
     def _keep_for_good(self, head: Head) -> bool:
         if PROPERTIES.items() <= head.handle.metadata().configuration.items():
@@ -310,6 +326,7 @@ class PublicationLog:
             if not self._was_trimmed(head):
                 raise
             return False
+        self._own = head.handle
         return True
 
     def _was_trimmed(self, head: Head) -> bool:
@@ -387,26 +404,33 @@ class PublicationLog:
 
     def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[TableDay, DayState]:
         wanted = None if tables is None else set(tables)
-        states: dict[TableDay, DayState] = {}
-        files = [file for file in (head.state.index, *head.state.since) if file]
-        known = self._day_tables
-        self._day_tables = {file: known[file] if file in known else self._day_rows(file) for file in files}
-        for rows in self._day_tables.values():
-            for state in day_states(rows, wanted):
-                states[TableDay(state.table, state.day)] = state
-        return states
+        rows = self._days_of([file for file in (head.state.index, *head.state.since) if file])
+        return {TableDay(state.table, state.day): state for state in day_states(rows, wanted)}
 
-    def _day_rows(self, file: str) -> pa.Table:
+    def _days_of(self, files: list[str]) -> pa.Table:
+        read, rows = self._days
+        if files[: len(read)] != read:
+            read, rows = [], _NO_DAYS
+        if new := files[len(read) :]:
+            rows = pa.concat_tables([rows, self._day_rows(new)]).combine_chunks()
+        self._days = files, rows
+        return rows
+
+    def _day_rows(self, files: Sequence[str]) -> pa.Table:
         """Uses no PyArrow expression: that would import pandas, a fifth of most commands' time."""
+        parts = self.storage.each(self._day_rows_in, files)
+        rows = pa.concat_tables([_NO_DAYS_WITH_ORIGIN, *parts], promote_options="default")
+        rows = rows.filter(pc.is_valid(rows.column("table")))
+        return with_origins(rows) if rows.column("origin").null_count else rows.select(DAY_COLUMNS)
+
+    def _day_rows_in(self, file: str) -> pa.Table:
         try:
             rows = read_entry(self.storage, file, _WITH_ORIGIN)
         except FileNotFoundError:
             return self._lost_day_rows(file)
-        rows = rows.filter(pc.is_valid(rows.column("table")))
-        if not rows.column("origin").null_count:
-            return rows.select(DAY_COLUMNS)
         # An older index, without origins, does not say what kind of publication brought a day.
-        return self._lost_day_rows(file) if file.startswith(f"{_INDEX}/") else with_origins(rows)
+        is_older = file.startswith(f"{_INDEX}/") and rows.column("origin").null_count
+        return self._lost_day_rows(file) if is_older else rows
 
     def _lost_day_rows(self, file: str) -> pa.Table:
         last, files = entry_sequence(file), self.files()
@@ -418,7 +442,7 @@ class PublicationLog:
         """Keeps reading day states flat."""
         if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
             return head.state.index, tuple(since)
-        rows = newest_days([self._day_rows(file) for file in (head.state.index, *since) if file])
+        rows = newest_days([self._day_rows([file for file in (head.state.index, *since) if file])])
         path = f"{_INDEX}/{head.version + 1:020d}-{clock.token(6)}.parquet"
         self.storage.write_parquet(path, rows)
         return path, ()

@@ -248,7 +248,7 @@ class Publisher(Finish):
         return bool(blocking)
 
     def _open(self, head: Head, change: TableChange, kept_days: int) -> MainTable:
-        main, pinned = MainTable.open(self.storage, change.table), head.state.versions.get(change.table)
+        main, pinned = MainTable.open(self.storage, change.table, self._handles), head.state.versions.get(change.table)
         require_newest(change.table, main.version if main else None, pinned)
         if main and (main.version, pinned) == (0, None) and drop_torn_commit(self.storage, change.table, 0):
             main = None

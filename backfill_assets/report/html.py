@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from backfill_assets.report.answer import Answer, Part, lines_of, shown, tone_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 def html(answer: Answer) -> str:
     """Every value is escaped."""
+    return _template().render(answer=answer, text=shown, tone=tone_of).lstrip()
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: that takes longer than a page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -20,7 +31,7 @@ def html(answer: Answer) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(groups=_groups, lines=lines_of)
-    return environment.get_template("answer.html").render(answer=answer, text=shown, tone=tone_of).lstrip()
+    return environment.get_template("answer.html")
 
 
 def _groups(parts: Sequence[Part]) -> Iterator[tuple[str, list[Part]]]:

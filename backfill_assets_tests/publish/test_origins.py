@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.records import Origin, Provenance
+from backfill_assets.publish import log as publication_log
 from backfill_assets.publish.head import FORMAT
 from backfill_assets.publish.log import HEAD, LOG_TABLE
 from backfill_assets_tests.protocol.lake import D1, D2, Lake, pinned_by
@@ -107,9 +107,8 @@ def _without(line: str) -> str:
     return json.dumps(action)
 
 
-def test_a_log_from_before_origins_goes_on(tmp_path: Path) -> None:
+def test_a_log_from_before_origins_goes_on(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each day is of its last publication; a rollback stands, and a campaign is known."""
-    lake = Lake(tmp_path / "lakehouse")
     brought(lake, "c1", "a")
     lake.publish("p1", {"t": {D2: ["x"]}})
     lake.publish("p2", {"t": {D2: ["y"]}})
@@ -123,8 +122,10 @@ def test_a_log_from_before_origins_goes_on(tmp_path: Path) -> None:
     assert lake.day("t", D1).origin == Origin("p3", campaign="campaign-rates", brought_by="c1")
     merge(lake, D2, "x")
     assert lake.day("t", D2).origin == stands
-    for number in range(40):
+    monkeypatch.setattr(publication_log, "_INDEX_EVERY", 8)
+    for number in range(4):
         lake.publish(f"more-{number}", {"u": {D1: [f"{number}"]}})
+    assert lake.head.index, "a chunk of the log is indexed"
     assert lake.day("t", D2).origin == stands, "through an index of the log"
     roll_back(lake.publisher(), "p3", id="undo-3", steps=())
     assert lake.rows("t")[D1] == ["a"]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from deltalake import CommitProperties, Schema
 from deltalake._internal import RemoveAction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
+from pydantic_core import from_json
 
 from backfill_assets.lakehouse import delta_log, main_table, timelines
 from backfill_assets.publish import log as publication_log
@@ -65,6 +66,25 @@ class Snapshot:
     adds: Mapping[str, Action]
     transactions: Mapping[str, int]
 
+    @cached_property
+    def listed(self) -> pa.Table:
+        """Its files with their statistics, flat."""
+        adds = list(self.adds.values())
+        columns: dict[str, list[Any]] = {
+            "path": [add["path"] for add in adds],
+            "size_bytes": [add["size"] for add in adds],
+        }
+        stats = [_statistics(add["stats"]) for add in adds]
+        columns["num_records"] = [each.get("numRecords") for each in stats]
+        kinds = {"path": pa.string(), "size_bytes": pa.int64(), "num_records": pa.int64()}
+        found = {name: pa.array(values, kinds[name]) for name, values in columns.items()}
+        for kind, short in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
+            if adds:
+                of_kind = pa.array([each.get(kind, {}) for each in stats])
+                names = (f"{short}.{field.name}" for field in of_kind.type)
+                found |= dict(zip(names, of_kind.flatten(), strict=True))
+        return pa.table(found)
+
     def after(self, version: int, actions: Iterable[Action]) -> Snapshot:
         protocol, metadata, adds = self.protocol, self.metadata, dict(self.adds)
         transactions = dict(self.transactions)
@@ -82,6 +102,11 @@ class Snapshot:
 
 
 NOTHING = Snapshot(-1, {}, {}, {}, {})
+
+
+@lru_cache(4096)
+def _statistics(text: str) -> Action:
+    return cast("Action", from_json(text))
 
 
 @dataclass
@@ -199,6 +224,9 @@ class SimulatedTable:
     def version(self) -> int:
         return self._state.version
 
+    def load_as_version(self, version: int) -> None:
+        self._state = self._log.held.call("open", self._log.path, lambda: self._log.at(version))
+
     def metadata(self) -> SimpleNamespace:
         metadata = self._state.metadata
         return SimpleNamespace(
@@ -235,18 +263,7 @@ class SimulatedTable:
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         assert flatten
-        adds = list(self._state.adds.values())
-        columns: dict[str, list[Any]] = {
-            "path": [add["path"] for add in adds],
-            "size_bytes": [add["size"] for add in adds],
-        }
-        stats = [json.loads(add["stats"]) for add in adds]
-        columns["num_records"] = [each.get("numRecords") for each in stats]
-        for kind, short in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
-            for name in dict.fromkeys(name for each in stats for name in each.get(kind, {})):
-                columns[f"{short}.{name}"] = [each.get(kind, {}).get(name) for each in stats]
-        kinds = {"path": pa.string(), "size_bytes": pa.int64(), "num_records": pa.int64()}
-        return pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
+        return self._state.listed
 
     def create_write_transaction(
         self,
@@ -266,7 +283,9 @@ class SimulatedTable:
             doomed = [add for add in self._state.adds.values() if add["partitionValues"][column] in values]
             written += [{"remove": {**_removed(each), "deletionTimestamp": 0}} for each in doomed]
         written += [_action(each) for each in actions]
+        before = self._state
         self._commit(written, commit_properties, "WRITE")
+        self._state = before
 
     def _commit(self, actions: Sequence[Action], properties: CommitProperties | None, operation: str) -> None:
         wanted = properties or CommitProperties()
@@ -370,7 +389,7 @@ def _log_of(uri: str) -> DeltaLog:
 
 def _parsed(data: bytes) -> list[Action]:
     try:
-        return [json.loads(line) for line in data.splitlines()]
+        return [from_json(line) for line in data.splitlines()]
     except ValueError as error:
         raise DeltaError(f"Invalid JSON in log record: {error}") from error
 

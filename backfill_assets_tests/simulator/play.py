@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,11 @@ class Played:
         """What plays it again."""
         turns = " ".join(map(str, self.turns))
         return f'make simulate SEED={self.seed} ACTORS="{" ".join(self.actors)}" TURNS="{turns}"'
+
+    @property
+    def digest(self) -> str:
+        """The same for the same history, bit for bit."""
+        return f"{hashlib.sha256((self.line + self.history.to_json()).encode()).hexdigest()} {self.steps}"
 
 
 def cast_of(seed: int, kinds: Sequence[str] = ()) -> tuple[str, ...]:

@@ -32,8 +32,9 @@ class Process:
         self._ends: Ending = "waits"
         self._doomed = False
         self._work = work
-        self._go = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
+        self._go, self._back = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._back.acquire()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

@@ -79,6 +79,8 @@ class Files:
     """Whether that is a step as any other call; most schedules were written without."""
     on_their_way: list[Callable[[], object]] = field(default_factory=list)
     """Calls that their callers have given up, and that the store has yet to carry out."""
+    changes: int = 0
+    """Who has looked at all files since the last one has seen all of them."""
     known: dict[tuple[str, int], tuple[Content, object, object]] = field(default_factory=dict)
     """Versions of Delta tables, by the file that makes each and the version before it: nobody computes them twice."""
 
@@ -141,6 +143,7 @@ class Files:
         (self._whole.add if whole else self._whole.discard)(path)
         self.contents[path] = content
         self.written[path] = self.now_ms()
+        self.changes += 1
         while path:
             folder, _, name = path.rpartition("/")
             known = self._below.setdefault(folder, set())
@@ -157,6 +160,7 @@ class Files:
 
     def drop(self, path: str) -> None:
         self.unkept.setdefault(path, self.contents.get(path))
+        self.changes += 1
         if self.contents.pop(path, None) is not None:
             del self.written[path]
             folder, _, name = path.rpartition("/")
@@ -205,6 +209,7 @@ class Files:
         self.contents, self.written, self.known = dict(other.contents), dict(other.written), dict(other.known)
         self.unkept = dict(other.unkept)
         self._below = {folder: set(names) for folder, names in other._below.items()}
+        self.changes += 1
 
 
 def _torn(content: Content) -> Iterator[bytes]:
@@ -290,8 +295,8 @@ class SimulatedStorage(Storage):
                 content = pq.ParquetFile(io.BytesIO(content)).read()
         if columns is None:
             return content
-        wanted = dict.fromkeys(name.partition(".")[0] for name in columns)
-        return content.select([name for name in wanted if name in content.column_names])
+        wanted, there = dict.fromkeys(name.partition(".")[0] for name in columns), set(content.column_names)
+        return content.select([name for name in wanted if name in there])
 
     def write_parquet(self, path: str, table: pa.Table) -> int:
         held = self.held

@@ -64,6 +64,7 @@ def play(pair: str, step: int, ends: Ending) -> Played:
 @pytest.mark.parametrize("where", ["few", pytest.param("all", marks=pytest.mark.long)])
 def test_whoever_is_overtaken_and_wakes_up_late_or_never_breaks_no_promise(pair: str, ends: Ending, where: str) -> None:
     """A slow writer that wakes up is where a publication is most easily undone or done twice."""
-    for step in range(0, LONGEST, max(1, LONGEST // _WHERE[where] - 1)):
+    count = _WHERE[where]
+    for step in (LONGEST * number // count for number in range(1, count + 1)):
         played = play(pair, step, ends)
         assert played.failure is None, f"{played.line}: {played.failure}"

@@ -207,6 +207,7 @@ class World:
         """What each life has read so far, of what it is reading."""
         self._numbers = Counter[str]()
         self._running: Process | None = None
+        self._followed: object = None
 
     def lakehouse(self) -> tuple[Held, Storage]:
         """Its files, and the storage by which processes reach them."""
@@ -544,6 +545,8 @@ class World:
 
     def follow(self) -> bool:
         """Look at all that was committed since the last time; whether there was anything."""
+        if self._state() == self._followed:
+            return False
         moved = [table for table in self.tables.values() if table.follow()]
         for table in moved:
             assert not table.missing_files(table.version), f"{table.table}: files are missing"
@@ -553,7 +556,12 @@ class World:
         self.log.follow()
         if has_moved := bool(moved) or self.log.version > before:
             self.healing.moved()
+        self._followed = self._state()
         return has_moved
+
+    def _state(self) -> object:
+        """What has come about, and how much of it was looked at."""
+        return self.held.changes, [table.version for table in self.tables.values()]
 
     def judge(self) -> None:
         """Every promise, at this very moment, while actors are in the middle of anything."""

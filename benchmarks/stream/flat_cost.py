@@ -253,9 +253,7 @@ class Lapse:
             for file in self._main(table).state().active.values():
                 self.files.setdefault(TableDay(table, date.fromisoformat(file.day)), []).append(file)
         self.stats = next(iter(self.files.values()))[0].stats
-        index = log._day_rows(self.state.index) if self.state.index else None
-        parts = [index] if index is not None else []
-        known = newest_days([*parts, *(log._day_rows(file) for file in self.state.since)])
+        known = newest_days([log._day_rows([file for file in (self.state.index, *self.state.since) if file])])
         self.rows_of = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in known.to_pylist()}
 
     def _main(self, table: str) -> MainTable:

@@ -51,6 +51,10 @@ class Held(Protocol):
     @property
     def contents(self) -> Contents: ...
 
+    @property
+    def changes(self) -> object:
+        """Equal as long as no file is written or deleted."""
+
     def names(self, path: str, /) -> list[str]:
         """What is directly below a folder."""
 

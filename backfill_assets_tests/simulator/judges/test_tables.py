@@ -24,6 +24,10 @@ class Written:
     contents: dict[str, Content] = field(default_factory=dict)
     version: int = -1
 
+    @property
+    def changes(self) -> int:
+        return self.version
+
     def names(self, path: str, /) -> list[str]:
         return sorted(self.contents)
 

@@ -32,15 +32,19 @@ class NameJudge:
         """The timelines that someone has tried to delete."""
         self._newest: dict[str, NamedTimeline] = {}
         self._known = Counter[str]()
+        self._followed: object = None
 
     def follow(self) -> None:
         """A name passes on only from a timeline that is not kept."""
+        if (changes := self.held.changes) == self._followed:
+            return
         for name in self.held.names(_FOLDER):
             for after in self._revisions_after(name):
                 before = self._newest.get(name)
                 passed_on = before is None or before.deleted or not before.is_kept(after.changed_at)
                 assert before is None or before.id == after.id or passed_on, f"{name} was taken without a word"
                 self._newest[name] = after
+        self._followed = changes
 
     def _revisions_after(self, name: str) -> Iterator[NamedTimeline]:
         while isinstance(data := self.held.contents.get(f"{_FOLDER}/{name}/{self._known[name]:06d}.json"), bytes):

@@ -43,11 +43,14 @@ class TimelineJudge:
         self._log = log
         self._now = now
         self._written: dict[str, bytes] = {}
+        self._followed: object = None
         self._needs: dict[str, frozenset[str]] = {}
         """The files of the newest revision of each name, and of what it reads through to."""
 
     def follow(self) -> None:
         """Check every revision since the last look, and that all files are there that a kept timeline needs."""
+        if (state := (self._held.changes, len(self.answered))) == self._followed:
+            return
         for name, known in self.revisions.items():
             while isinstance(data := self._held.contents.get(path := f"{_FOLDER}/{name}/{len(known):06d}.json"), bytes):
                 self._written[path] = data
@@ -58,6 +61,7 @@ class TimelineJudge:
             taken = {path for table in self._tables.values() for path in table.lost}
             gone = [path for path in self._needs[each.name] - taken if path not in self._held.contents]
             assert not gone, f"{each.name} needs {gone}, which are gone"
+        self._followed = state
 
     @property
     def kept(self) -> list[NamedTimeline]:
