@@ -121,7 +121,6 @@ def _main(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _first_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Plans only as the first word: ``run`` takes one plan, and nothing beside it."""
     return [] if _given(ctx) else complete_plan(ctx, param, incomplete)
 
 

@@ -1,4 +1,4 @@
-"""What commands print, ask and send. With ``--json``, standard output has one document and nothing else."""
+"""What commands print, ask and send; with ``--json`` one document on standard output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Elsewhere than on a terminal: plain, and wide enough that nothing is cut off."""
+    """Off a terminal: plain, and cut nowhere."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
         stderr=stderr,
@@ -42,9 +42,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False) -> None:
-    """Print an answer: for a terminal, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
+    """Print an answer for a terminal, tab-separated on a pipe, as JSON or as Markdown.
 
-    The terminal's is short if ``brief``, or if the command has a ``--long`` that was not typed.
+    On a terminal it is short if ``brief``, or without a ``--long`` that the command has.
     """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
@@ -62,7 +62,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
-    """Show the plan, ask unless ``yes``; whether to do it. With ``--json`` it is printed only for a dry run."""
+    """Show the plan and ask, unless ``yes``; whether to go on. ``--json`` prints it for a dry run alone."""
     if dry_run:
         say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)))
         return False
@@ -74,12 +74,11 @@ def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) 
 
 
 def say_done(plan: Answer, done: Answer) -> None:
-    """With ``--json`` the plan is printed too."""
     say_answer(replace(done, parts=(*plan.parts, *done.parts)) if wants_json() else done)
 
 
 def say(*lines: str, style: str = "") -> None:
-    """Print each line with control characters escaped: no data moves a cursor."""
+    """Print lines with control characters escaped."""
     for line in lines:
         console().print(Text(escape_controls(line), style), soft_wrap=True)
 
@@ -128,13 +127,13 @@ def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
 
 
 def json_was_typed() -> bool:
-    """Whether ``--json`` was typed, also if parsing failed."""
+    """Also true if parsing failed."""
     context = click.get_current_context(silent=True)
     return bool(context and "--json" in typed_words(context))
 
 
 def say_json(value: Any) -> None:
-    """Dates as ISO text, decimals as text: nothing is rounded."""
+    """Dates as ISO text, decimals as exact text."""
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
@@ -148,7 +147,7 @@ def _is_asked(option: str, *, otherwise: bool = False) -> bool:
 
 
 def ask(question: str) -> None:
-    """Raises :class:`AnsweredNo`, or ``UsageError`` with the command to type if there is no terminal."""
+    """Raises :class:`AnsweredNo`, or ``UsageError`` without a terminal."""
     if not on_terminal():
         raise click.UsageError(f"There is no terminal to ask on: add --yes. Type: {typed_command()} --yes")
     if not click.confirm(question, err=True):
@@ -156,7 +155,7 @@ def ask(question: str) -> None:
 
 
 class AnsweredNo(click.Abort):
-    """A person said no; :class:`click.Abort` itself is Ctrl-C at the question."""
+    """Answered by a person; Ctrl-C at the question is :class:`click.Abort`."""
 
 
 def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:
@@ -185,10 +184,7 @@ def _as_text(value: Any) -> str:
 
 
 def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool = False) -> NoticeDelivery:
-    """Send due notices, and print the outcome. A failed delivery does not fail the command.
-
-    ``at_once`` also tries routes that are paused after failures.
-    """
+    """Send due notices and print the outcome; failures fail no command. ``at_once`` also tries paused routes."""
     from backfill_assets.answers.maintenance import delivery_answer
     from backfill_assets.publish.delivery import deliver
 

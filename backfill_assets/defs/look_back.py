@@ -1,7 +1,4 @@
-"""What a look back means for a run: earlier days to build first, later days that use its rows.
-
-Dagster's dialog follows no look back (see ``partition_mapping``).
-"""
+"""Look backs of a run: earlier days to build first, later days that use its rows. Dagster's dialog follows none."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
 EARLIER_TAG = "backfill/earlier_days"
-"""Days before a table's first partition that the run of that partition builds too."""
+"""Tag: days before a table's first partition, which that partition's run builds."""
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:
-    """Formats days as ``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
+    """``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
     said = "; ".join(f"{table} {format_ranges(of_table)}" for table, of_table in days.items() if of_table)
     return {EARLIER_TAG: said} if said else {}
 
@@ -50,9 +47,9 @@ def missing_earlier_days(
     zone: LandingZone,
     version: str = "",
 ) -> list[date]:
-    """Days of ``step`` that ``tables``, built together, look back to from ``days``, that can be built and never were.
+    """Days of ``step`` that ``tables`` look back to from ``days``, that can be built and never were.
 
-    ``steps`` are those of all datasets, in build order. Steps that have ``version`` look back as it does.
+    ``steps`` are those of all datasets, in build order; those that have ``version`` look back as it does.
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
@@ -65,9 +62,9 @@ def missing_earlier_days(
 
 
 def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], target: Days, own: Days) -> Days:
-    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, with their upstream days. Pure.
+    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, by step in build order. Pure.
 
-    By step, in build order. ``own`` are the days of the run itself, which builds its steps in order.
+    ``own`` are the run's own days.
     """
     found: dict[str, set[date]] = {}
     for read in (read for version in step.versions for read in version.reads if read.first < 0):
@@ -86,9 +83,7 @@ def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], ta
 def not_built_yet(
     wanted: Days, steps: Sequence[Step], storage: Storage, launched: datetime, *, force: bool = False
 ) -> list[tuple[Step, list[date]]]:
-    """The ``wanted`` days that are not fresh; with ``force``, for all but raw, those not published since
-    ``launched``.
-    """
+    """The ``wanted`` days that are not fresh; with ``force`` those not published since ``launched``, raw aside."""
     names = [name for step in steps for name in step.table_names]
     observed = observe_each(storage, names)
     current, spanned = (

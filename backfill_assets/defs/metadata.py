@@ -96,7 +96,7 @@ def lacking(day: BuiltDay) -> str:
 
 
 def _quarantined(day: BuiltDay) -> int | None:
-    """Returns None if unknown. For a published table beside a quarantine it is the rest: all rows are accounted for."""
+    """Of a published table beside a quarantine it is the rest; None if unknown."""
     if day.table.startswith("quarantine_"):
         return day.rows
     found = _metric_of(day, "quarantine_", "rows")
@@ -107,7 +107,7 @@ def _quarantined(day: BuiltDay) -> int | None:
 
 
 def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
-    """A metric of the day's input, recorded as ``from.<table>.<metric>``; else the day's own."""
+    """The metric of an input, ``from.<table>.<metric>``; else the day's own."""
     for name, value in day.metrics.items():
         if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
             return value
@@ -134,7 +134,7 @@ def judged_for(day: BuiltDay) -> str:
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, Any]:
-    """A chart by dimension, and a score from 0 to 1. A reused day shows what its gates said at publication."""
+    """Scores from 0 to 1, by dimension. A reused day shows those of its publication."""
     if day.rules:
         return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "")
     kept = from_record(day.metrics)
@@ -172,7 +172,7 @@ def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataVa
 def metadata_table(
     columns: Mapping[str, str], rows: Iterable[Mapping[str, str | int | float | bool]]
 ) -> dg.MetadataValue:
-    """``columns`` are types by name: Dagster infers columns from rows, and fails without rows."""
+    """``columns`` are types by name: Dagster infers them from rows, and fails without any."""
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
     return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
 
@@ -192,13 +192,12 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
 
 
 def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
-    """A failure without stack trace, for errors that a person can act on."""
+    """A failure without stack trace."""
     hint = {"next_step": error.hint} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
 
 
 def warnings(result: BuildResult) -> Iterator[str]:
-    """Days outside the run that got late rows, and rolled-back days that were built again."""
     for table, late in result.appended_elsewhere.items():
         if late:
             where = format_ranges(late)
@@ -231,6 +230,5 @@ def _versions_text(built: Sequence[BuiltDay]) -> str:
 
 
 def digest(metadata: Mapping[str, dg.MetadataValue], of: str = "") -> str:
-    """A digest of a page's content, 16 characters."""
     text = json.dumps([of, {name: str(value.value) for name, value in metadata.items()}])
     return sha256(text.encode()).hexdigest()[:16]

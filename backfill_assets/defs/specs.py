@@ -1,7 +1,4 @@
-"""Specs of assets and checks of a step's tables.
-
-Columns come from declared fields: importing pandera would cost each process of Dagster more than a second.
-"""
+"""Specs of assets and checks of a step's tables, from declared fields: pandera takes a second to import."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from backfill_assets.text import format_count
 
 CADENCE_TAG = "cadence"
 FORCE_TAG = "backfill/force"
-"""A run with this tag computes days even if nothing they are made of has changed."""
+"""Tag: compute unchanged days too."""
 VERIFY_TAG = "backfill/verify"
-"""A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
+"""Tag: compute days whole that a stream has extended, and publish those that differ."""
 VERSION_TAG = "backfill/version"
-"""The version that a run builds with; ``as published`` keeps each day's."""
+"""Tag: the version to build with; ``as published`` keeps each day's."""
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
-"""The UI lists groups by name: these first and last."""
+"""The UI sorts groups by name: first and last."""
 _GROUPS: dict[Layer, str] = {
     "external": "tables_of_others",
     "raw": "raw",
@@ -46,12 +43,12 @@ _FACT = "fact_"
 def asset_specs(
     step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]], keys: Keys
 ) -> list[dg.AssetSpec]:
-    """``later`` has, by table, the steps that use its rows on later days, and for how many days."""
+    """``later``: by table, the steps that use its rows on later days, and for how many days."""
     return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {}), keys) for table in step.tables]
 
 
 Keys = Mapping[str, dg.AssetKey]
-"""Asset keys that are not just the table's name."""
+"""Keys other than the table's name."""
 
 
 def keys_of_others(steps: Iterable[Step]) -> Keys:
@@ -60,7 +57,6 @@ def keys_of_others(steps: Iterable[Step]) -> Keys:
 
 
 def external_spec(step: Step, dataset: Dataset, chain: Chain, key: dg.AssetKey) -> dg.AssetSpec:
-    """An external table's asset: never materialized, observed by a sensor."""
     external, (table,) = step.external, step.tables
     if external is None:
         raise LookupError(f"{step.name} is no table of others.")
@@ -188,7 +184,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 def lineage_metadata(
     step: Step, table_named: Callable[[str], Table], keys: Keys
 ) -> dict[str, dict[str, dg.MetadataValue]]:
-    """Metadata by table; none for raw tables, whose columns come from files."""
+    """By table; raw columns come from files."""
     metadata: dict[str, dict[str, dg.MetadataValue]] = {}
     for table in step.tables:
         origins = column_lineage(step, table, table_named)

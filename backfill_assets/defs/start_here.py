@@ -1,4 +1,6 @@
-"""The asset ``start_here``, the first page of the UI. No run materializes it: a sensor writes it when it changes."""
+"""The asset ``start_here``, the UI's first page, written by a sensor. No run materializes it: a sensor writes it when
+it changes.
+"""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +113,6 @@ class StartPage:
 def lakehouse_state(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str = LOCATION
 ) -> StartPage:
-    """Reads logs, names of landed files and some rejected rows' reasons."""
     ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log, wrong = backfill.publications(), [*map(_left_out, tables.catalog.left_out)]
     lands = any(each.lands for each in tables.catalog.datasets)
@@ -156,8 +157,8 @@ def state_sentence(
 ) -> str:
     """The state in a sentence. Pure.
 
-    ``built``: published datasets in words. ``is_at_work``: repairs are launched. ``is_waiting``: repairs wait, as for
-    an open plan. ``off``: said if automation is off. ``lands``: any data lands.
+    ``built``: published datasets, in words. ``is_at_work``: repairs are launched; ``is_waiting``: they wait. ``off``:
+    said without automation. ``lands``: any data lands.
     """
     if not built:
         return f"Nothing is published yet. {'Land data, then launch' if lands else 'Launch'} a range."
@@ -179,7 +180,7 @@ def state_sentence(
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
-    """Days are counted on the last daily step. Pure."""
+    """Counted on the last daily step. Pure."""
     days = published_days(states)
     found = []
     for dataset in datasets:
@@ -202,7 +203,7 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 
 def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
-    """Failing or silent sensors, without those that a person has turned off."""
+    """Failing or silent sensors that no person turned off."""
     now = clock.now()
     for each in SensorBook(storage).all():
         if is_stopped(instance, each.sensor) or not (trouble := each.trouble(now)):
@@ -257,7 +258,7 @@ def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: S
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
-    """Days that passed their gates are included: a few rejected rows are tolerated, and shown."""
+    """Days that passed their gates may have rejected rows."""
     for each in found:
         reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
         yield Line(
@@ -268,7 +269,7 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
 
 
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
-    """A campaign that commands carried out has no page: its commands are named."""
+    """A campaign of commands has no page."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     log = PublicationLog(storage)
     for name, newest in newest_entries(storage).items():
@@ -299,7 +300,7 @@ def report_state(instance: dg.DagsterInstance, found: StartPage, shown: str = ""
 
 
 def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
-    """Materialize a page if its digest differs from ``seen``; returns the new digest."""
+    """Materialize a page whose digest is not ``seen``; returns the digest."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now

@@ -1,4 +1,4 @@
-"""Backfills and runs: which are under way, launching them, and stopping those that go wrong. Reads no data."""
+"""Backfills and runs: which are under way, launched, and stopped when they go wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from backfill_assets.upkeep.backfill_breaker import RunAttempt, RunOutcome, back
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
-"""A started run without an event for this long counts as dead: it may have been killed on another machine."""
+"""A started run without an event for so long counts as dead."""
 
 
 def busy_days(instance: dg.DagsterInstance, tables: Collection[str]) -> dict[str, list[WriteUnderWay]]:
@@ -74,7 +74,7 @@ def _days_of_run(run: dg.DagsterRun, table: str) -> Collection[date] | None:
 
 
 def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
-    """A table's None means any day: other assets, as campaigns, have partitions that are no days."""
+    """By table; None means any day, as for assets whose partitions are no days."""
     if backfill.asset_backfill_data is None:
         return dict.fromkeys(tables)
     keys: dict[str, set[str]] = {table: set() for table in tables}
@@ -90,7 +90,7 @@ def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> di
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
-    """Launched within :data:`PATIENCE`, or with a run that is alive or ended within it."""
+    """Launched, or with a run alive, within :data:`PATIENCE`."""
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
@@ -112,7 +112,7 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
-    """A queued run is alive; a started one if its newest event is younger than :data:`PATIENCE`."""
+    """Queued, or with an event within :data:`PATIENCE`."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
@@ -122,7 +122,7 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
-    """Without a selection all tables; none for a run of the watchdogs."""
+    """All tables without a selection; none for the watchdogs."""
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
@@ -139,11 +139,12 @@ def launch_backfill(
     backfill_id: str | None = None,
     description: str | None = None,
 ) -> str:
-    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
+    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id.
 
-    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by the run
-    of that partition. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises
-    :class:`InvalidRequest` for a day without partition.
+    Days of a weekly or monthly table mean their period; ``earlier`` days go with the first partition. A ``backfill_id``
+    (at most 32 characters) makes the call idempotent. Raises :class:`InvalidRequest` for a day without partition. A
+    given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises :class:`InvalidRequest` for a day
+    without partition.
     """
     apart = earlier or {}
     wanted_id = backfill_id or clock.token(4)
@@ -164,7 +165,7 @@ def launch_backfill(
 
 
 def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
-    """Dagster lists only runs that a tick requests, which have no title and no idempotent id."""
+    """Runs that a tick requests would have no title and no idempotent id."""
     pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
     return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
 
@@ -210,8 +211,7 @@ _OUTCOMES: Mapping[dg.DagsterRunStatus, RunOutcome] = {
 def trip_backfills(instance: dg.DagsterInstance, backfill: Backfill) -> list[str]:
     """Cancel backfills of this location's tables that exceed a limit, and announce nearly spent budgets.
 
-    The notice comes before the cancellation, under a key: a tick after a crash finds the backfill under way and the
-    notice there.
+    The notice comes first, under a key: a tick after a crash repeats neither.
     """
     settings, storage, said = backfill.settings, backfill.storage, []
     price = None if settings.core_hour_price is None else settings.core_hour_price / 3600
@@ -237,7 +237,7 @@ def _datasets_of(backfill: PartitionBackfill, catalog: Catalog) -> set[str]:
 
 
 def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttempt]:
-    """Oldest first. A failed run that Dagster will retry is under way."""
+    """Oldest first; one that Dagster will retry is under way."""
     now = clock.now().timestamp()
     for record in instance.get_run_records(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill}), ascending=True):
         run, began = record.dagster_run, record.start_time
@@ -248,7 +248,7 @@ def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttemp
 
 
 def _cancel(instance: dg.DagsterInstance, backfill: str) -> None:
-    """Read again just before: the daemon keeps its progress in the record."""
+    """Read again just before: the daemon writes to the record."""
     found: Any = instance.get_backfill(backfill)
     if found is not None and found.status is BulkActionStatus.REQUESTED:
         instance.update_backfill(found.with_status(BulkActionStatus.CANCELING))

@@ -20,7 +20,7 @@ _ANY_DAY = date(2017, 3, 14)
 
 @dataclass(frozen=True)
 class FileNames:
-    """File names with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``, where ``*`` is any text.
+    """Names with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``; ``*`` is any text.
 
     ``{day}`` is an ISO date, or has a ``strftime`` format with the whole day; else :class:`InvalidRequest`.
     """
@@ -45,7 +45,7 @@ class FileNames:
 
     @property
     def glob(self) -> str:
-        """A pattern for a superset: :meth:`day_of` decides."""
+        """A superset: :meth:`day_of` decides."""
         return _DAY.sub("*", self.pattern)
 
 
@@ -54,10 +54,10 @@ def folder_day(name: str) -> date | None:
 
 
 def arrival_day(path: str, files: str = "") -> date | None:
-    """The arrival day of a path that begins with the folder of its source.
+    """The arrival day of a path that begins with its source's folder.
 
-    ``files`` is the pattern of names. Raw may know paths from before it: there the last folder, or the only date in the
-    name, is the day.
+    ``files`` is the pattern of names. For paths that raw has from before it, the last folder or the name's only date
+    counts.
     """
     _, *folders, name = PurePosixPath(path).parts
     named = FileNames(files).day_of(name) if files and not folders else None
@@ -93,7 +93,7 @@ def _read(text: str, form: str) -> date | None:
 
 
 def _says_a_day(form: str) -> bool:
-    """False for a format that loses part of the day, such as the year."""
+    """A format may lose part of the day, such as the year."""
     return not form or ("/" not in form and _read(_ANY_DAY.strftime(form), form) == _ANY_DAY)
 
 

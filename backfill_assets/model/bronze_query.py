@@ -1,6 +1,4 @@
-"""The declared query from raw text to typed rows: rejects with all reasons, and the version of each key that wins its
-day.
-"""
+"""The query from raw text to typed rows: rejects with all reasons, and the version of each key that wins its day."""
 
 from __future__ import annotations
 
@@ -45,9 +43,9 @@ _SUM = "decimal(38, 0)"
 
 
 def judged(raw: ir.Table, refinement: Refinement, part: tuple[int, int] = (0, 1)) -> ir.Table:
-    """The typed raw rows, sound or not: the input of :func:`accepted` and :func:`rejected`.
+    """All raw rows, typed: the input of :func:`accepted` and :func:`rejected`.
 
-    ``part`` (i, n) takes every n-th row by a hash of its key, which keeps the versions of a key together.
+    ``part`` (i, n): every n-th row by a hash of its key, so that versions stay together.
     """
     source = refinement.source
     landed = _of_part(_with_rescued(raw, source), refinement, *part)
@@ -71,7 +69,7 @@ def _kept(source: Source) -> tuple[str, ...]:
 
 
 def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
-    """Rescued fields are also read for rows that landed before they were declared."""
+    """Rows may have landed before the fields were declared."""
     import ibis
 
     kept = of_duckdb("json_valid", "boolean", raw.rescued).ifelse(raw.rescued, None)
@@ -118,7 +116,7 @@ def _typed(refinement: Refinement, name: str) -> str:
 
 
 def _broken(rows: ir.Table, refinement: Refinement) -> Iterator[ir.BooleanValue]:
-    """None of the values is null."""
+    """Without nulls."""
     yield rows.unparsed_line.notnull()
     yield from (broken for broken, _ in _asked(rows, refinement))
     yield from (broken for broken, _ in _asked_of_row(rows, refinement))
@@ -162,8 +160,8 @@ def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.B
 
 
 def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Whether a row landed when this form of a moment was text, which its hash is of: the day's accounting could never
-    balance, so the row is rejected.
+    """A row that landed when this form of a moment was text is rejected: its hash is of the text, and no accounting
+    would balance.
     """
     import ibis
 
@@ -176,7 +174,6 @@ def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue
 
 
 def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Never null."""
     if refinement.source.replaced_whole:
         return cast("ir.BooleanValue", rows.day_is_arrival)
     named = rows[_typed(refinement, refinement.source.event_day_field)].notnull()
@@ -200,7 +197,7 @@ def rejects(judged: ir.Table) -> ir.Table:
 
 
 def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """The rows of the quarantine table: broken rows as landed, with all reasons."""
+    """Broken rows as landed, with all reasons."""
     source, of = refinement.source, rejects(judged)
     typed = {_typed(refinement, name): of[name] for name in (*source.parsed_columns, *refinement.derived)}
     landed = {name: of[_LANDED][number] for number, name in enumerate(_kept(source))}
@@ -212,8 +209,7 @@ def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
 def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
     """One row per key and day, the greatest by (version, content hash).
 
-    It has the count and hash sum of the versions it won over, for the accounting, and the day of a still newer version
-    elsewhere.
+    It has count and hash sum of the versions it won over, and the day of a still newer one elsewhere.
     """
     winners = _winners(judged, refinement)
     marked = _with_markers(winners, _newest_markers(judged, refinement), refinement)
@@ -221,7 +217,7 @@ def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
 
 
 def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """Rows of equal content have equal keys, so a row whose key is unique has occurrence 1."""
+    """A row whose key is unique has occurrence 1, since equal rows have equal keys."""
     import ibis
 
     lone, alike = (_sound(rows) for rows in lone_and_alike(judged, _KEY))
@@ -264,7 +260,7 @@ def _with_account(rows: ir.Table, others: ir.IntegerValue, hashes: ir.Value) -> 
 
 
 def _newest_first(rows: ir.Table, refinement: Refinement) -> list[ir.Value]:
-    """The first that arrived wins among exact duplicates."""
+    """Among exact duplicates the first wins."""
     import ibis
 
     names = [name for name in refinement.columns if name not in {_DAY, *refinement.key}]

@@ -1,6 +1,4 @@
-"""Content hashes in Spark, an independent check: watchdogs hash again what DuckDB wrote. The functions mirror those of
-``model/landed_values.py``.
-"""
+"""Content hashes in Spark: watchdogs hash again what DuckDB wrote. Mirrors ``model/landed_values.py``."""
 
 from __future__ import annotations
 
@@ -24,12 +22,11 @@ from backfill_assets.model.landed_structures import (
 )
 
 _BETWEEN = "\u001f"
-"""No text of a typed value contains it."""
 _BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000Z")
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
-    """The value or null, like DuckDB's. Where ``well_written`` is true, the pattern is not matched again."""
+    """The value or null, like DuckDB's. ``well_written``: the pattern was matched already."""
     if spark_type == "string":
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
@@ -104,7 +101,7 @@ def _any_is_wrong(texts: Column, spark_type: str) -> Column:
 
 
 def all_well_written(source: Source) -> Column:
-    """Whether all typed fields of a row match their patterns, by one pattern, which costs a fraction of many."""
+    """Whether all typed fields match their patterns, by one pattern: a fraction of many's cost."""
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(F.col(name), F.lit("")) for name in typed))
     return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
@@ -201,18 +198,18 @@ def _as_before(text: Column) -> Column:
 
 
 def sum_of_hashes(hashes: Column) -> Column:
-    """The exact sum, decimal(38,0); 0 for no rows."""
+    """Exact, decimal(38,0); 0 for no rows."""
     found = _whole_hash(F.sum(_high_half(hashes)), F.sum(_low_half(hashes)))
     return F.coalesce(found, F.lit(0).cast("decimal(38,0)"))
 
 
 def _high_half(hash_: Column) -> Column:
-    """Summing bigint halves is faster than Spark's decimal sum."""
+    """Summing halves as bigint is faster than a decimal sum."""
     return F.shiftright(hash_, 32)
 
 
 def _low_half(hash_: Column) -> Column:
-    """Never negative. The sum overflows beyond two thousand million rows, which is an error in Spark."""
+    """Not negative. Beyond two thousand million rows the sum overflows: an error in Spark."""
     return hash_.bitwiseAND(F.lit(0xFFFFFFFF))
 
 

@@ -1,6 +1,4 @@
-"""The checks of contracts: pandera's functions as Ibis expressions, by pandera's argument names. Bronze applies them to
-landed rows, the judge to written files.
-"""
+"""The checks of contracts: pandera's functions as Ibis expressions, for landed rows and for written files."""
 
 from __future__ import annotations
 
@@ -37,14 +35,13 @@ def _as_it_is(asked: Any) -> Arguments:
 @dataclass(frozen=True)
 class CheckKind:
     pandera: str
-    """A function of ``pandera.backends.ibis.builtin_checks``."""
     words: str
     shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
-    """An expression with the same verdict."""
+    """With the same verdict."""
     otherwise: str = "not {}"
-    """``not {}`` negates ``words``; another text takes the argument."""
+    """How words are negated; other texts than ``not {}`` take the argument."""
 
     def right(self, asked: Any) -> str:
         return self.words.format(self.shown(asked))
@@ -53,7 +50,6 @@ class CheckKind:
         return self.otherwise.format(self.right(asked) if self.otherwise == "not {}" else self.shown(asked))
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
-        """Pandera's verdict per value; null for null."""
         if self.faster:
             return cast("ir.BooleanColumn", self.faster(rows[name], asked))
 
@@ -87,7 +83,7 @@ def _without_start(asked: Any) -> str:
 
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
-    """A full match takes DuckDB a fifth of the time of a prefix search."""
+    """A full match takes DuckDB a fifth of a prefix search."""
     return cast("ir.Value", of_duckdb("regexp_full_match", "boolean", values, f"(?:{_pattern(asked)})(?s:.*)"))
 
 
@@ -121,7 +117,7 @@ KINDS: Mapping[str, CheckKind] = MappingProxyType(
         "str_length": CheckKind("str_length", "{} characters long", _span, _by_name),
     }
 )
-"""Pandera judges in this order."""
+"""In pandera's order of judging."""
 
 
 def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
@@ -132,7 +128,7 @@ def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
 
 
 def as_declared(value: Column, field: T.StructField) -> Column:
-    """Cast by the type's name: over Spark Connect a type object makes a collated string, which delta-rs cannot open."""
+    """By the type's name: over Spark Connect a type object makes a collated string, which delta-rs cannot open."""
     return value.cast(field.dataType.simpleString()).alias(field.name)
 
 
@@ -150,9 +146,7 @@ def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.Struct
 
 
 def pandera_schema(contract: type[Contract], examples: int | None = None) -> DataFrameSchema:
-    """``examples`` limits the failing values of each check. Lists and nested columns have no type, as pandera knows
-    none.
-    """
+    """``examples`` limits a check's failing values. Pandera knows no type for lists and nested columns."""
     import pandera.ibis as pa
     from ibis.expr.datatypes import DataType
 

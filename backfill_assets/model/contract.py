@@ -1,5 +1,5 @@
-"""Contracts: the columns of a table and the checks of their values. They look like pandera models, but do not import
-pandera and pandas, which takes a second: every command reads contracts.
+"""Contracts: columns and the checks of their values. They look like pandera models; importing pandera would cost every
+command a second.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declared_wrong import is_type, wrong_annotations
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
-"""Pandera's checks that can be judged row by row."""
+"""Those of pandera's checks that judge row by row."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 BINARY = ("double", "float")
-"""Engines write these differently, and sums depend on the order of rows."""
+"""Engines write these differently, and their sums depend on the order."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint", *BINARY, "decimal")
 SIGNIFICANT_DIGITS = 15
 """Every double keeps so many."""
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """:func:`functools.cache` with the signature: mypy takes class arguments for unhashable."""
+    """:func:`functools.cache` with the signature: mypy takes classes for unhashable."""
     return cast("Callable[P, R]", cache(function))
 
 
@@ -76,7 +76,7 @@ def Field(  # noqa: N802
     digits: int | None = None,
     **checks: Any,
 ) -> Any:
-    """A column of a contract; ``checks`` are those in :data:`CHECKS`.
+    """A column; ``checks`` are those in :data:`CHECKS`.
 
     - ``key``: of the key, which has one row a day.
     - ``made_of``: origin, if the name is another: a column of the first table read, or ``table.column``.
@@ -128,7 +128,6 @@ class Contract:
 
     @classmethod
     def decides_rows(cls) -> Mapping[str, Any]:
-        """What rows depend on, without what is only for people."""
         types = declared_types(cls)
         return {name: (types[name], each.nullable, each.checks) for name, each in cls.fields().items()}
 
@@ -139,13 +138,13 @@ def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
 
 @once
 def declared_types(contract: type[Contract]) -> dict[str, str]:
-    """Spark's simple names by column: ``decimal(6,3)``."""
+    """``decimal(6,3)``, by column."""
     return {name: str(kind.simpleString()) for name, kind in spark_types(contract).items()}
 
 
 @once
 def spark_types(contract: type[Contract]) -> dict[str, Any]:
-    """Raises :class:`InvalidRequest`, with the line, for an annotation that is no type."""
+    """Raises :class:`InvalidRequest`, with the line, for a wrong annotation."""
     columns = contract.fields()
     try:
         annotations = get_type_hints(contract, include_extras=True)
@@ -179,7 +178,7 @@ def _spark_type(annotation: Any) -> Any:
 
 
 def _of_spark(name: str) -> Any:
-    """Imported late: pure modules import this one, and load no engine."""
+    """Imported late: pure modules import this one."""
     return getattr(import_module("pyspark.sql.types"), name)
 
 

@@ -1,4 +1,4 @@
-"""Datasets and their validation before anything is built: all mistakes at once, with the names probably meant."""
+"""Datasets and their validation: all mistakes at once, with the names probably meant."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADDED_BY_INGESTION = (
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
 _NO_NAMES = (*BINARY, "array", "struct", "map")
-"""Types that cannot identify a row."""
+"""They cannot identify a row."""
 
 Streamed = bool | Literal["always"]
 
@@ -48,10 +48,10 @@ class Dataset:
     owners: tuple[str, ...]
     steps: tuple[Step, ...]
     first_day: date
-    """Datasets that read each other share it."""
+    """Shared by datasets that read each other."""
     streamed: Streamed = False
-    """Whether its first source has a stream, which a person starts; ``always`` starts by itself once something is
-    published. A stream that a person stopped stays off.
+    """A person starts the first source's stream; ``always``: it starts once something is published, until a person
+    stops it.
     """
 
     def __post_init__(self) -> None:
@@ -91,9 +91,9 @@ class Mistake:
 def require_sound(
     datasets: Sequence[Dataset], *, among: Sequence[Dataset] | None = None, complete: bool = True
 ) -> None:
-    """Raise :class:`InvalidRequest` with every mistake in ``datasets``; ``among`` are all known ones.
+    """Raise :class:`InvalidRequest` with every mistake in ``datasets``.
 
-    Unless ``complete``, an unknown table may belong to a dataset not known yet.
+    ``among`` are all known ones. Unless ``complete``, an unknown table may belong to another.
     """
     for dataset in datasets:
         if mistakes := list(_Judge(dataset, among or datasets, complete=complete).mistakes()):
@@ -137,7 +137,7 @@ def _under_another_name(name: str) -> str:
 
 
 def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
-    """Raw placed and hashed its rows without these fields."""
+    """Raw placed and hashed its rows without these."""
     used = {source.event_day_field, source.version_field, *source.key_fields, *source.personal_fields.values()}
     for name in source.rescued_fields:
         if name in used:
@@ -348,7 +348,7 @@ def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
 
 
 def _nullable_key(table: Table) -> Iterator[Mistake]:
-    """Only the current version is judged: days of older ones must be rebuilt as they were."""
+    """Of the current version: days of older ones must be rebuilt as they were."""
     fields = table.contract.fields()
     for name in table.key:
         if name in fields and fields[name].nullable:
@@ -414,7 +414,7 @@ def _total_hint(table: Table, name: str) -> str:
 
 
 def _unread(where: str, step: Step, name: str, metrics: Iterable[str]) -> Iterator[Mistake]:
-    """Totals are known of tables read and of those beside; the accounting, of all upstream."""
+    """Totals are known of tables read and those beside, accounting of all upstream."""
     beside = any(table.name == name for table in step.tables)
     read = all(any(reads.table == name for reads in version.reads) for version in step.versions)
     if not beside and not read and any(metric.startswith(_TOTAL) for metric in metrics):
@@ -444,7 +444,7 @@ def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:
 
 
 def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
-    """Fields that become one name in the landing query, or one column in a table."""
+    """Fields of one name in the landing query or a table."""
     yield from dict.fromkeys(
         pair
         for names in (source.fields, (*ADDED_BY_INGESTION, "day", *source.columns))

@@ -1,5 +1,5 @@
-"""The declaration of datasets. A :class:`Step` builds tables that are published together (``bronze_sales`` and
-``quarantine_sales``); each :class:`Version` is one way to compute them, and one is current.
+"""Declarations. A :class:`Step` builds tables that are published together; each :class:`Version` is a way to compute
+them, one of them current.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Layer = Literal["external", "raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
 Severity = Literal["error", "warning"]
 Follows = Literal["", "rows", "groups"]
-"""How a day follows when the same day of its first input gains rows.
+"""How a day follows rows that the same day of its first input gains.
 
 - ``rows``: each row comes from one input row of the same day and key: only changed keys are computed.
 - ``groups``: a small table, computed whole in the same publication.
@@ -44,39 +44,38 @@ Transform = Callable[[Mapping[str, "DataFrame"]], Mapping[str, "DataFrame"]]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
 Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
-"""Ibis aggregations by metric; the names are known without Ibis."""
+"""Ibis aggregations by metric."""
 EXAMPLE = "_example"
-"""Suffix of text metrics. All others are numbers that add up over the parts of a day."""
+"""Suffix of text metrics; all others are numbers that add up over parts of a day."""
 FROM = "from."
-"""Prefix of metrics of inputs: ``from.<table>.<metric>``."""
+"""Prefix: ``from.<table>.<metric>``."""
 DUPLICATES = "duplicates"
-"""Metric: rows that lost to an equal version, if any."""
+"""Metric: rows that lost to an equal version."""
 IDENTICAL = "duplicates_identical"
-"""Metric: duplicates that lost to a line of equal content."""
+"""Metric: duplicates of equal content."""
 CORRECTED = "corrected"
-"""Metric: rejected rows that came again, sound, if any."""
+"""Metric: rejected rows that came again, sound."""
 OCCURRENCE = "occurrence"
-"""Column that numbers identical lines; in a key it asks for them."""
+"""Column that numbers identical lines; a key with it asks for that."""
 OWN = ""
 ADOPTED = "adopted"
 """Code version of days adopted with their table."""
 PUBLISHED_DAYS = "published_days"
-"""Input with the days of read tables that were ever published (``table: string, day: date``)."""
+"""Input: the days of read tables that were ever published (``table: string, day: date``)."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """The days of a daily table that one period is computed from.
+    """The days of a daily table that a period is computed from.
 
-    ``first`` and ``last`` are offsets in days from both ends of the period; a positive one raises
-    :class:`InvalidRequest`.
+    ``first`` and ``last`` are offsets in days from its ends; a positive one raises :class:`InvalidRequest`.
     """
 
     table: str
     first: int = 0
     last: int = 0
     partial: bool = False
-    """Days never published do not hold the period back."""
+    """Unpublished days do not hold the period back."""
 
     def __post_init__(self) -> None:
         if not self.first <= self.last <= 0:
@@ -86,7 +85,7 @@ class Reads:
         return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
 
     def counted(self, of: DayRange, filled: Sequence[date]) -> Iterable[date]:
-        """The days that count, given the table's sorted days with rows."""
+        """``filled``: the table's sorted days with rows."""
         return self.days(of)
 
     @property
@@ -96,9 +95,9 @@ class Reads:
 
 @dataclass(frozen=True)
 class AsOf(Reads):
-    """The rows of the newest day with rows, up to the day that is built; states older than ``first`` days are not used.
+    """The newest day with rows, up to the day that is built and at most ``first`` days before.
 
-    ``AsOf("planes")`` reads ``bronze_planes``. Join by ``day``, the day that is built, and a key.
+    ``AsOf("planes")`` reads ``bronze_planes``. Join by ``day``, which is the day that is built, and a key.
     """
 
     first: int = -3_660
@@ -120,12 +119,12 @@ class AsOf(Reads):
 
 @dataclass(frozen=True)
 class DayFacts:
-    """The day's metrics, and the published metrics of what it was built from."""
+    """A day's metrics, and those of what it was built from."""
 
     own: Metrics
     upstream: Mapping[str, Metrics] = field(default_factory=dict)
     companions: Mapping[str, Metrics] = field(default_factory=dict)
-    """Metrics of the step's other tables."""
+    """Of the step's other tables."""
 
     def of(self, table: str) -> Metrics:
         """Raises ``LookupError`` for an unknown table."""
@@ -135,21 +134,21 @@ class DayFacts:
         return found
 
     def number(self, metric: str, table: str = OWN) -> Decimal:
-        """Raises ``LookupError`` if it was not measured."""
+        """Raises ``LookupError`` if not measured."""
         value = self.of(table)[metric]
         if value is None:
             raise LookupError(f"The metric {metric} was not measured.")
         return Decimal(value)
 
     def count(self, metric: str, table: str = OWN) -> int:
-        """An int, because a sum of hashes exceeds decimal precision. Raises ``ValueError`` for decimals."""
+        """Sums of hashes exceed decimal precision. Raises ``ValueError`` for decimals."""
         number = self.number(metric, table)
         if number != (whole := int(number)):
             raise ValueError(f"The metric {metric} is {number}, no count: read it with facts.number.")
         return whole
 
     def example(self, metric: str, table: str = OWN) -> str:
-        """``, for example CHF``, or an empty text."""
+        """``, for example CHF``, or empty."""
         found = self.of(table).get(f"{metric}{EXAMPLE}")
         return f", for example {found}" if found else ""
 
@@ -164,7 +163,7 @@ class RuleOutcome:
     next_step: str = ""
     severity: Severity = "error"
     details: tuple[str, ...] = ()
-    """Pandera's findings, for a broken contract."""
+    """Pandera's findings."""
 
     @property
     def holds_back(self) -> bool:
@@ -190,12 +189,12 @@ class DayRule(ABC):
     """
 
     check: str = field(default="", kw_only=True)
-    """The asset check that shows the rule; by default implied by what it looks at."""
+    """The asset check that shows it; empty: implied."""
     name_format: ClassVar[str]
     column_fields: ClassVar[tuple[str, ...]] = ("column",)
     dimension: ClassVar[Dimension]
     steady_formats: ClassVar[tuple[str, ...]] = ()
-    """Counts that are usually a steady share of the rows: ``as_usual`` compares them."""
+    """Counts that are usually a steady share of the rows, for ``as_usual``."""
     judged_afresh: ClassVar[bool] = False
     """Watchdogs judge published days by it; not for thresholds, which may have changed."""
 
@@ -217,7 +216,7 @@ class DayRule(ABC):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        """Metrics besides ``rows`` that it reads, by table."""
+        """Metrics it reads besides ``rows``, by table."""
         return {}
 
     @property
@@ -226,7 +225,7 @@ class DayRule(ABC):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Metrics that a difference shows."""
+        """Those that a difference shows."""
         return ()
 
     @property
@@ -234,8 +233,8 @@ class DayRule(ABC):
         return tuple(each.format_map(vars(self)) for each in self.steady_formats)
 
     def measure(self) -> Aggregates:
-        """Numbers of its own table that add up over the parts of a day. A text ``<metric>_example`` is measured only
-        where the metric is not 0.
+        """Numbers that add up over parts of a day. A text ``<metric>_example`` is measured only where the metric is not
+        0.
         """
         return {}
 
@@ -249,7 +248,7 @@ class DayRule(ABC):
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table partitioned by ``day``, the first day of its period."""
+    """A Delta table partitioned by ``day``, the first of its period."""
 
     name: str
     layer: Layer
@@ -258,15 +257,15 @@ class Table:
     key: tuple[str, ...]
     rules: tuple[DayRule, ...] = ()
     totals: tuple[str, ...] = ()
-    """Columns whose daily sum is the metric ``total_<column>``."""
+    """Columns with the metric ``total_<column>``, a daily sum."""
     groups: tuple[str, ...] = ()
-    """Columns with few values, by which differences are also shown."""
+    """Columns with few values, for differences."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """Origins (``table.column``) of columns that are not carried under their own name."""
+    """Origins (``table.column``) of columns with another name."""
     typed: type[Contract] | None = None
-    """The contract of sound rows, for a raw table."""
+    """Of sound rows, for a raw table."""
     unusual_beyond: float | None = 6.0
-    """Deviations from the recent median that make a day unusual (check ``as_usual``, a warning). None: not compared."""
+    """Deviations from the recent median that make a day unusual, a warning; None: not compared."""
 
     @cached_property
     def measured(self) -> Aggregates:
@@ -275,8 +274,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Version:
-    """One way to compute a step: a pure function of the rows it reads, and of :data:`PUBLISHED_DAYS` with a partial
-    read. All rows of a day must be in one partition, which becomes one file.
+    """A way to compute a step: a pure function of the rows it reads, and of :data:`PUBLISHED_DAYS` with a partial read.
+    A day's rows must be in one partition, which becomes a file.
     """
 
     name: str
@@ -299,27 +298,27 @@ class Source:
 
     name: str
     event_day_field: str
-    """A raw column, like ``version_field``. Empty for a source that lands whole: its rows are of their arrival day."""
+    """A raw column, like ``version_field``; empty for a source that lands whole."""
     key_fields: tuple[str, ...]
-    """Landed names; ``key_columns`` has raw's."""
+    """Landed names."""
     version_field: str
     fields: tuple[str, ...]
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Fields that are not text: ``{"quantity": "bigint"}``."""
+    """Of fields that are not text: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The column of the token, by personal field."""
+    """The token's column, by field."""
     renamed_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The column of a field that has another name in raw."""
+    """The column in raw, by field."""
     rescued_fields: tuple[str, ...] = ()
-    """Fields declared after rows carried them: also read from ``rescued``."""
+    """Fields declared after rows carried them, also read from ``rescued``."""
     supersession_window_days: int = 0
-    """How far from its own day newer versions of a row are looked for."""
+    """How far away newer versions of a row are looked for."""
     earliest_day: date | None = None
-    """Rows before it stay on their arrival day, flagged. None: ``first_day``."""
+    """Rows before it are flagged and stay on their arrival day. None: ``first_day``."""
     days_ahead: int = 1
     """Rows further after their arrival day stay on it, flagged."""
     event_zone: str = IN_UTC
-    """The zone that decides a moment's day: ``Europe/Berlin``. Arrival days are UTC."""
+    """The zone that decides a moment's day; arrival days are UTC."""
     first_day: date | None = None
     """Set by the dataset; without one any day is possible."""
 
@@ -333,7 +332,7 @@ class Source:
         return Placement(self.earliest_day or self.first_day, self.days_ahead, self.event_zone)
 
     def days_around(self, days: Iterable[date]) -> set[date]:
-        """``days``, and those with possible other versions of their rows; empty without a window."""
+        """``days``, and those that may hold other versions of their rows."""
         width = self.supersession_window_days
         return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
@@ -372,7 +371,7 @@ class Source:
 
     @property
     def parsed_columns(self) -> tuple[str, ...]:
-        """Raw columns whose text is not yet their value."""
+        """Those whose text is not yet their value."""
         return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
 
     def column_of(self, field: str) -> str:
@@ -384,7 +383,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Step:
-    """Tables published together. With a ``source`` it appends (raw), else it replaces whole days; ``external`` days are
+    """Tables published together. With a ``source`` it appends (raw), else it replaces days; ``external`` days are
     observed.
     """
 
@@ -395,11 +394,11 @@ class Step:
     external: ExternalTable | None = None
     cadence: Cadence = Cadence.DAILY
     lateness: Lateness | None = None
-    """By default all late rows are taken."""
+    """None: all late rows are taken."""
     delivered_within: timedelta | None = None
-    """Time after the end of the day in UTC (check ``delivered``)."""
+    """After the end of the day in UTC (check ``delivered``)."""
     sends_totals: bool = False
-    """Whether each landed day has a ``_control.json`` (check ``as_sent``)."""
+    """Whether landed days have a ``_control.json`` (check ``as_sent``)."""
 
     @property
     def name(self) -> str:
@@ -411,7 +410,6 @@ class Step:
 
     @property
     def is_origin(self) -> bool:
-        """Whether rows come from outside the lakehouse."""
         return self.source is not None or self.external is not None
 
     @property
@@ -420,7 +418,7 @@ class Step:
 
     @property
     def code_version(self) -> str:
-        """The current version; for raw the ingestion and its placement."""
+        """Current; of raw the ingestion and its placement."""
         return self.source.placement.code_version if self.source else self.current
 
     def version(self, name: str | None = None) -> Version:
@@ -440,15 +438,15 @@ _OF_YEAR = "-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _FRACTION = "([.][0-9]{1,9})?"
 _UTC, _ANY_YEAR = "(Z|[+-]00(:?00)?)", "[0-9]{4}"
 _AWAY = "[+-]((0[0-9]|1[0-7])(:?[0-5][0-9])?|18(:?00)?)"
-"""Spark reads offsets no further from UTC."""
+"""Spark reads no others."""
 _YEARS_BETWEEN = "([1-8][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[2-9]|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
-"""With any offset these years stay within 1 to 9999."""
+"""Within 1 to 9999 with any offset."""
 MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
-"""The first form that was read; hashes of older raw rows treat others as text."""
+"""The only form once: older hashes treat others as text."""
 ENDLESS = "Inf"
 _BINARY = f"[+-]?([0-9]+([.][0-9]+)?([eE][+-]?[0-9]{{1,4}})?|{ENDLESS}inity)|NaN"
 _LIST, _OBJECT = r"\[[^\x1f]*\]", r"\{[^\x1f]*\}"
-"""U+001F is excluded: it separates fields where one pattern matches several."""
+"""U+001F separates fields where one pattern matches several."""
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "[+-]?[0-9]{1,18}",

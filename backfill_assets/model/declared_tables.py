@@ -1,4 +1,4 @@
-"""Tables declared by contracts, and versions by functions: the base of all datasets."""
+"""Tables declared by contracts, versions by functions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMPLETENESS = ("days_published", "complete")
-"""Optional columns of weekly and monthly reports: published days, and whether all are."""
+"""Optional columns of weekly and monthly reports."""
 
 
 @dataclass(frozen=True)
 class TableTransform:
-    """``function`` of the frames of ``reads``, reduced to the columns of ``contract``; one partition per day unless
-    ``clustered``.
-    """
+    """``function`` of the frames of ``reads``, cut to ``contract``; a partition per day unless ``clustered``."""
 
     table: str
     contract: type[Contract]
@@ -47,7 +45,7 @@ class TableTransform:
     clustered: bool = False
 
     def decides_rows(self) -> Mapping[str, object]:
-        """Checks only hold days back, and ``clustered`` only changes files: neither is part of it."""
+        """Without checks, which only hold days back, and ``clustered``, which only changes files."""
         reads = [each.declared for each in self.reads]
         digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
         columns = {
@@ -66,7 +64,7 @@ class TableTransform:
 
 
 def with_completeness(report: DataFrame, published: DataFrame, table: str, cadence: Cadence) -> DataFrame:
-    """Published days without rows count too."""
+    """Published days without rows count."""
     period, days = ("week", F.lit(7)) if cadence is Cadence.WEEKLY else ("month", F.dayofmonth(F.last_day("day")))
     of_table = published.where(F.col("table") == table)
     counted = of_table.groupBy(F.trunc("day", period).alias("day")).agg(F.count("*").alias("days_published"))
@@ -85,7 +83,7 @@ class DeclaredTables(ABC):
     first_day: date
     unusual_beyond: float | None = 6.0
     is_declaration: ClassVar[bool] = True
-    """Arguments of its methods are no logic, see :mod:`backfill_assets.model.logic`."""
+    """Its methods' arguments are no logic, see :mod:`backfill_assets.model.logic`."""
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare
@@ -100,7 +98,7 @@ class DeclaredTables(ABC):
         totals: tuple[str, ...] = (),
         groups: tuple[str, ...] = (),
     ) -> Callable[[C], C]:
-        """Declare a table by its contract, whose docstring describes it. The layer is the first word of its name."""
+        """Declare a table by its contract, whose docstring describes it; its name begins with the layer."""
 
         def declare(contract: C) -> C:
             table = Table(
@@ -128,10 +126,10 @@ class DeclaredTables(ABC):
         current: bool = True,
         follows: Follows = "",
     ) -> Callable[[Transformed], Transformed]:
-        """Declare a version: a function of the frames that it ``reads``, in order. A bare name is read for the same
-        day, or for the published days of the period.
+        """Declare a version, a function of the frames that it ``reads``, in order. A bare name is read for the same
+        day, or the period's published days.
 
-        ``clustered`` rows are partitioned by day already. The last one declared ``current`` is.
+        ``clustered``: rows are partitioned by day already. The last one ``current`` is.
         """
 
         def declare(function: Transformed) -> Transformed:

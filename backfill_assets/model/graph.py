@@ -1,6 +1,6 @@
 """The day graph: the build order of steps, and which days are computed from which. Pure.
 
-Walks take ``steps`` in build order. Published days are arguments: nothing here reads a log.
+``steps`` are in build order, published days are arguments.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.model.declaration import AsOf, Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
-"""Days by table; a week or month is its first day."""
+"""By table; a week or month is its first day."""
 NO_DAYS: Days = MappingProxyType({})
 Filled = Mapping[str, Sequence[date]]
-"""Sorted days with rows of tables read as of a day: they decide what counts."""
+"""Sorted days with rows of tables read as of a day."""
 NOT_KNOWN: Filled = MappingProxyType({})
 """Any day that :class:`AsOf` looks back to may count."""
 
@@ -27,7 +27,7 @@ NOT_KNOWN: Filled = MappingProxyType({})
 
 
 def build_order(steps: Collection[Step]) -> list[Step]:
-    """A stable order, each step after what any of its versions reads."""
+    """Stable; each step after what any of its versions reads."""
     by_table = step_by_table(steps)
 
     @cache
@@ -67,7 +67,7 @@ def _tables_read(step: Step) -> set[str]:
 
 
 def reading(step: Step, changed: Days, version: Version | None = None, filled: Filled = NOT_KNOWN) -> set[date]:
-    """The periods of ``step`` that read a changed day. Read as of a day, it counts until the next ``filled`` day."""
+    """The periods of ``step`` that read a changed day; as of a day, until the next ``filled`` one."""
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     ordinals: set[int] = set()
     for read in version.reads if version else step.reads:
@@ -96,8 +96,8 @@ def read_by(
     exactly: bool = False,
     filled: Filled = NOT_KNOWN,
 ) -> dict[str, set[date]]:
-    """The days of every table that ``days`` of ``step`` read. ``exactly`` leaves out days that may be absent: of look
-    backs and partial reads.
+    """By table, what ``days`` of ``step`` read. ``exactly``: without what may be absent, in look backs and partial
+    reads.
     """
     reads = version.reads if version else step.reads
     chosen = [read for read in reads if not exactly or (read.first == read.last == 0 and not read.partial)]
@@ -149,8 +149,8 @@ def _tables_as_of(versions: Iterable[Version]) -> set[str]:
 
 
 def missing_inputs(step: Step, version: Version, days: Collection[date], published: Days) -> dict[date, list[str]]:
-    """Input days that were never published, in words, by day. A look back needs no day before a table's first; a
-    partial read one day of the period; a read as of a day one that counts.
+    """Input days never published, in words, by day. A look back needs none before a table's first, a partial read one
+    of the period, a read as of a day one that counts.
     """
     first = {read.table: min(published.get(read.table, ()), default=date.min) for read in version.reads if days}
     states = {name: sorted(published.get(name, ())) for name in _tables_as_of([version]) if days}
@@ -185,7 +185,6 @@ class Presence:
         return any(day in self._days.get(name, ()) for name in step.table_names)
 
     def obtainable(self, step: Step, days: Collection[date]) -> set[date]:
-        """``days`` that exist, or whose inputs do."""
         absent = [day for day in days if not self.has(step, day)]
         held_back = absent if step.is_origin else missing_inputs(step, step.version(), absent, self._days)
         return set(days).difference(held_back)
@@ -194,7 +193,7 @@ class Presence:
 def days_with_data(
     steps: Sequence[Step], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """``days`` that each step has or can be built for; origins need ``landed`` days."""
+    """``days`` that steps have or can be built for; origins need ``landed`` days."""
     there, found = Presence(published), dict[str, set[date]]()
     for step in steps:
         asked = set(step.cadence.starts(days))
@@ -213,9 +212,7 @@ def walk_downstream(
     visit: Callable[[Step, set[date], set[date]], set[date]],
     readers: Callable[[Step, Days], set[date]] = reading,
 ) -> dict[str, set[date]]:
-    """Visit each step with its given days, and its days that read what visits returned. Returns all of these by
-    table.
-    """
+    """Visit each step with its given days, and those that read what visits returned. Returns all returned, by table."""
     found: dict[str, set[date]] = {}
     for step in steps:
         own = {day for name in step.table_names for day in given.get(name, ())}
@@ -239,7 +236,7 @@ def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days
 def upstream(
     steps: Sequence[Step], target: Step, days: Collection[date], *, exactly: bool = False
 ) -> dict[str, set[date]]:
-    """All that ``days`` of ``target`` are computed from, by step; ``target`` may have another current version."""
+    """By step, all that ``days`` of ``target`` are computed from."""
 
     def reads(step: Step, needed: set[date]) -> Days:
         own = step.name == target.name
@@ -249,7 +246,7 @@ def upstream(
 
 
 def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
-    """The steps that look back to a table, directly or not, and the most days; along a path they add up."""
+    """The steps that look back to a table, directly or not, and the most days, added up along a path."""
     found: dict[str, dict[str, int]] = {}
     for step in reversed(steps):
         beyond = {reader: days for name in step.table_names for reader, days in found.get(name, {}).items()}
@@ -262,7 +259,7 @@ def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
 
 
 def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, date]:
-    """The earliest day of each table that days from ``start`` on look back to, by any version."""
+    """The earliest day of a table that days from ``start`` on look back to, by any version."""
     found: dict[str, date] = {}
     for step in reversed(steps):
         own = min((found[name] for name in step.table_names if name in found), default=None)
@@ -279,9 +276,10 @@ def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, dat
 def earlier_days(
     steps: Sequence[Step], tables: Collection[str], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """The days before ``days`` that ``tables`` look back to among themselves and that can be built, by step: the first
-    days of a range need rates. They end at the first gap, because :func:`missing_inputs` holds back what looks over
-    one; as of a day, the newest is enough.
+    """By step, buildable days before ``days`` that ``tables`` look back to among themselves: a range's first days need
+    rates.
+
+    They end at the first gap, over which :func:`missing_inputs` refuses to look; as of a day the newest is enough.
     """
     building, there = steps_of(steps, tables), Presence(published)
     asked = {step.name: set(step.cadence.starts(days)) for step in building}
@@ -329,7 +327,7 @@ def _newest_before(step: Step, asked: Collection[date], possible: Collection[dat
 
 
 def _unbroken(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:
-    """Back to the first day that can neither be built nor is published."""
+    """Back to the first day that is neither published nor possible."""
     found: set[date] = set()
     for start in asked:
         day = step.cadence.start(start - timedelta(days=1))

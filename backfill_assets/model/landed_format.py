@@ -15,28 +15,28 @@ from backfill_assets.model.declaration import Source
 
 OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 VALUES = "values by type"
-"""Column of values known without parsing; no field has a space in its name."""
+"""Column of values known without parsing; no field's name has a space."""
 FILES_OF_ROWS = (".parquet", ".pq")
 
 
 class Format(Protocol):
-    """How files are written: their names and records. It is part of Spark's tasks: picklable and hashable."""
+    """Names and records of files. It travels in Spark's tasks: picklable and hashable."""
 
     @property
     def endings(self) -> Sequence[str]:
-        """The usual one comes first; other files are strays."""
+        """The usual one first; other files are strays."""
 
     @property
     def of_json(self) -> bool:
-        """Whether records are texts of JSON objects."""
+        pass
 
     def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:
-        """Why nothing of a file may be read (cut off, damaged, another dialect), with the byte or line."""
+        """Why nothing of a file may be read, with byte or line."""
 
     def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All records in order, with :func:`record_columns`: ``number`` is the line or row, from 1.
+        """Records in order, with :func:`record_columns`: ``number`` counts lines or rows from 1.
 
-        An unreadable record has its text as ``value``, and null ``fields``. Raises :class:`SourceUnreadable` for a file
+        An unreadable one has its text as ``value``, and null ``fields``. Raises :class:`SourceUnreadable` for a file
         that is gone or damaged.
         """
 
@@ -44,13 +44,13 @@ class Format(Protocol):
 @runtime_checkable
 class FormatOfValues(Format, Protocol):
     def typed_records(self, path: Path, fields: Sequence[str], values: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """:meth:`records` with a struct of ``values`` at the end: a value is given only if its text would parse to
-        exactly it.
+        """:meth:`records` with a struct of ``values`` at the end, given only where the text would parse to exactly
+        it.
         """
 
 
 def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
-    """Fields are text, null if absent; a format ``of_json`` has only number and text."""
+    """Fields are text, null if absent; ``of_json`` formats have number and text."""
     columns = [("number", pa.int64()), ("value", pa.string())]
     if not format_.of_json:
         columns += [("fields", pa.struct([(name, pa.string()) for name in fields])), ("others", OTHERS)]
@@ -69,7 +69,7 @@ def record_word(file: str) -> str:
 
 @dataclass(frozen=True)
 class SourceOfFiles(Source):
-    """A source with format and file names, which decide no row: all values land as text."""
+    """A source with format and file names, which decide no row."""
 
     format: Format | None = None
     files: str = ""

@@ -1,5 +1,5 @@
-"""Landed lists: JSON arrays of texts, numbers, booleans and nulls. DuckDB and Spark must decide alike, so a regular
-expression does: with ``1`` for each item and without blanks a list is ``[]`` or ``[1,1,1]``.
+"""Landed lists: JSON arrays of plain values. So that DuckDB and Spark decide alike, a regular expression does: a list
+with ``1`` for each item, without blanks, is ``[]`` or ``[1,1,1]``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _SIGNS = r'[^"\\\x00-\x1f]*'
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_PAIR})'
-"""JSON's, except unpaired surrogates."""
+"""JSON's, without unpaired surrogates."""
 _PLAIN = "-?(?:0|[1-9][0-9]*)(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null"
 ITEM = rf'"{_SIGNS}(?:{ESCAPED}{_SIGNS})*"|{_PLAIN}'
 ITEM_OF_JAVA = rf'"{_SIGNS}(?:{ESCAPED}{_SIGNS})*+"|{_PLAIN}'
-"""Possessive, because Java would keep a backtracking state per escape."""
+"""Possessive: Java keeps a backtracking state per escape."""
 AROUND = r"[ \t\r\n]*([\[\],])[ \t\r\n]*"
 SKELETONS, OPEN_END = ("[1]", "[]"), ",]"
-"""A list without each ``1,``; what no list contains."""
+"""A list without each ``1,``; what none contains."""
 
 
 def is_list(text: ir.StringValue) -> ir.BooleanValue:
@@ -31,7 +31,7 @@ def is_list(text: ir.StringValue) -> ir.BooleanValue:
 
 
 def texts_of(text: ir.StringValue) -> ir.ArrayValue:
-    """Texts of the items, as if each had landed by itself."""
+    """As if each had landed by itself."""
     import ibis
 
     items = cast("ir.ArrayValue", of_duckdb("regexp_extract_all", "array<string>", text, ITEM))

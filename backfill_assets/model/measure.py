@@ -1,6 +1,4 @@
-"""Measurements of a day's rows as Ibis expressions, for the judge and for rules'
-:data:`~backfill_assets.model.declaration.Aggregates`.
-"""
+"""Measurements of a day's rows as Ibis expressions, for the judge and rules."""
 
 from __future__ import annotations
 
@@ -52,8 +50,8 @@ _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 def exact_sum(
     values: ir.NumericColumn, where: ir.BooleanValue | None = None, *, digits: int | None = None
 ) -> ir.Scalar:
-    """The sum over rows that meet ``where``; 0 for none. Doubles need ``digits``, or raise :class:`InvalidRequest`:
-    their sum depends on the order.
+    """The sum where ``where``; 0 for none. Doubles need ``digits``, or raise :class:`InvalidRequest`: their sum depends
+    on the order.
     """
     import ibis
 
@@ -70,7 +68,7 @@ def exact_sum(
 
 
 def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
-    """The number of distinct combinations; nulls are equal."""
+    """Nulls are equal."""
     import ibis
 
     if len(names) > 1:
@@ -80,7 +78,7 @@ def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
 
 
 def least(values: ir.Column) -> ir.StringScalar:
-    """The least value as text; empty without rows."""
+    """As text; empty without rows."""
     return values.cast("string").min().fill_null("")
 
 
@@ -88,8 +86,8 @@ def least(values: ir.Column) -> ir.StringScalar:
 
 
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
-    """Each demand of the contract: the column, words, and whether a row breaks it. Null passes every check; in a column
-    that is not nullable, it is a breach without words.
+    """A contract's demands: column, words, whether a row breaks it. Null passes checks; where not nullable, it is a
+    breach without words.
     """
     types = declared_types(contract)
     for name, declared in contract.fields().items():
@@ -102,7 +100,6 @@ def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, st
 
 
 def is_unsound(contract: type[Contract], rows: ir.Table) -> ir.BooleanValue:
-    """Never null."""
     import ibis
 
     return reduce(or_, (broken for *_, broken in breaches(contract, rows)), ibis.literal(False))
@@ -124,7 +121,7 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
-    """Rows, less deleted ones, with an undeclared field, a missing one, or a text not of its type."""
+    """Rows with an undeclared field, a missing one, or a text not of its type; less deleted ones."""
     differing = _differing(source, typed, rows).values()
     return _standing(rows, reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
@@ -149,7 +146,7 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
 
 
 def _standing(rows: ir.Table, which: ir.BooleanValue) -> ir.IntegerScalar:
-    """A deletion has the fields of the row it cancels, and subtracts one."""
+    """A deletion has its row's fields, and subtracts one."""
     return cast("ir.IntegerScalar", exact_sum(_counts(rows), which))
 
 
@@ -179,7 +176,7 @@ def _demanded(source: Source, typed: type[Contract]) -> list[str]:
 
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
-    """The readable day of a received row that was put on its arrival day all the same."""
+    """Of a row on its arrival day that names another."""
     if source.replaced_whole:  # no row names a day
         return cast("ir.DateValue", rows.arrival_day.nullif(rows.arrival_day))
     text = rows[source.event_day_field].cast("string")
@@ -192,8 +189,8 @@ def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
 
 
 class WrittenHash(ABC):
-    """A hash of a row (bigint), stored by its writer in a column that Delta's schema lacks; the metric is the sum.
-    Spark computes it again where it is missing, and for watchdogs.
+    """A row's hash (bigint), stored in a column that Delta's schema lacks; the metric is the sum. Spark computes what
+    is missing, and for watchdogs.
     """
 
     @property
@@ -220,15 +217,15 @@ class WrittenHash(ABC):
 class RowHash(WrittenHash):
     """A hash of all columns but the day; doubles with ``digits`` count rounded.
 
-    XXH64 skips nulls and list ends, so values are followed by which nullable ones are null, and by the shape of lists.
-    Deeper types are hashed as JSON too, maps as sorted entries, landed structures as canonical text.
+    XXH64 skips nulls and list ends: values are followed by the null ones and the shape of lists. Deeper types are
+    hashed as JSON too, maps as sorted entries, landed structures as canonical text.
     """
 
     contract: type[Contract]
 
     @property
     def name(self) -> str:
-        """Contains a fingerprint of the columns."""
+        """With a fingerprint of the columns."""
         return f"{_ROW_HASH}_{_fingerprint(self.contract)}"
 
     @property
@@ -300,8 +297,8 @@ def _nulls_of(items: ir.ArrayValue) -> ir.ArrayValue:
 
 @dataclass(frozen=True)
 class ContentHash(WrittenHash):
-    """The content hash computed from landed text or values, over the fields declared when the row landed: the hash that
-    it carries shows how many rescued fields it knew. Markers and deletions carry another row's.
+    """The hash of landed content, over the fields declared at landing: the one carried shows how many rescued fields
+    were known. Markers and deletions carry another row's.
     """
 
     source: Source
@@ -346,7 +343,7 @@ class ContentHash(WrittenHash):
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
     def by_fields_known(self) -> list[ContentHash]:
-        """Sources with all, then ever fewer rescued fields."""
+        """With all, then ever fewer rescued fields."""
         rescued = self.source.rescued_fields
         return [replace(self, source=_without(self.source, rescued[count:])) for count in range(len(rescued), -1, -1)]
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def of_duckdb(name: str, kind: Any, *values: Any) -> Any:
-    """``kind`` is the Ibis type of the result."""
+    """``kind``: the result's Ibis type."""
     return _function(name, kind, len(values))(*values)
 
 
 @cache
 def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
-    """Ibis uses name and signature; nothing is called."""
+    """Ibis uses name and signature alone."""
     import ibis
 
     def call(*_: object) -> object:

@@ -1,4 +1,4 @@
-"""On which days raw rows are put, as raw's code version; and which raw days another declaration concerns. Pure."""
+"""On which days raw rows are put, as raw's code version, and which days another declaration concerns. Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from functools import cache
 
 INGEST = "v1"
 ON_ARRIVAL_DAY = "on_arrival_day"
-"""Metric: rows on their arrival day because they name an impossible one."""
+"""Metric: rows that name an impossible day."""
 AHEAD_OF_ARRIVAL = "ahead_of_arrival"
 """Metric: rows that arrived before their day."""
 _ANY = "any day"
 IN_UTC = "UTC"
-"""Not named in code versions, because older ones name no zone."""
+"""Older code versions name no zone: it is not named."""
 _WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead(?:, days of ([\w/+-]+))?", re.ASCII)
 _BETWEEN = "; "
 _ANEW = "all "
-"""Prefix of the code version of a refresh that placed all rows of a day again."""
+"""Prefix for a refresh that placed all rows of a day again."""
 IMPLAUSIBLE = "is no plausible day"
-"""Ends the reason of a row that names an impossible day."""
+"""Ends the reason for an impossible day."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which event days are possible. Rows with others stay on their arrival day, flagged."""
+    """The event days that are possible; rows with others stay on their arrival day, flagged."""
 
     earliest_day: date | None
     days_ahead: int
@@ -39,11 +39,11 @@ class Placement:
 
     @property
     def of_all_rows(self) -> str:
-        """The code version of rows appended to a day whose other rows were all placed again."""
+        """Of rows appended to a day whose others were placed again."""
         return f"{_ANEW}{self.code_version}"
 
     def concerns(self, day: date, code_version: str, metrics: Mapping[str, object]) -> bool:
-        """Whether it could place or flag rows of a raw day differently than what was recorded with it."""
+        """Whether rows of a raw day might be placed or flagged differently than recorded."""
         recorded = map(_recorded, code_version.split(_BETWEEN))
         return any(self._concerns(day, was, metrics if measured else {}) for was, measured in recorded)
 
@@ -60,7 +60,7 @@ class Placement:
 
 
 def both(one: str, other: str) -> str:
-    """The code version of a day with rows of ``one`` after appending rows of ``other``."""
+    """Of a day with rows of ``one`` that gained some of ``other``."""
     if other.startswith(_ANEW):
         return other.removeprefix(_ANEW)
     known = filter(None, (*one.split(_BETWEEN), *other.split(_BETWEEN)))
@@ -68,7 +68,6 @@ def both(one: str, other: str) -> str:
 
 
 def recorded_placement(code_version: str) -> Placement:
-    """The placement of rows that were ingested together."""
     return _recorded(code_version.removeprefix(_ANEW))[0]
 
 
@@ -77,7 +76,7 @@ def is_ingestion(code_version: str) -> bool:
 
 
 _UNRECORDED = Placement(date(2000, 1, 1), 1)
-"""The placement of all sources before it was recorded."""
+"""Of all sources before it was recorded."""
 
 
 @cache

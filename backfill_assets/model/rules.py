@@ -54,7 +54,7 @@ class ContentIntact(DayRule):
         return (*self.source.columns, "content_hash", *landed)
 
     def measure(self) -> Aggregates:
-        """Only markers and deletions in raw have no arrival day."""
+        """Markers and deletions have no arrival day."""
         recomputed = ContentHash(self.source, self.form)
         if self.form == "values":
             return {"content_hash_sum": lambda rows: exact_sum(rows.content_hash), "recomputed_hash_sum": recomputed}
@@ -168,7 +168,7 @@ class TotalAgrees(DayRule):
     column: str
     fact: str
     fact_total: str
-    """A total of ``fact``, or ``rows``."""
+    """Of ``fact``, or ``rows``."""
     name_format = "total_agrees_{column}"
     dimension = "consistency"
     judged_afresh = True
@@ -200,7 +200,7 @@ class VolumeWithin(DayRule):
 
     at_most: int
     made_of: str | None = None
-    """A table that gives at least one row here if it has any, and never more than it has."""
+    """A table that gives at least one row if it has any, and at most as many."""
     name_format = "volume_within"
     dimension = "completeness"
 
@@ -231,11 +231,11 @@ class FewOfReceived(DayRule):
     at_most: Decimal
     tolerated_rows: int = 0
     nothing_found: ClassVar[Metrics]
-    """What ``judge/second_look.py`` counts if nothing went wrong."""
+    """What ``judge/second_look.py`` counts then."""
 
     @abstractmethod
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Whether so many rows may be wrong that they are counted in raw."""
+        """So many rows may be wrong that raw is counted."""
 
     def most(self, facts: DayFacts) -> int:
         return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
@@ -260,7 +260,7 @@ class FewRejected(FewOfReceived):
         return self._rejected(facts) > self.most(facts)
 
     def _rejected(self, facts: DayFacts) -> int:
-        """Late rows have a limit of their own."""
+        """Without late rows, whose limit is their own."""
         return facts.count("rows", self.quarantine) - int(facts.of(self.quarantine).get(LATE_ROWS) or 0)
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -279,7 +279,7 @@ class FewRejected(FewOfReceived):
         )
 
     def _unbelieved(self, facts: DayFacts) -> str:
-        """Such rows may be right, and the declared range of days wrong."""
+        """The rows may be right, and the declared days wrong."""
         rows = facts.of(self.raw).get(ON_ARRIVAL_DAY)
         if not rows:
             return ""
@@ -308,7 +308,7 @@ class FewDuplicates(FewOfReceived):
         return _needs((OWN, "deduplicated"), (self.raw, "received"), (self.quarantine,))
 
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Bronze does not show versions: ``judge/second_look.py`` counts equal ones in raw."""
+        """Bronze shows no versions: ``judge/second_look.py`` counts equal ones in raw."""
         return facts.count("deduplicated") > self.most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -370,9 +370,9 @@ class FewUnknown(DayRule):
 
     column: str
     unknown: str
-    """The value that stands for unknown."""
+    """The value for unknown."""
     lines: str
-    """The column with the lines of a row."""
+    """The column with a row's lines."""
     baseline: Decimal
     times: int = 4
     tolerated_lines: int = 20
@@ -439,7 +439,6 @@ class ConvertedExactly(DayRule):
     rate: str
     converted: str
     digits: int
-    """Decimals of ``converted``."""
     name_format = "converted_exactly_{converted}"
     column_fields = ("amount", "rate", "converted")
     dimension = "consistency"
@@ -473,14 +472,13 @@ class ArrivedWithin(DayRule):
     at_most: Decimal
     tolerated_rows: int = 0
     severity: Severity = "warning"
-    """Late rows are published unless a dataset says otherwise."""
     name_format = "arrived_within"
     columns = ("arrival_day",)
     dimension = "timeliness"
     steady_formats = (LATE_ROWS,)
 
     def measure(self) -> Aggregates:
-        """Markers in raw have no arrival day."""
+        """Markers have no arrival day."""
         return {
             LATE_ROWS: lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
             "arrived_rows": lambda rows: rows.arrival_day.count(),

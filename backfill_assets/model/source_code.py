@@ -23,13 +23,13 @@ _MUTATORS = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """Packages whose logic is followed; other code counts by name, because it has releases."""
+    """Packages whose logic is followed; others count by name, since they have releases."""
 
     packages: tuple[str, ...]
 
     @classmethod
     def around(cls, module: str) -> Project:
-        """The package of ``module``; :meth:`owns` adds modules beside it that are not installed."""
+        """The package of ``module``; :meth:`owns` adds uninstalled modules beside it."""
         root = module.partition(".")[0]
         return cls(() if root in sys.stdlib_module_names else (_EXAMPLES if root == _OURS else root,))
 
@@ -41,7 +41,7 @@ class Project:
 
 _OURS, _EXAMPLES = "backfill_assets", "backfill_assets.examples"
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-"""Includes the system's packages, which a virtual environment may share."""
+"""Also the system's, which a virtual environment may share."""
 
 
 @cache
@@ -74,7 +74,7 @@ class ModuleSource:
 
     @cached_property
     def functions(self) -> dict[int, list[FunctionNode]]:
-        """Keyed by the line of the first decorator, like code objects."""
+        """By the first decorator's line, like code objects."""
         found: dict[int, list[FunctionNode]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, FunctionNode):
@@ -107,7 +107,7 @@ class ModuleSource:
 
     @cached_property
     def changed(self) -> frozenset[str]:
-        """Names whose values functions change: no constants."""
+        """Changed in functions: no constants."""
         bodies = (node for nodes in self.functions.values() for node in nodes)
         return frozenset(name for body in bodies for name in _changed_in(body))
 
@@ -130,7 +130,7 @@ def module_source(name: str) -> ModuleSource | None:
 
 
 def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """Dotted names by bound name; ``package`` resolves relative imports."""
+    """By bound name; ``package`` resolves relative imports."""
     if isinstance(node, ast.Import):
         return {
             each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
@@ -142,7 +142,6 @@ def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str,
 
 
 def resolve(path: str, project: Project) -> Any:
-    """Imports only modules of the project."""
     module, _, name = path.rpartition(".")
     if path in sys.modules:
         return sys.modules[path]
@@ -167,7 +166,7 @@ def names_around(function: FunctionType) -> Callable[[str], Any]:
 
 
 def bound_names(node: ast.AST) -> dict[str, None]:
-    """Names in order, without ``global`` and ``nonlocal`` ones."""
+    """In order, without ``global`` and ``nonlocal`` ones."""
     found: dict[str, None] = {}
     if isinstance(node, FunctionNode):
         found |= dict.fromkeys(each.arg for each in arguments(node))
@@ -190,7 +189,7 @@ SCOPES = FunctionNode | _COMPREHENSIONS | ast.ClassDef
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Leaves out inner scopes, except names that ``:=`` binds in a comprehension."""
+    """Without inner scopes, but with what ``:=`` binds in comprehensions."""
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, _COMPREHENSIONS):

@@ -1,4 +1,4 @@
-"""Raw rows without those that the source took back, as an Ibis expression."""
+"""Raw rows without those that the source took back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _PLACE = "hash of place"
 
 
 def standing(raw: ir.Table) -> ir.Table:
-    """``raw`` without its deletions, and without one equal row for each.
+    """``raw`` without deletions, and without an equal row for each.
 
-    A deletion lacks the row's arrival day. Rows of one place are compared in all other columns; nearly all are alone
-    there.
+    A deletion lacks the arrival day. Rows of one place are compared in all other columns; nearly all are alone there.
     """
     placed = raw.mutate({_PLACE: hash_of([raw[name] for name in PLACE])})
     lone, alike = lone_and_alike(placed, _PLACE)
@@ -44,6 +43,6 @@ def _is_deletion(rows: ir.Table) -> ir.BooleanValue:
 
 
 def _kind(rows: ir.Table) -> ir.StringValue:
-    """The record kind a deletion cancels: only markers have no file."""
+    """What a deletion cancels: only markers have no file."""
     cancelled = rows.source_file.isnull().ifelse("supersession", "received")
     return cast("ir.StringValue", _is_deletion(rows).ifelse(cancelled, rows.record_kind))

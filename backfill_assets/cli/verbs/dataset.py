@@ -137,7 +137,7 @@ def _new_module_in(name: str) -> Path:
 
 
 def _taken_names() -> Set[str]:
-    """Names of datasets that failed to load are taken too."""
+    """Those of datasets that failed to load too."""
     catalog = current_catalog()
     unsound = (each.names for each in catalog.left_out)
     return {*(each.name for each in catalog.datasets), *catalog.table_names}.union(*unsound)
@@ -191,7 +191,7 @@ def _open_questions(name: str) -> Sequence[OpenQuestion]:
 
 
 def _declared(name: str, questions: Sequence[OpenQuestion]) -> tuple[Catalog, Dataset]:
-    """An unsound declaration may come from open questions: they are added to the error."""
+    """Open questions may make a declaration unsound: they are added to the error."""
     try:
         catalog = current_catalog()
         return catalog, catalog.dataset(name)
@@ -209,7 +209,6 @@ def _look_at_logic(lake: Lake, declared: Dataset) -> LogicSeen:
 
 
 def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple[Sequence[str], Sequence[CheckedFile]]:
-    """Problems of the declaration; if there are none, what became of each file."""
     from backfill_assets.external.declaration_trial import check_tables_of_others
     from backfill_assets.judge.measure import unmeasurable
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows

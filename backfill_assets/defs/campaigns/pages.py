@@ -28,7 +28,7 @@ LOCATION = "backfill_assets"
 JOB, APPROVE_JOB, UNDO_JOB = "campaign", "approve_campaign", "undo_campaign"
 OPS = {JOB: "carry_on", APPROVE_JOB: "approve", UNDO_JOB: "undo"}
 EFFECT_TAG = "backfill/effect"
-"""What the launched run will do, in a sentence: the launchpad shows it beside the button."""
+"""Tag: what the launched run will do, in a sentence."""
 _LAUNCH = "it opens filled in: press *Launch Run*"
 _MOST_NAMED = 6
 _MOST_WRONG = 3
@@ -90,7 +90,7 @@ def stopping(plan: Plan) -> PlanFinding | None:
 
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
-    """Shows state, cost and the step's report; the last notice has said all of its report."""
+    """State, cost and report of a step."""
     facts = at.state.done[step].report
     cost = spent_words(at.plan, at.entries())
     entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
@@ -102,7 +102,6 @@ def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str
 
 
 def found_by(at: CampaignRun, step: CampaignStep) -> str:
-    """After the cut-over, what was published comes first."""
     done = at.state.done
     steps = [step] if CampaignStep.CUT_OVER not in done else dict.fromkeys((CampaignStep.CUT_OVER, step))
     return escape_markdown(" ".join(step_sentence(at.plan, each, done[each].report) for each in steps))
@@ -113,7 +112,7 @@ def last_found(at: CampaignRun) -> str:
 
 
 def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, dg.MetadataValue]:
-    """``served`` is the address of the letter server, or empty."""
+    """``served`` is the letter server's address, or empty."""
     page = str(facts.get("report", ""))
     if not page:
         return {}
@@ -157,13 +156,13 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """Also a tag of the run. Only staged days count: others would not change or are held back."""
+    """Also a tag of the run; held-back days do not count."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.validation.get('staged', planned))} at once, for every reader"
 
 
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """Each listed approver has a launchpad: open-source Dagster has no login."""
+    """A launchpad for each listed approver: open-source Dagster has no login."""
     plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
     approvers = at.approvers
     able = approvers.able

@@ -69,7 +69,7 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 def nothing_builds(
     instance: dg.DagsterInstance, backfill: Backfill, chain: Sequence[Dataset], tables: PartitionedTables
 ) -> dict[str, list[date]]:
-    """Days left to the daily job that no run or stream takes in now."""
+    """Days left to the daily job that no run or stream takes in."""
     busy = _taken_in_now(instance, backfill, tables)
     states = _landed_states(instance, backfill, chain, tables, {})
     waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
@@ -114,7 +114,7 @@ def _launch(context: dg.SensorEvaluationContext, due: Due, tables: PartitionedTa
 
 
 def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[str, str]) -> Iterator[str]:
-    """These datasets were launched once and published nothing: they are not launched again."""
+    """Datasets that were launched once are not launched again."""
     for landed in (each for chain in landed_chains for each in chain):
         if not landed.files or landed.published or not landed.targeted:
             continue
@@ -167,7 +167,7 @@ def _landed_state(
 
 
 def _being_restored(storage: Storage) -> dict[str, str]:
-    """Raw tables that have lost files: new files may have to be compared with the lost rows."""
+    """Raw tables that have lost files: new ones may have to be compared with the lost rows."""
     lost = (each for each in IncidentBook(storage).open() if each.cause is Cause.LOST_RAW)
     return {each.table: f"the incident {each.id}" for each in lost}
 
@@ -178,7 +178,7 @@ def _restored(storage: Storage, table: str) -> str:
 
 
 def _holds_days(storage: Storage, table: str) -> bool:
-    """A killed first run may have made the table, and no more."""
+    """A killed first run may have made an empty table."""
     log = PublicationLog(storage)
     return bool(log.day_states(log.head(), {table}))
 
