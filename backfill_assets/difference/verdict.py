@@ -1,4 +1,4 @@
-"""Whether a difference is as expected, and whether its tables agree, in sentences. Pure."""
+"""Whether a difference is as expected, and its tables agree, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
 
 
 def _beside(column: str, day: DayCompared, table: TableCompared) -> str:
-    """Empty if nothing differs beside ``column``. Without a key no row counts as changed."""
+    """Empty if nothing differs beside ``column``."""
     if (day.rows.added or day.rows.removed) and not table.whole_rows:
         return f"{format_count(day.rows.added, 'row')} would be added, {day.rows.removed:,} removed"
     others = day.beside.get(column)
@@ -127,7 +127,7 @@ def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviat
 
 
 def _differing(groups: GroupsCompared, value: str | None) -> str:
-    """A group that is not listed may still differ, less than the others."""
+    """A group not listed may differ less than the others."""
     found = next((each for each in groups.most if each.value == value), None)
     if found is not None:
         return _rows(found.rows.differing) if found.rows.differing else ""
@@ -135,7 +135,7 @@ def _differing(groups: GroupsCompared, value: str | None) -> str:
 
 
 def _within(expectation: Expectation, found: Sums) -> bool:
-    """Unknown does not meet an expectation."""
+    """Unknown does not meet it."""
     change = found.change if expectation.unit == "" else found.share
     if expectation.limit is None or change is None:
         return not found.differs
@@ -229,7 +229,7 @@ def _groups(found: GroupsCompared) -> str:
 
 class Difference(Record):
     plan: str = Field(default="", exclude_if=not_)
-    """Empty for two states ``left`` and ``right``: main, a timeline, or a moment."""
+    """Empty for two states: main, a timeline, or a moment."""
     left: str = Field(default="", exclude_if=not_)
     right: str = Field(default="", exclude_if=not_)
     target: str
@@ -239,7 +239,7 @@ class Difference(Record):
     tables: tuple[TableCompared, ...]
     verdicts: tuple[ExpectationVerdict, ...] = ()
     stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Days of a timeline that were computed from others than it shows."""
+    """Of a timeline, computed from others than it shows."""
     code: tuple[CodeChange, ...] = Field(default=(), exclude_if=not_)
 
     @property
@@ -260,7 +260,7 @@ class Difference(Record):
 
     @property
     def headline(self) -> TableCompared | None:
-        """The target's table or, if it does not change, the first that does."""
+        """The target's or, if unchanged, the first changed one."""
         asked = next((table for table in self.tables if table.table == self.target), None)
         changed = next((table for table in self.tables if table.differing), None)
         if asked is None or (changed and not asked.differing):
@@ -314,9 +314,7 @@ class SameTotal:
 
 @dataclass(frozen=True)
 class Agreement:
-    """``apart`` has the gap, None if unknown. ``gated`` periods have days outside the difference; their gates compared
-    them.
-    """
+    """``apart``: the gap, None if unknown. ``gated`` periods have other days; gates compared them."""
 
     rule: SameTotal
     cadence: Cadence
@@ -326,7 +324,7 @@ class Agreement:
 
 
 def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared]) -> tuple[Agreement, ...]:
-    """Only rules with both tables in the difference, by days whose change is known."""
+    """Of rules with both tables, by days of known change."""
     by_name = {table.table: table for table in tables}
     pairs = [(rule, by_name.get(rule.table), by_name.get(rule.of_table)) for rule in rules]
     return tuple(
@@ -337,7 +335,7 @@ def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared])
 
 
 def agreement_sentence(found: Sequence[Agreement]) -> str:
-    """The first deviation, if any; empty if no rule applies."""
+    """The first deviation; empty without a rule."""
     broken = [each for each in found if each.apart]
     if broken:
         rule, (day, by) = broken[0].rule, broken[0].apart[0]
@@ -367,7 +365,7 @@ def agreement_sentence(found: Sequence[Agreement]) -> str:
 
 
 def _agreement(rule: SameTotal, own: TableCompared, other: TableCompared) -> Agreement:
-    """Totals of whole periods; of others the changes, since other days may change too."""
+    """Totals of whole periods; of others the changes."""
     beside = {day.day: day for day in other.days}
     agreeing: list[date] = []
     gated: list[date] = []

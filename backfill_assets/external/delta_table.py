@@ -1,5 +1,5 @@
 """A Delta table of others, by its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md). Spark reads its
-rows, so deletion vectors, column mapping, type widening and clustering are allowed.
+rows: deletion vectors, column mapping, type widening and clustering are allowed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Z85 = str.maketrans(
     f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#",
     f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~",
 )
-"""Translates Z85 to Python's base85."""
+"""From Z85 to Python's base85."""
 _ANY_ZONE = timedelta(days=1)
 """Engines write partitions' moments in different zones."""
 
@@ -76,7 +76,7 @@ class DeltaTableOfOthers:
         return version
 
     def id_at(self, version: int) -> str:
-        """The id differs if the table was created again."""
+        """Another if the table was created again."""
         found = ""
         for actions in actions_up_to(self.storage, self.folder, version, ["metaData.id"]):
             for action in actions:
@@ -89,7 +89,7 @@ class DeltaTableOfOthers:
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, list[ExternalFile] | None]:
         """The ``newest`` version, and files with changed rows after ``version``: None if a commit was cleaned up, the
-        table was created again, or a column that is read is mapped to another one.
+        table created again, or a read column mapped to another.
         """
         try:
             replay = self._replay(version)
@@ -104,12 +104,12 @@ class DeltaTableOfOthers:
         return replay.state(newest), touched if replay.read_from == before else None
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """A version that moves no day is recorded once a day, or after many versions: others clean up old ones."""
+        """One that moves no day is recorded daily, or after many: others clean up."""
         before = self.committed_on(known)
         return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
 
     def history(self, version: int) -> str:
-        """Words for people. Files of old versions may be gone all the same."""
+        """In words; files of old versions may be gone."""
         oldest = oldest_version(self.storage, self.folder)
         if oldest is None:
             return f"version {version}; its log cannot be read now"
@@ -124,7 +124,7 @@ class DeltaTableOfOthers:
         return None
 
     def cleaned_up(self, version: int, days: Collection[date]) -> str:
-        """A file of ``days`` in ``version`` that is gone, or empty."""
+        """A file of ``days`` that is gone, or empty."""
         if version >= self.newest():
             return ""
         wanted = self._replay(version).files_of(days)
@@ -148,7 +148,7 @@ class _Replay:
     vectors: dict[str, str] = field(default_factory=dict)
 
     def apply(self, actions: Actions) -> list[ExternalFile]:
-        """One commit, or part of a checkpoint; returns files with changed rows."""
+        """A commit, or part of a checkpoint; returns files with changed rows."""
         touched: list[ExternalFile] = []
         for action in actions:
             if meta := action.get("metaData"):
@@ -175,8 +175,8 @@ class _Replay:
 
     @property
     def read_from(self) -> tuple[str, str]:
-        """The table's id, and physical names of mapped columns that are read: one can be dropped and another one get
-        its name, which changes rows and no file.
+        """The table's id, and physical names of mapped columns: a dropped column's name can go to another, which
+        changes rows and no file.
         """
         wanted = {each.lower() for each in (*self.external.columns.values(), self.external.day)}
         read = (each for each in self.schema.get("fields", ()) if each["name"].lower() in wanted)
@@ -185,7 +185,6 @@ class _Replay:
         return self.id, " ".join(mapped)
 
     def files_of(self, days: Collection[date]) -> list[str]:
-        """Files below the table's folder, with deletion vectors."""
         found = list[str]()
         for path, file in self.active.items():
             touches = not file.without_days and (file.touches is None or any(day in file.touches for day in days))
@@ -220,7 +219,7 @@ class _Replay:
         )
 
     def _touches(self, partition: Mapping[str, str | None], stats: Mapping[str, Any]) -> tuple[DayRange | None, bool]:
-        """The days, None if unknown; and whether no row has a day."""
+        """The days, None if unknown; whether no row has one."""
         day = self._day
         name, kind = (day.get("metadata") or {}).get(_PHYSICAL, day["name"]), day["type"]
         if day["name"] in self.partitioned_by:
@@ -242,7 +241,7 @@ class _Replay:
 
 
 def _file_of(vector: Mapping[str, Any]) -> str:
-    """A relative path; empty if the vector is inline or elsewhere."""
+    """Relative; empty if inline or elsewhere."""
     if vector.get("storageType") != "u":
         return ""
     before, id = vector["pathOrInlineDv"][:-_ID_LENGTH], vector["pathOrInlineDv"][-_ID_LENGTH:]

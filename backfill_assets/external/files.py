@@ -1,7 +1,7 @@
 """What days of a table of others are made of: the files that touch each. No row is read. Pure.
 
-A file touches the days between the least and greatest in its statistics, or its partition's day, else all days. So a
-day may seem to have moved that has not, never the reverse.
+A file touches the days between its statistics' least and greatest, or its partition's, else all: a day may seem to have
+moved, never the reverse.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 
 FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
-"""Metrics of a day: files that touch it, its share of bytes, a hash of which files, and the version at which they were
-first observed.
+"""Metrics of a day: files that touch it, its share of bytes, a hash of which they are, the version of the first
+observation.
 """
 _IDENTITY_DIGITS = 15
-"""Every JSON reader keeps so many hexadecimal digits exactly."""
+"""Hexadecimal digits that every JSON reader keeps."""
 _NOTHING_READ = fingerprints.inputs({})
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:
-    """``identity`` changes with its rows."""
-
     identity: str
     rows: int
     bytes: int
@@ -41,7 +39,7 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class DayMadeOf:
-    """``rows`` is an upper bound, ``bytes`` a share: a build reads a file once for all its days of a chunk."""
+    """``rows`` is an upper bound, ``bytes`` a share: a build reads a file once for its days of a chunk."""
 
     files: int = 0
     rows: int = 0
@@ -49,7 +47,7 @@ class DayMadeOf:
     identity: int = 0
 
     def content(self, version: int, read_as: str = "") -> DayContent:
-        """The record at ``version``; its checksum depends on ``read_as``."""
+        """At ``version``; the checksum depends on ``read_as``."""
         return DayContent(
             rows=self.rows,
             checksum=str(_number_of(f"{self.identity} {read_as}") if self.files else 0),
@@ -72,7 +70,7 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """Days from the first to the last ``possible`` one that a file touches; those in between exist."""
+    """Those from first to last that a file touches, within ``possible``; all between exist."""
     with_days = [each for each in files if not each.without_days]
     days, of_day = _from_first_to_last(with_days, possible), dict[int, list[_Share]]()
     for file in with_days:
@@ -109,9 +107,9 @@ def _number_of(text: str) -> int:
 @dataclass(frozen=True)
 class Moved:
     changed: Mapping[date, DayContent]
-    """Rows may differ: what is made of them is stale."""
+    """Rows may differ: readers become stale."""
     renewed: Mapping[date, DayContent]
-    """Only files differ: nothing is stale."""
+    """Only files differ: no reader becomes stale."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.renewed)
@@ -131,8 +129,8 @@ def moved_days(
 ) -> Moved:
     """Days whose files differ from ``known``.
 
-    ``touched`` are files with changed rows; if None, all such days are changed. With ``is_another`` (created again, or
-    declared otherwise) every day with files is. A known day without files has no rows.
+    ``touched`` have changed rows; None: all have. ``is_another`` (created again, or declared otherwise) changes every
+    day with files. A known day without files has no rows.
     """
     with_days = [file for file in touched or () if not file.without_days]
     everywhere = touched is None or is_another or any(file.touches is None for file in with_days)

@@ -1,4 +1,4 @@
-"""The gate of tables of others. Rows cannot be quarantined here, so days made of broken rows are held back."""
+"""The gate of tables of others: days of broken rows are held back, since none can be quarantined."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COUNTED_COLUMNS = pa.schema([("day", pa.date32()), (VIOLATING, pa.int64())])
 
 
 def broken_days(table: Table, rows: DataFrame) -> dict[date, tuple[RuleOutcome, ...]]:
-    """Needs one pass over the columns of the contract, and one over the key."""
+    """One pass over the columns, one over the key."""
     found: dict[date, tuple[RuleOutcome, ...]] = {}
     if _asks_anything(table):
         counted = by_query(rows, _counting(table), _COUNTED).groupBy("day").agg(F.sum(VIOLATING).alias(VIOLATING))
@@ -48,7 +48,6 @@ def _asks_anything(table: Table) -> bool:
 
 @cache
 def _counting(table: Table) -> PartitionQuery:
-    """Counts of partitions add up."""
     import ibis
 
     columns = columns_of(table.contract)
@@ -70,7 +69,7 @@ def _said(table: Table, rows: DataFrame) -> tuple[str, ...]:
 
 
 def _of_given(sql: str) -> str:
-    """Keeps the rows, because a stream can be read once."""
+    """Keeps the rows: a stream is read once."""
     return f'WITH "given" AS MATERIALIZED (FROM "{ROWS}"), "found" AS ({sql.replace(ROWS, "given")}) FROM "found"'
 
 

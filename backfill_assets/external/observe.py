@@ -1,6 +1,6 @@
 """Observes tables of others, and publishes records of days that moved, without rows.
 
-Such a table's main has no files: a day is known by its files there, and their version is a source position. So pins,
+Main has no files of such a table: a day is known by its files there, whose version is a source position. So pins,
 plans, staleness and timelines work unchanged.
 """
 
@@ -38,12 +38,12 @@ from backfill_assets.publish.promote import MOST_TRIES, Again, promote
 from backfill_assets.publish.publisher import Conflict, Publisher
 
 _POSITION = "external:"
-"""The table's id follows; the number is its version + 1."""
+"""The table's id follows; the number is version + 1."""
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"observed","type":"long","nullable":true,"metadata":{}},'
     '{"name":"day","type":"date","nullable":true,"metadata":{}}]}'
 )
-"""The schema of an empty stand-in in the lakehouse."""
+"""Of an empty stand-in in the lakehouse."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,6 @@ class At:
 
 @dataclass(frozen=True)
 class LookThere:
-    """A table now, compared with what is recorded. Nothing is written."""
-
     external: ExternalTable
     known: At | None
     now: At
@@ -69,7 +67,7 @@ class Observed:
     table: str
     version: int
     changed: tuple[date, ...] = ()
-    """New days, and days whose rows may differ."""
+    """New, or of rows that may differ."""
     publication: str = ""
 
 
@@ -78,7 +76,7 @@ def there_of(external: ExternalTable) -> DeltaTableOfOthers | ParquetFolderOfOth
 
 
 def observed_at(storage: Storage, external: ExternalTable, version: int | None) -> At | None:
-    """What main ``version`` stands for; None if never observed."""
+    """What main ``version`` stands for, or None."""
     if version is None:
         return None
     for id, position in read_transactions(storage, external.name, version).items():
@@ -88,7 +86,7 @@ def observed_at(storage: Storage, external: ExternalTable, version: int | None) 
 
 
 def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list[tuple[ExternalTable, date]]:
-    """Tables among ``steps`` and what any version reads, with the first day of their dataset."""
+    """Among ``steps`` and what any version reads, with their datasets' first days."""
     read = {read.table for step in steps for version in step.versions for read in version.reads}
     names = read.union(name for step in steps for name in step.table_names)
     return [
@@ -101,7 +99,7 @@ def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list
 
 def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, date]]) -> list[Observed]:
     """Record days that moved. Raises :class:`LakehouseUnusable` for a missing table, :class:`InvalidRequest` for
-    missing columns.
+    columns.
     """
     return [_observe(publisher, external, first_day) for external, first_day in tables]
 
@@ -116,8 +114,6 @@ def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> 
 
 @dataclass
 class _Looking:
-    """What a look finds, on its way into the log."""
-
     publisher: Publisher
     external: ExternalTable
     first_day: date
@@ -134,7 +130,7 @@ class _Looking:
 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
-    """``today`` bounds plausible days if the table does not tell its last commit."""
+    """``today`` bounds days if the table has no last commit."""
     _require_access(log.storage, external)
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
@@ -156,7 +152,7 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
 
 
 def _require_access(storage: Storage, external: ExternalTable) -> None:
-    """Spark has credentials for buckets only if the lakehouse is in one."""
+    """Spark has credentials for buckets if the lakehouse is in one."""
     if external.location.startswith(S3) and storage.is_folder:
         raise LakehouseUnusable(
             f"{external.name} is at {external.location}, in a bucket, and the lakehouse in the folder {storage.root}.",
@@ -186,7 +182,7 @@ def _record_of(publisher: Publisher, look: LookThere) -> Publication:
 
 
 def _positions(known: At | None, now: At) -> Iterable[Position]:
-    """A table created again has a new id, and starts anew."""
+    """A table created again starts anew."""
     same = known is not None and known.id == now.id
     yield Position(id=_POSITION + now.id, before=known.version + 1 if same and known else None, after=now.version + 1)
     if known is not None and not same:
@@ -217,7 +213,7 @@ def require_observed(storage: Storage, external: ExternalTable, version: int | N
 
 
 def read_in_place(storage: Storage, steps: Iterable[Step], versions: Mapping[str, int]) -> dict[str, str]:
-    """The version of each table, and how far its history goes."""
+    """By table, the version and how far its history goes."""
     found: dict[str, str] = {}
     for external in (step.external for step in steps if step.external):
         at = observed_at(storage, external, versions.get(external.name))

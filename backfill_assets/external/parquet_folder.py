@@ -1,5 +1,5 @@
-"""A folder of Parquet files of others, without history: its version is a digest of names, sizes and times. So each
-day's files are compared with those observed, before and after reading.
+"""A folder of Parquet files of others, without history: its version digests names, sizes and times, and a day's files
+are compared before and after reading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from backfill_assets.model.external_table import ExternalTable
 _ENDING = ".parquet"
 _HIDDEN = ("_", ".")
 _DIGITS = 13
-"""Every JSON reader keeps so many hexadecimal digits exactly."""
+"""Hexadecimal digits that every JSON reader keeps."""
 _FOOTERS_KEPT = 20_000
 _KINDS = ("date", "timestamp", "timestamp_ntz", "string")
 
@@ -48,7 +48,7 @@ class ParquetFolderOfOthers:
 
     @cached_property
     def _listed(self) -> list[StoredFile]:
-        """Cached: all answers of a look are about the same files."""
+        """Cached: a look is about the same files."""
         found = [each for each in self.storage.files("", recursive=True) if each.path.endswith(_ENDING)]
         if any("_delta_log" in each.path.split("/") for each in found) or self.storage.exists("_delta_log"):
             raise InvalidRequest(
@@ -74,7 +74,7 @@ class ParquetFolderOfOthers:
         return "files"
 
     def at(self, version: int) -> TableVersion:
-        """The current state, for any ``version``."""
+        """As it is now, for any ``version``."""
         footers = dict(zip(self._listed, self.storage.each(self._footer, self._listed), strict=True))
         files = tuple(self._file(stored, footer) for stored, footer in footers.items())
         newest = footers[max(self._listed, key=lambda each: each.modified_ms)].schema.to_arrow_schema()
@@ -83,7 +83,7 @@ class ParquetFolderOfOthers:
         return TableVersion("files", self.newest(), files, types)
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, None]:
-        """Which files have other rows than their predecessors is unknown."""
+        """Which files have other rows is unknown."""
         return self.at(newest), None
 
     def history(self, version: int) -> str:
@@ -94,11 +94,11 @@ class ParquetFolderOfOthers:
         return datetime.fromtimestamp(newest / 1000, UTC).date()
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """A digest that moves no day is not recorded, for example of files without days."""
+        """Not for a digest that moves no day."""
         return False
 
     def paths_of(self, days: Mapping[date, DayContent]) -> list[str]:
-        """Paths for Spark. Raises :class:`LakehouseUnusable` if files of a day are not those observed."""
+        """For Spark. Raises :class:`LakehouseUnusable` for other files than observed."""
         wanted = DayRange(min(days), max(days))
         files = self.at(self.newest()).files
         now = days_made_of(files, wanted)
@@ -128,7 +128,7 @@ class ParquetFolderOfOthers:
         return ExternalFile(_identity(stored), footer.num_rows, stored.size, touches, without)
 
     def _days(self, stored: StoredFile, footer: pq.FileMetaData) -> tuple[DayRange | None, bool]:
-        """The days by path or statistics, None if unknown; and whether no row has a day."""
+        """By path or statistics, None if unknown; whether no row has a day."""
         of_path = {name.lower(): value for name, value in _of_path(stored.path).items()}
         if (value := of_path.get(self.external.day.lower())) is not None:
             day = day_or_none(value[:10])
@@ -160,7 +160,7 @@ class ParquetFolderOfOthers:
 
 @lru_cache(maxsize=_FOOTERS_KEPT)
 def _footer_of(root: str, stored: StoredFile) -> pq.FileMetaData:
-    """Cached: each chunk of a build checks its files again."""
+    """Cached: each chunk checks its files again."""
     return Storage(root).parquet_footer(stored.path)
 
 
@@ -169,7 +169,7 @@ def _touches(file: ExternalFile, days: Collection[date]) -> bool:
 
 
 def _identity(stored: StoredFile) -> str:
-    """A replaced file has another size or time."""
+    """Another size or time is another file."""
     return f"{stored.path} {stored.size} {stored.modified_ms}"
 
 

@@ -1,4 +1,4 @@
-"""Rows of a table of others at a pinned version, read by Spark, with tokens for personal values."""
+"""Rows of a table of others at a pinned version, with tokens for personal values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _A_DAY = timedelta(days=1)
 
 
 DaysToRead = Mapping[int, Mapping[date, DayContent]]
-"""Days with recorded contents, by version."""
+"""By version and day, as recorded."""
 
 
 def external_rows(
@@ -44,8 +44,8 @@ def external_rows(
     days: DaysToRead,
     token_key_file: str,
 ) -> DataFrame:
-    """Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that was cleaned
-    up, and for files that are not those observed.
+    """Without other days' files. Raises :class:`LakehouseUnusable` for a cleaned-up version, and other files than
+    observed.
     """
     schema, there = struct_type(on_days(external.contract)), there_of(external)
     parts = [
@@ -74,8 +74,8 @@ def days_to_read(
     contents: Mapping[date, DayContent],
     laid: Mapping[date, DayRecord],
 ) -> DaysToRead:
-    """The version at which each day of ``read`` is read: that of main when it was pinned. Days ``laid`` over main are
-    read at the newest version if they have not moved since, else at the one observed.
+    """At which version each day of ``read`` is read: main's when pinned. Days ``laid`` over main have the newest if
+    unmoved since, else that observed.
     """
     found: dict[int, dict[date, DayContent]] = {}
     if through := read.days.keys() - laid.keys():
@@ -157,7 +157,7 @@ def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:
 
 
 def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Column:
-    """A condition on the raw column, by which Delta skips files."""
+    """On the raw column, so that Delta skips files."""
 
     def between(first: date, last: date) -> Column:
         if isinstance(kind, T.DateType):
@@ -174,7 +174,7 @@ def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Colu
 
 
 def _with_tokens(rows: DataFrame, columns: Sequence[str], key_file: str) -> DataFrame:
-    """Workers read the key from a file: it is in no plan."""
+    """Workers read the key from a file: no plan has it."""
     require_workers(rows.sparkSession)
     tokenised = partial(_tokenised, columns=tuple(columns), key_file=key_file)
     return rows.mapInArrow(carrying(tokenised), rows.schema)

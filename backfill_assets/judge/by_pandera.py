@@ -1,6 +1,4 @@
-"""Pandera's own verdict, check by check: examples for days that break their contract, and a second opinion on the
-judge's one query.
-"""
+"""Pandera's own verdict by check: examples of broken rows, and a second opinion."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def pandera_report(storage: Storage, table: Table, files: DayFiles) -> tuple[str
 
 
 def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: int) -> GateFinding:
-    """``violating`` rows were found by the judge's own query."""
+    """``violating`` rows were found by the judge."""
     said = pandera_report(storage, table, files) if violating else _said(storage, table, files, lambda rows: rows)
     return GateFinding(
         bool(said) == bool(violating),
@@ -56,7 +54,7 @@ def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: i
 
 
 def _some_broken(contract: type[Contract], rows: ir.Table) -> ir.Table:
-    """Some rows of each breach, so that rare ones are among them."""
+    """Some of each breach."""
     import ibis
 
     broken = stored(rows.filter(is_unsound(contract, rows)))

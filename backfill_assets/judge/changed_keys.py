@@ -1,6 +1,4 @@
-"""Rows of files by the keys that new raw rows brought, by DuckDB: a Spark job takes longer than all files of a
-micro-batch.
-"""
+"""Rows of files by the keys that new raw rows brought; a Spark job takes longer than a micro-batch's files."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _ROWS_AT_ONCE = 64 * 1024
 
 @dataclass(frozen=True)
 class KeyedFiles:
-    """Raw's keys are landed text, all others typed."""
+    """Raw's keys are landed text, others typed."""
 
     table: Table
     files: Sequence[AddedFile]
@@ -74,7 +72,7 @@ def select_rows_of_keys(
 def rows_of_other_keys(
     storage: Storage, place: KeyedFiles, key: Sequence[str], changed: pa.Table
 ) -> Iterator[tuple[date, pa.Table]]:
-    """Rows as in their files, with stored hashes, in batches by day."""
+    """As in their files, with stored hashes, by day."""
     columns = copied_columns(place.table)
     with database() as connection:
         connection.register(_CHANGED, changed)
@@ -119,7 +117,7 @@ def _key(number: int) -> str:
 
 @cache
 def _landed_keys(raw: Table, refinement: Refinement) -> str:
-    """Cached: compiling takes longer than running it on a few files."""
+    """Cached: compiling takes longer than a few files."""
     rows = _rows(raw)
     return _with_keys(rows, [_landed(rows, refinement, name) for name in refinement.key])
 

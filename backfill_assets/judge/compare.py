@@ -1,6 +1,6 @@
-"""Compares the rows of a table on two sides, exactly; needs disk, not memory.
+"""Compares a table's rows on two sides, exactly, on disk.
 
-Values are equal by ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN equals NaN, 0.0 equals -0.0.
+Equal is ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN NaN, 0.0 -0.0.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ if TYPE_CHECKING:
 
 SIDES = ("before", "after")
 TOGETHER = "values of a row that are other ones together"
-"""Stands for a difference in combinations of columns only."""
+"""A difference in combinations of columns."""
 _NUMBER = "its number"
 _MOST_DIGITS = 38
 
 Lines = dict[str | None, dict[str, Any]]
-"""Rows by day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); and sums ``before
-NAME`` and ``after NAME``.
+"""By day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); sums ``before NAME`` and
+``after NAME``.
 """
 
 
 def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, Lines]:
-    """What became of rows, by day and by each of ``table.groups``.
-
-    Rows are matched by day and key; without a key, or if one repeats, as multisets. Equal stored hashes, if all rows
-    have them, are equal rows.
+    """What became of rows, by day and by each of ``table.groups``; matched by day and key, or as multisets without a
+    unique one. Equal stored hashes, if all have them, are equal rows.
     """
     names, hashed = list(table.contract.fields()), RowHash(table.contract).name
     has_hashes = all(hashed in side.columns for side in (before, after))
@@ -69,9 +67,7 @@ def _by_day_and_group(table: Table, cells: ir.Table) -> dict[str, Lines]:
 
 
 def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> list[dict[str, Any]]:
-    """Matched rows that differ, as ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first
-    total first.
-    """
+    """As ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first total first."""
     import ibis
 
     names = list(table.contract.fields())
@@ -86,7 +82,7 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
 
 
 def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
-    """Columns besides ``column`` that differ, by day; the order of rows does not matter."""
+    """By day, other columns than ``column`` that differ, whatever the order of rows."""
     names = [name for name in table.contract.fields() if name not in (DAY, column)]
     before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
     if not (apart := _days_apart(before, after, names)):
@@ -103,7 +99,7 @@ def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[
 
 
 def is_balanced(rows: ir.Table, weight: str) -> bool:
-    """Whether weights of equal rows sum to 0. Here 0.0 and -0.0 differ."""
+    """Equal rows' weights sum to 0; 0.0 and -0.0 differ here."""
     signed = {
         f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
     }
@@ -116,7 +112,7 @@ def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
 
 
 def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
-    """Doubles with ``digits`` are rounded; maps become sorted entries."""
+    """Doubles with ``digits`` rounded, maps as sorted entries."""
     digits = {name: each.digits for name, each in table.contract.fields().items() if each.digits is not None}
     doubles = {name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()}
     maps = {name: entries_in_key_order(rows[name], kind) for name, kind in rows.schema().items() if kind.is_nested()}
@@ -136,7 +132,7 @@ def _key(table: Table) -> list[str]:
 
 
 def _one_by_one(table: Table, before: ir.Table, after: ir.Table) -> ir.Table:
-    """For tables without a usable key: equal rows are matched first, the others of a key in order."""
+    """Without a usable key: equal rows are matched first, a key's others in order."""
     names = before.columns
     pairs = _joined(_numbered(before, names), _numbered(after, names), [*names, _NUMBER])
     if not table.key:
@@ -213,7 +209,6 @@ def _sum(values: ir.Column) -> ir.Scalar:
 
 
 def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
-    """A double where a decimal lacks digits."""
     kind = before.type()
     digits, scale = (kind.precision, kind.scale) if kind.is_decimal() else (20, 0)
     kind = f"decimal({digits + 1}, {scale})" if digits < _MOST_DIGITS else "float64"
@@ -224,7 +219,7 @@ def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
 
 
 def value_text(value: Any) -> str | None:
-    """Spark's cast to string, but doubles like Python."""
+    """As Spark casts; doubles as Python does."""
     written = next((write for kind, write in _WRITTEN if isinstance(value, kind)), str)
     return None if value is None else written(value)
 

@@ -1,5 +1,5 @@
-"""DuckDB through Ibis in this process, over files of a lakehouse. Libraries are imported where they are used: every
-command may import this module.
+"""DuckDB by Ibis, over a lakehouse's files. Libraries are imported where they are used: every command may import
+this.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ DAY = "day"
 DayFiles = Mapping[date, Sequence[AddedFile]]
 LabelledFiles = Mapping[Any, Sequence[AddedFile]]
 SHARE_OF_MEMORY = 0.25
-"""The share for all cores; more spills to disk."""
+"""Of all cores; more spills to disk."""
 _FULL = "Look at the disk and the memory of this machine, then run it again."
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 _LABEL_OF_FILE = f"""COALESCE("{_LABEL}", error('DuckDB has another name for a file that it read: ' || "{_FILE}"))"""
 _PATTERN = re.compile(r"[*?\[]")
-"""DuckDB expands these, and not every such name can be escaped."""
+"""DuckDB expands these, and not all can be escaped."""
 
 
 def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
@@ -69,8 +69,8 @@ def engine(threads: int = 0) -> Iterator[Backend]:
 
 @contextmanager
 def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
-    """An empty DuckDB in UTC that loads no extension, and spills to disk. ``threads=1`` takes the least CPU time.
-    Raises :class:`LakehouseUnusable` for DuckDB's errors.
+    """An empty DuckDB in UTC without extensions, which spills to disk. ``threads=1`` takes least CPU. Raises
+    :class:`LakehouseUnusable` for DuckDB's errors.
     """
     import duckdb
 
@@ -104,7 +104,7 @@ def without_query(error: Exception) -> str:
 
 
 def _remove_spilled(folder: Path) -> None:
-    """Killed processes leave folders. For a day one may belong to a process of another container."""
+    """Killed processes leave folders; for a day one may be another container's."""
     import psutil
 
     for left in folder.glob(f"{_SPILL}-*-*"):
@@ -126,14 +126,14 @@ def columns_of(contract: type[Contract], hashes: Iterable[str] = ()) -> pa.Schem
 def rows_of_files(
     connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
-    """Reads lazily: missing columns are null, types are cast, and ``day`` is the one of ``files``."""
+    """Lazy: missing columns are null, types are cast, ``day`` is that of ``files``."""
     return labelled_rows(connection, storage, columns_of(contract, hashes), DAY, files)
 
 
 def labelled_rows(
     connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> ir.Table:
-    """:func:`rows_of_files` with ``columns``, one of which is the ``label``."""
+    """:func:`rows_of_files` with ``columns``, among them ``label``."""
     import ibis
 
     asked = select_rows(connection.con, storage, columns, label, files)
@@ -143,7 +143,7 @@ def labelled_rows(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """SQL, because compiling Ibis takes longer than reading the files of a micro-batch."""
+    """SQL: compiling Ibis takes longer than a micro-batch's files."""
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: _quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
@@ -168,7 +168,6 @@ def _kinds(columns: pa.Schema) -> Mapping[str, str]:
 
 @lru_cache
 def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
-    """Spark's workers call this, without Ibis."""
     import duckdb
 
     nothing = pa.schema([(str(number), kind) for number, kind in enumerate(types)]).empty_table()
@@ -176,7 +175,7 @@ def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
 
 
 def stored(rows: ir.Table) -> ir.Table:
-    """Computes ``rows`` now, and once."""
+    """Computed now, and once."""
     from ibis.util import gen_name
 
     connection, name = rows.get_backend(), gen_name("stored")
@@ -185,7 +184,7 @@ def stored(rows: ir.Table) -> ir.Table:
 
 
 def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
-    """Ordered; the rows need not fit into memory."""
+    """In order; they need not fit into memory."""
     connection = rows.get_backend()
     # Ibis's own method calls a deprecated one of DuckDB.
     yield from batches(connection.con, connection.compile(rows), at_once)
@@ -197,7 +196,7 @@ def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterato
 
 
 def _in_words(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Once DuckDB has given rows, its errors come as Arrow's."""
+    """After the first rows, DuckDB's errors come as Arrow's."""
     try:
         yield from reader
     except (OSError, pa.ArrowException) as error:
@@ -212,7 +211,7 @@ def _in_folder(
     files: LabelledFiles,
     name: str,
 ) -> str:
-    """DuckDB opens each file once, when the query runs; a view of them would be read when it is created."""
+    """DuckDB opens files when the query runs; a view reads them when created."""
     # DuckDB reports each file by the path it was given.
     root = Path(storage.uri()).absolute()
     labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}
@@ -233,7 +232,7 @@ def _in_folder(
 
 
 def _by_arrow(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
-    """Arrow reads object stores, and files with any name."""
+    """For object stores, and any file name."""
     import pyarrow.dataset as ds
 
     parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type
@@ -251,7 +250,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def usable_memory() -> int:
-    """The machine's, or the container's if that is less."""
+    """The machine's, or the container's if less."""
     import psutil
 
     physical = psutil.virtual_memory().total

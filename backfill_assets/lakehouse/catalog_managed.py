@@ -1,4 +1,4 @@
-"""Refuses catalog-managed tables: a catalog decides on their commits, so their log may be outdated. Pure.
+"""Refuses tables on whose commits a catalog decides: their log may be outdated. Pure.
 
 See https://github.com/delta-io/delta/blob/master/PROTOCOL.md#catalog-managed-tables.
 """
@@ -14,7 +14,7 @@ _FEATURES = frozenset({"catalogManaged", "catalogOwned-preview", "catalogOwned"}
 
 
 class CatalogManaged(LakehouseUnusable):
-    """A commit to the table may be lost, and its log may be outdated."""
+    pass
 
 
 def require_own_log(table: str, log: Iterable[Iterable[Mapping[str, Any]]]) -> None:

@@ -1,6 +1,6 @@
-"""Reads Delta logs: add actions with statistics, which delta-rs's listing lacks, and tombstones.
+"""Delta logs: add actions with statistics, which delta-rs's listing lacks, and tombstones.
 
-Covers JSON commits, and checkpoints of one part, of several, and of version 2 with statistics as JSON text. See
+Reads JSON commits, and checkpoints of one part, of several, and of version 2 with statistics as JSON text. See
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
 """
 
@@ -34,7 +34,7 @@ _TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
 _ALWAYS_COLUMNS = ["protocol", "sidecar"]
 _CATALOG_MANAGED = "catalog-managed"
 _MOST_NAMED_COMMITS = 400
-"""With more commits after the hinted checkpoint, the hint is stale."""
+"""With more behind the hinted checkpoint, the hint is stale."""
 _LOOKED_FOR_AT_ONCE = 20
 Actions = list[dict[str, Any]]
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
@@ -94,11 +94,11 @@ class LogState:
 
 
 class VersionGone(LakehouseUnusable):
-    """The Delta log does not reach back to the version."""
+    """The log does not reach back so far."""
 
 
 def read_log(storage: Storage, table: str, version: int) -> LogState:
-    """Raises :class:`VersionGone` where the log has a gap, :class:`PublicationRefused` for active deletion vectors."""
+    """Raises :class:`VersionGone` for a gap, :class:`PublicationRefused` for active deletion vectors."""
     active: dict[str, AddedFile] = {}
     vectors: set[str] = set()
     for actions in actions_up_to(storage, table, version, _ADD_COLUMNS):
@@ -110,7 +110,7 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
 def read_log_and_transactions(
     storage: Storage, table: str, version: int, base: int | None = None
 ) -> tuple[LogState, dict[str, int]]:
-    """:func:`read_log` and :func:`read_transactions` in one pass; from the checkpoint ``base``, if one is known."""
+    """:func:`read_log` and :func:`read_transactions` in one pass, from checkpoint ``base``."""
     active: dict[str, AddedFile] = {}
     transactions: dict[str, int] = {}
     vectors: set[str] = set()
@@ -122,7 +122,7 @@ def read_log_and_transactions(
 
 
 def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The newest protocol and metadata, also of a table that delta-rs cannot open. Raises like :func:`read_log`."""
+    """The newest protocol and metadata, also of what delta-rs cannot open. Raises like :func:`read_log`."""
     protocol: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     for actions in actions_up_to(storage, table, version, ["metaData"]):
@@ -184,7 +184,7 @@ def _files_read(storage: Storage, table: str, version: int, columns: list[str], 
 
 
 def require_actions(storage: Storage, path: str) -> Actions:
-    """Raises :class:`LakehouseUnusable` for a damaged commit. No commit is empty."""
+    """Raises :class:`LakehouseUnusable` for a damaged or empty commit."""
     actions = storage.read_json_lines(path)
     if not actions or not all(isinstance(each, dict) for each in actions):
         raise LakehouseUnusable(
@@ -194,7 +194,7 @@ def require_actions(storage: Storage, path: str) -> Actions:
 
 
 def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], list[str]] | None:
-    """Lists nothing, as logs may be long; returns None if the hint does not help."""
+    """Lists nothing: logs may be long. None if the hint does not help."""
     if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
         return None
     commits = [commit_file(table, number) for number in range(base + 1, version + 1)]
@@ -202,7 +202,7 @@ def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], 
 
 
 def hinted_checkpoint(storage: Storage, table: str) -> int | None:
-    """Returns None without a hint, or if its checkpoint has many parts."""
+    """None without one, or for many parts."""
     try:
         hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -222,10 +222,10 @@ def written_at(table: str, versions: Iterable[int]) -> list[str]:
 
 
 def version_by_names(storage: Storage, table: str, base: int | None) -> int | None:
-    """Probes names of commits after the hinted checkpoint ``base``, or lists a log without one, which is short.
+    """Probes names of commits after checkpoint ``base``, or lists a log without one, which is short.
 
-    Delta-rs would list the whole log, which a stream makes long, and load the files. Returns None on an object store,
-    and where the hint is older than what was cleaned up.
+    Delta-rs would list the whole log and load the files. None on an object store, and if the hint is older than what
+    was cleaned up.
     """
     if not storage.is_folder:
         return None
@@ -233,7 +233,7 @@ def version_by_names(storage: Storage, table: str, base: int | None) -> int | No
 
 
 def version_from(storage: Storage, table: str, known: int) -> int | None:
-    """Probes names of commits after ``known``. Returns None on an object store, or if ``known`` is gone or too old."""
+    """Probes names of commits after ``known``. None on an object store, or if ``known`` is too old."""
     if not storage.is_folder or storage.missing([commit_file(table, known)]):
         return None
     for first in range(known + 1, known + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
@@ -246,7 +246,7 @@ def version_from(storage: Storage, table: str, known: int) -> int | None:
 
 
 def read_transactions(storage: Storage, table: str, version: int) -> dict[str, int]:
-    """Reads all ids in one pass; delta-rs takes milliseconds for each. Raises like :func:`read_log`."""
+    """All ids in one pass: delta-rs takes milliseconds for each. Raises like :func:`read_log`."""
     versions: dict[str, int] = {}
     for actions in actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
         versions |= _transactions_in(actions)
@@ -268,7 +268,7 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
 
 
 def newest_version(storage: Storage, table: str) -> int | None:
-    """Found by the names in the log, without loading files."""
+    """By names in the log."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     commits = [int(match[1]) for name in names if (match := _COMMIT.search(name))]
     return max([*commits, *checkpoints(names)], default=None)
@@ -285,8 +285,8 @@ def oldest_version(storage: Storage, table: str) -> int | None:
 def open_table(storage: Storage, table: str, version: int | None = None) -> DeltaTable:
     """Raises what delta-rs raises.
 
-    A catalog-managed table raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` with its name,
-    which delta-rs leaves out.
+    Names a catalog-managed table (:class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`), which delta-rs
+    does not.
     """
     try:
         return DeltaTable(storage.uri(table), version, dict(storage.options))
@@ -330,7 +330,7 @@ def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Not by delta-rs's ``history()``: it lists commits newer than its handle, and then numbers all of them wrongly."""
+    """Delta-rs's ``history()`` also lists commits newer than its handle, and then numbers all wrongly."""
     for number, actions in actions_back(storage, table, version):
         yield number, next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
 
@@ -352,10 +352,10 @@ def apply_actions(
     actions: Iterable[dict[str, Any]],
     vectors: set[str] | None = None,
 ) -> None:
-    """Apply one commit in place; removes first, as readers of the protocol do.
+    """Apply one commit in place, removes first.
 
-    ``vectors`` collects active files with a deletion vector, which a later commit may purge; if it is None, the first
-    one raises :class:`PublicationRefused`.
+    ``vectors`` collects active files with a deletion vector, which later commits may purge; without it the first raises
+    :class:`PublicationRefused`.
     """
     listed = list(actions)
     for action in listed:
@@ -403,7 +403,7 @@ _LAST_CHARACTER = chr(0x10FFFF)
 def statistics_json(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
-    """Values in ``ends`` are JSON already: a decimal keeps all its digits."""
+    """``ends`` are JSON already: decimals keep all digits."""
     parts = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
         parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
@@ -413,7 +413,7 @@ def statistics_json(
 
 
 def bound_as_json(value: object, *, up: bool) -> str | None:
-    """The least value, or the greatest (``up``); None for types without bounds."""
+    """The least, or greatest (``up``); None for types without bounds."""
     match value:
         case datetime():
             return json.dumps(_moment(value, up=up))
@@ -430,9 +430,9 @@ def bound_as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """The least value is rounded down, the greatest up.
+    """The least is rounded down, the greatest up.
 
-    Not by ``strftime``: it writes early years with fewer than four digits, and readers would find no row.
+    ``strftime`` writes early years with fewer than four digits, and readers would find no row.
     """
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
@@ -440,7 +440,7 @@ def _moment(value: datetime, *, up: bool) -> str:
 
 
 def _cut(value: str, *, up: bool) -> str:
-    """Cuts as Delta's writers do; the greatest is made greater than all texts that begin like it."""
+    """As Delta's writers cut; the greatest exceeds all texts that begin like it."""
     if len(value) <= _LONGEST_TEXT:
         return value
     if not up:

@@ -31,7 +31,7 @@ _REFUSALS = (
 
 @contextmanager
 def explain_failure(what: str) -> Iterator[None]:
-    """Raise :class:`LakehouseUnusable`, beginning with ``what``, if the block fails for want of room or permission."""
+    """Raise :class:`LakehouseUnusable`, beginning with ``what``, for want of room or permission."""
     try:
         yield
     except (OSError, DeltaError) as error:
@@ -42,7 +42,7 @@ def explain_failure(what: str) -> Iterator[None]:
 
 
 def full_disk(what: str, error: Exception) -> LakehouseUnusable | None:
-    """Returns None unless Spark's error, hundreds of lines long, reports a full disk or no permission."""
+    """None unless Spark's long error reports a full disk or no permission."""
     for line in str(error).splitlines():
         try:
             with explain_failure(what):

@@ -1,4 +1,4 @@
-"""Who wrote to a table past the protocol: Delta's commit information, in the writer's words."""
+"""Who wrote past the protocol, by Delta's commit information."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ class ForeignCommit:
 def find_foreign_commits(
     storage: Storage, table: str, version: int, publications: Mapping[date, str]
 ) -> list[ForeignCommit]:
-    """``publications`` is each day's last one (empty: never published). Newest first; a commit that cannot be read ends
-    it.
-    """
+    """Newest first, until one cannot be read. ``publications``: each day's last one, or empty."""
     wanted, found = dict(publications), list[ForeignCommit]()
     with suppress(LakehouseUnusable):
         for number, actions in actions_back(storage, table, version, _MOST_COMMITS):
@@ -76,5 +74,5 @@ def commit_of(version: int, info: Mapping[str, Any]) -> ForeignCommit:
 
 
 def _text(info: Mapping[str, Any], key: str) -> str:
-    """Anybody may have written it: short, on one line."""
+    """Anybody's: cut to one short line."""
     return escape_controls(str(info.get(key) or ""))[:_MOST_LETTERS]

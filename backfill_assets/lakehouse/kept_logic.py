@@ -1,4 +1,4 @@
-"""What the fingerprint of a day's logic stands for: its parts by name, and which logics give the same rows."""
+"""What a logic's fingerprint stands for: its parts by name, and which give the same rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEND = "Remove it: it only says which function has changed. Runs go on without 
 
 
 class KeptLogic(AuditRecord):
-    """A hash of each function, class or constant, by name."""
+    """Hashes of functions, classes and constants, by name."""
 
     step: str
     version: str
@@ -50,7 +50,7 @@ def keep_proof(storage: Storage, proof: SameRows) -> None:
 
 
 def same_as(storage: Storage, fingerprint: str) -> frozenset[str]:
-    """Directly or through others; includes itself."""
+    """Also through others; with itself."""
     return _reached(fingerprint, ((each.published, each.now) for each in _proofs(storage).readable()))
 
 

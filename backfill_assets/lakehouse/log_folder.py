@@ -37,7 +37,7 @@ class LogFolder:
 
     @property
     def is_from_the_beginning(self) -> bool:
-        """Nothing was cleaned up: clean-up leaves a checkpoint and its hint."""
+        """Clean-up leaves a checkpoint and its hint."""
         return 0 in self.commits or (not self.checkpoints and self.hint is None)
 
     def commit_path(self, version: int) -> str:
@@ -90,7 +90,7 @@ _MAPS = frozenset({"options", "configuration"})
 
 
 def without_nulls(value: Any, name: str = "") -> Any:
-    """The form of a commit: maps as objects, unset fields absent."""
+    """As in a commit: maps as objects, unset fields absent."""
     if name in _MAPS:
         return {key: each for key, each in dict(value).items() if each is not None}
     if isinstance(value, dict):

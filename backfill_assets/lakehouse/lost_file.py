@@ -1,4 +1,4 @@
-"""Finds in an engine's error the table and day whose data file is lost, and what restores it. Pure."""
+"""The table and day of a lost data file, from an engine's error, and what restores it. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOST = re.compile(
 
 
 class FileLost(LakehouseUnusable):
-    """A data file that a table names is gone or cannot be read."""
+    pass
 
 
 def file_lost(error: Exception) -> FileLost | None:

@@ -1,4 +1,4 @@
-"""Main: the published Delta table. Only delta-rs commits to it, and only what a prepared publication says."""
+"""Main: the published Delta table. Only delta-rs commits to it, what a prepared publication says."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Files = Mapping[date, Mapping[str, AddedFile]]
 
 @dataclass(frozen=True)
 class MainTable:
-    """One version of a published table; commits go on top of exactly that version."""
+    """A version of a published table; commits go on top of exactly that."""
 
     storage: Storage
     name: str
@@ -119,7 +119,7 @@ class MainTable:
         return self._log[1] if "_log" in vars(self) else read_transactions(self.storage, self.name, self.version)
 
     def commit_version(self, publication: str) -> int:
-        """Later versions may be of other publications. Raises :class:`VersionGone` if the commit was cleaned up."""
+        """Raises :class:`VersionGone` if the commit was cleaned up."""
         for version, commit in commits_back(self.storage, self.name, self.version):
             if commit.get(PUBLICATION_KEY) == publication:
                 return version
@@ -129,7 +129,7 @@ class MainTable:
         )
 
     def keep_for(self, days: int) -> bool:
-        """Sets how long Delta keeps removed files and old versions; False if it is set so, or others committed."""
+        """How long Delta keeps removed files and old versions; False if set so, or others committed."""
         wanted = _retention(days)
         if wanted.items() <= self.handle.metadata().configuration.items():
             return False
@@ -154,10 +154,10 @@ class MainTable:
         schema: str | None,
         at: datetime,
     ) -> bool:
-        """Make the days of ``target`` have exactly its files, in one metadata-only commit on this very version.
+        """Make the days of ``target`` have exactly its files, in a metadata-only commit on this version.
 
-        ``schema`` is given when the commit adds a column. False if another writer committed first; raises
-        :class:`CommitRefused` if the commit is refused though the table has not moved.
+        ``schema`` is given when it adds a column. False if another writer was first; :class:`CommitRefused` if nothing
+        has moved and it is refused.
         """
         adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
         removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
@@ -209,7 +209,7 @@ class MainTable:
         schema: str,
         properties: CommitProperties,
     ) -> None:
-        """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
+        """Delta-rs evolves a schema only with an overwrite, which removes whole days by filter."""
         days = sorted({file.day for file in removes}) or ["0001-01-01"]
         self.handle.create_write_transaction(
             [add_action(file) for file in adds],
@@ -337,7 +337,7 @@ _WRITTEN = frozenset(
         "variantType-preview",
     }
 )
-"""Some only as long as no column and no property uses them."""
+"""Some only while no column and property uses them."""
 _IDENTITY_WRITER = 6
 _FEATURES_WRITER = 7
 _CONSTRAINT = "delta.constraints."
@@ -357,7 +357,7 @@ def write_problems(
     *,
     removes: bool,
 ) -> list[str]:
-    """Why nothing can be committed to such a table, each with what to do.
+    """Why nothing can be committed to such a table, and what to do.
 
     ``removes``: the publication takes files out. ``schema`` is Delta's JSON, parsed.
     """

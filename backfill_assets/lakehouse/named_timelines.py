@@ -1,7 +1,7 @@
 """Named timelines: days of tables that differ from main, kept until deleted or until they expire.
 
-Other days read through to main at the timeline's base. Each change writes a whole revision under the next number, so a
-name has one holder. Nothing that a kept timeline names is reclaimed.
+Other days read through to main at the timeline's base. Each change writes a revision under the next number, so a name
+has one holder. What a kept timeline names is not reclaimed.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class NamedTimeline(Record):
     change: str = "created"
     changed_at: datetime
     moment: str = ""
-    """What its days were rewound to; empty if they were not."""
+    """What its days were rewound to, or empty."""
     targets: tuple[str, ...] = ()
     days: Mapping[str, tuple[DayRecord, ...]] = Field(default_factory=dict)
     versions: Mapping[str, str] = Field(default_factory=dict)
     held_back: tuple[str, ...] = ()
     read_up_to: tuple[str, ...] = ()
     moment_reads: tuple[RawRead, ...] = ()
-    """``read_up_to`` for programs, of every raw table that the days are computed from."""
+    """``read_up_to`` for programs, of every raw table below."""
     reads: tuple[RawRead, ...] = ()
     arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict)
     keep_until: datetime | None = None
@@ -135,9 +135,8 @@ def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
 
 
 def require_free_name(storage: Storage, name: str, now: datetime) -> int:
-    """The number of the name's last revision, -1 for a new one.
-
-    Raises :class:`InvalidRequest` if a kept timeline has the name, or if it is reserved or malformed.
+    """The name's last revision, -1 for a new one. Raises :class:`InvalidRequest` if it is taken, reserved or
+    malformed.
     """
     require_timeline_name(name)
     holder = _newest(storage, name)
@@ -153,9 +152,9 @@ def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now:
 
 
 def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: datetime) -> NamedTimeline:
-    """Raises :class:`InvalidRequest` for a name that is taken, or is its own.
+    """Raises :class:`InvalidRequest` for a taken name.
 
-    For a moment it has both names. If the process dies then, the same call again ends the old one.
+    For a moment it has both names; after a death the same call ends the old one.
     """
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
@@ -179,7 +178,7 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
 
 
 def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:
-    """Keeps it until it is deleted if ``days`` is None. Raises :class:`InvalidRequest` past the calendar's end."""
+    """None: until it is deleted. Raises :class:`InvalidRequest` past the calendar's end."""
     try:
         until = None if days is None else now + timedelta(days=days)
     except OverflowError:
@@ -192,7 +191,7 @@ def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, n
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
-    """``deleted`` is written last: if the process dies before, the command can be repeated."""
+    """``deleted`` is written last: after a death the command can be repeated."""
     for table in timeline.days:
         for staged in open_timelines(storage, table):
             if staged.name.startswith(f"{timeline.id}-"):
@@ -227,7 +226,7 @@ def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """Raises :class:`LakehouseUnusable` if one cannot be read: what it needs is unknown."""
+    """Raises :class:`LakehouseUnusable` for an unreadable one: what it needs is unknown."""
     kept, unreadable = readable_timelines(storage, now)
     if unreadable:
         raise unreadable[0]

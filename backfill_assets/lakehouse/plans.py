@@ -1,4 +1,4 @@
-"""Plans, as JSON files named after their content; which are being carried out; and pages of differences."""
+"""Plans as JSON files named after their content, those being carried out, and pages of differences."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class PlanUnderWay:
 
 
 def open_plan(storage: Storage, id: str) -> None:
-    """Plans that overlap with it are warned."""
     storage.write_bytes(f"{_OPEN}/{id}", b"")
 
 
@@ -66,7 +65,7 @@ def close_plan(storage: Storage, id: str) -> None:
 
 
 def open_plan_ids(storage: Storage) -> list[str]:
-    """Files of other names are ignored: editors and file managers leave some."""
+    """Editors and file managers leave other files."""
     return list(_open_marks(storage))
 
 
@@ -88,10 +87,8 @@ def under_way(storage: Storage) -> list[PlanUnderWay]:
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
-    """Versions of open plans, and of plans kept ``since`` then, which may still be started: nothing of them may be
-    reclaimed.
-
-    Raises :class:`LakehouseUnusable` if a plan is damaged: what it needs is unknown.
+    """Versions of open plans, and those kept ``since``, which may still start: not to be reclaimed. Raises
+    :class:`LakehouseUnusable` for a damaged plan: what it needs is unknown.
     """
     versions_of: dict[str, set[int]] = {}
     oldest = since.timestamp() * 1000

@@ -1,4 +1,4 @@
-"""Records of the publication log: what is asked for (:class:`Publication`), what prepare found (:class:`Before`)."""
+"""Records of the publication log: what is asked for (:class:`Publication`) and what prepare found (:class:`Before`)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Outcome = Literal["done", "aborted"]
 MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
 """Kinds that compute nothing."""
 DIRTY = "+dirty"
-"""Suffix of the git commit of uncommitted code."""
+"""Suffix of commits of uncommitted code."""
 TOTAL = "total_"
-"""Prefix of metrics that sum a column; decimal sums are text."""
+"""Prefix of metrics that sum a column, as text for decimals."""
 BREAKS = "adopted_breaks"
-"""Metric of an adopted day: how many gates it breaks; its example names them."""
+"""Metric of an adopted day: gates it breaks; its example names them."""
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -42,7 +42,7 @@ class Record(BaseModel):
 
 
 class AuditRecord(BaseModel):
-    """Unknown fields of later versions are ignored."""
+    """Fields of later versions are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -63,7 +63,7 @@ class Environment(AuditRecord):
 class DayRead(AuditRecord):
     table: str
     version: int | None
-    """None for a table that was never published, and for staged days."""
+    """None for what was never published, and staged days."""
     first: date
     last: date
     staged: bool = False
@@ -79,7 +79,7 @@ class DayLineage(AuditRecord):
 
     @property
     def days_read(self) -> dict[str, DayRange]:
-        """From the first to the last day read, by table; days between may not have been read."""
+        """From first to last, by table; not all between were read."""
         found: dict[str, DayRange] = {}
         for read in self.reads:
             known = found.get(read.table, read.days)
@@ -98,9 +98,9 @@ class Provenance(Record):
     reason: str = ""
     undoes: str = ""
     first_undone: str = ""
-    """What the first undo of a chain undid. Empty for no undo."""
+    """What a chain's first undo undid, or empty."""
     withdraws: bool = False
-    """An undo takes ``first_undone`` away (True), or brings it back."""
+    """``first_undone`` goes (True), or comes back."""
 
 
 class Detail(Record):
@@ -125,19 +125,19 @@ class Notice(Record):
 
 @dataclass(frozen=True, slots=True)
 class DayContent:
-    """A dataclass, since years of days are made at once and a :class:`Record` takes seven times as long."""
+    """A dataclass: a :class:`Record` takes seven times as long, and years are made at once."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     rows: int
     checksum: str
-    """Sum of the row hashes, as decimal text: it does not fit 64 bits."""
+    """Sum of row hashes as text: beyond 64 bits."""
     code_version: str = ""
     parameters: str = ""
     inputs: str = ""
     metrics: Mapping[str, int | str | None] = field(default_factory=dict)
     staged_ms: int | None = None
-    """The day's share of the time to stage the step."""
+    """Its share of staging the step."""
     logic: str = ""
 
     @property
@@ -150,7 +150,7 @@ class DayContent:
 
     @property
     def is_adopted(self) -> bool:
-        """The day came with its table: only a person's request rebuilds it."""
+        """Only a person's request rebuilds it."""
         return self.code_version == ADOPTED
 
     @property
@@ -158,14 +158,14 @@ class DayContent:
         return str(self.metrics.get(f"{BREAKS}{EXAMPLE}") or "")
 
     def figure(self, metric: str) -> Decimal | None:
-        """Returns None if not measured; a day without rows has 0 of everything."""
+        """None if not measured; 0 without rows."""
         value = self.metrics.get(metric)
         if value is None:
             return None if self.rows else Decimal(0)
         return Decimal(str(value))
 
     def plus(self, added: DayContent) -> DayContent:
-        """A metric that one side has not measured is None, unless that side has no rows."""
+        """None for a metric that a side with rows lacks."""
         keys = {*self.metrics, *added.metrics}
         return replace(
             added,
@@ -194,32 +194,31 @@ class DayContent:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a published day's rows come from. Compactions, rewinds and undos carry it along."""
+    """Where a published day's rows come from; compactions, rewinds and undos carry it along."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     computed_by: str = ""
-    """For raw: the publication since which the day has only gained rows. Empty for a day that was never published."""
+    """Raw: since this publication the day has only gained rows. Empty if never published."""
     gained_by: str = ""
-    """For raw: the last publication since ``computed_by`` that added rows."""
+    """Raw: the last publication since that added rows."""
     campaign: str = ""
-    """The last campaign that brought the day and was not undone; runs on top of it, and undos of them, do not change
-    it."""
+    """The last campaign that brought the day and was not undone; runs on top and their undos keep it."""
     brought_by: str = ""
     put_back_by: str = ""
-    """The last undo since the rows were computed."""
+    """The last undo since."""
     undid: str = ""
     rolled_back_by: str = ""
-    """A person's rollback, until it is undone or new rows come."""
+    """A person's rollback, until undone or overtaken by new rows."""
 
     @property
     def is_as_of(self) -> str:
-        """The publication since which the day has only gained rows."""
+        """Since this publication the day has only gained rows."""
         return self.put_back_by or self.computed_by
 
     @property
     def rows_by(self) -> str:
-        """The last publication by which the day got rows, or got them back."""
+        """By this publication the day got rows, or got them back."""
         return self.put_back_by or self.gained_by or self.computed_by
 
     def put_back(self, by: str, undone: Publication) -> Origin:
@@ -232,7 +231,7 @@ class Origin:
         return self.computed_again(publication.id)
 
     def computed_again(self, by: str) -> Origin:
-        """For no campaign, or to follow an undo."""
+        """Without a campaign, or to follow an undo."""
         return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
 
     def gained(self, by: str) -> Origin:
@@ -252,10 +251,11 @@ class DayChange(Record):
     content: DayContent | None
     expected: Expected = Expected()
     lineage: DayLineage | None = ModelField(default=None, exclude=True)
-    """In a row of its own in the log, so that older processes can read the rest. None if read from the log."""
+    """In a row of its own, so that older processes read the rest. None if read from the log."""
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
-    """The days that ``content`` was made of, by whichever publication; what is published has to agree with them
-    (:mod:`backfill_assets.publish.torn_days`). None for raw, and if not known."""
+    """The days that ``content`` was made of, by any publication, for :mod:`backfill_assets.publish.torn_days`. None if
+    not known, and for raw.
+    """
     origin: Origin | None = None
 
     @property
@@ -267,8 +267,6 @@ class DayChange(Record):
 
 
 class Position(Record):
-    """Progress in a source: a topic partition's offset, or a landed file's content."""
-
     id: str
     before: int | None
     after: int
@@ -276,13 +274,13 @@ class Position(Record):
 
 @dataclass(frozen=True, order=True)
 class PartitionPosition:
-    """``next_offset`` is the first that was not read."""
+    """``next_offset`` was not read."""
 
     topic: str
     partition: int
     next_offset: int
     live_since: int | None = None
-    """Live events began here; None if all are live."""
+    """None if all are live."""
 
     def __str__(self) -> str:
         live = "" if self.live_since is None else f" (live since {self.live_since:,})"
@@ -303,17 +301,17 @@ class TableChange(Record):
 
 
 class InputRead(Record):
-    """``days`` has the logical fingerprint of each day used."""
+    """Logical fingerprints of the days used."""
 
     table: str
     version: int | None
     days: Mapping[date, str]
     exact: bool = False
-    """Refuses rows gained since, too: for an append that looked at its own table."""
+    """Refuses gained rows too: for an append that looked at its own table."""
 
 
 class Switch(Record):
-    """An empty version is the declared one, which counts until a publication says otherwise."""
+    """An empty version is the declared one."""
 
     version: str
     former: str = ""
@@ -333,13 +331,14 @@ class Publication(Record):
     inputs: tuple[InputRead, ...] = ()
     provenance: Provenance = Provenance()
     notice: Notice | None = None
-    """Sent once the publication is done, never if it aborts (:mod:`backfill_assets.publish.outbox`)."""
+    """Sent once the publication is done (:mod:`backfill_assets.publish.outbox`)."""
     transaction: str = ""
-    """Shared by the publications of a stream, so that tables do not gather a transaction for each batch. Must differ
-    from ids of publications and source positions."""
+    """Shared by a stream's publications, so that tables do not gather transactions. Differs from ids of publications
+    and source positions.
+    """
     switches: Mapping[str, Switch] = ModelField(default_factory=dict)
     leaves_stale: Mapping[str, tuple[date, ...]] = ModelField(default_factory=dict)
-    """Published days that read what this brings and become stale by it, by table."""
+    """By table, published days that read what this brings."""
 
     @property
     def writes(self) -> frozenset[str]:
@@ -351,16 +350,16 @@ class Publication(Record):
 
     @property
     def locks(self) -> frozenset[str]:
-        """Tables and steps (named after their first table) that no other publication touches while this is open."""
+        """Tables and steps (by first table) that nothing else publishes to meanwhile."""
         return self.writes | self.switches.keys()
 
 
 class DayRecord(Record):
-    """Paths are relative to the table, as main names them."""
+    """Paths are relative to the table."""
 
     day: date
     content: DayContent | None = None
-    """None for a day that was never published, or has a foreign write."""
+    """None if never published, or a foreign write."""
     files: tuple[AddedFile, ...] = ()
     foreign: str = ""
 
@@ -376,14 +375,13 @@ class DayRecord(Record):
 
     @property
     def measured(self) -> DayContent:
-        """Raises :class:`LookupError` if the content is not known."""
         if self.content is None:
             raise LookupError(f"What {self.day} holds is not known.")
         return self.content
 
 
 def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | None) -> DayRecord:
-    """Files without ``content`` are a foreign write."""
+    """Without ``content`` a foreign write."""
     foreign = fingerprints.physical(file.path for file in files) if files and content is None else ""
     return DayRecord(day=day, content=content, files=files, foreign=foreign)
 
@@ -393,7 +391,7 @@ DayRecords = Mapping[str, Mapping[date, DayRecord]]
 
 
 class Before(Record):
-    """The full state of a day before a publication touches it: undo needs no old Delta log."""
+    """A day's full state before a publication: undo needs no Delta log."""
 
     files: tuple[AddedFile, ...] = ()
     content: DayContent | None = None
@@ -413,7 +411,7 @@ class Prepared(Record):
         return next(change for change in self.publication.tables if change.table == table)
 
     def before_of(self, table: str, day: date) -> Before | None:
-        """Returns None for a day that this did not bring: an undo may bring more days than what it undoes."""
+        """None for a day not brought: an undo may bring more days than it undoes."""
         return self.before.get(table, {}).get(day)
 
     def target(self, table: str) -> dict[date, dict[str, AddedFile]]:
@@ -427,7 +425,7 @@ class Prepared(Record):
         return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
 
     def result(self, table: str, day: date) -> DayContent | None:
-        """The day's content once this is published; None for rows appended to a foreign write."""
+        """Once published; None for rows appended to a foreign write."""
         change, before = self.change(table), self.before[table][day]
         staged = change.by_day[day].content
         if change.mode == "replace" or (not before.files and before.content is None):
@@ -451,10 +449,10 @@ class DayState:
     day: date
     publication: str
     sequence: int
-    """Log version of the entry that closed the publication."""
+    """Log version of the closing entry."""
     physical: str
     content: DayContent | None
-    """None for a day that was withdrawn, or restored to foreign files."""
+    """None if withdrawn, or restored to foreign files."""
     origin: Origin = Origin()
 
     def content_of(self, paths: Iterable[str]) -> DayContent | None:

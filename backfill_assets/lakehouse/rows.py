@@ -1,4 +1,4 @@
-"""Rows in and out of the lakehouse through Spark: published days as inputs, computed days into a timeline."""
+"""Rows through Spark: published days as inputs, computed days into a timeline."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PART = "write-part"
-"""Earlier name of :data:`WRITE`, still found in folders."""
+"""Earlier :data:`WRITE`, still found in folders."""
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
 _COMPRESSED = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
-"""A third smaller than Spark's own codec, at the same cost."""
+"""A third smaller than Spark's codec, at the same cost."""
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
-    """No rows for a table that was never published (version None). Columns that ``schema`` gained since are null."""
+    """None for a table never published; columns gained since are null."""
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
@@ -54,7 +54,7 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
 
 
 def rows_as_of(rows: DataFrame, held: Mapping[date, date]) -> DataFrame:
-    """``rows`` repeated for each day on which they hold; ``held`` maps that day to the day of the rows."""
+    """``rows`` on each day they hold; ``held`` maps it to their own."""
     pairs = rows.sparkSession.createDataFrame(sorted(held.items()), "day date, held_day date")
     columns = (F.col(f"rows.{name}") for name in rows.columns if name != "day")
     return (
@@ -77,7 +77,7 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
 def rows_of_main_files(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """Files of any versions. Foreign files may lie anywhere: their day is that of the add action."""
+    """Of any versions. Foreign files may lie anywhere: the day is that of the add action."""
     ordered = sorted(files, key=lambda file: file.path)
     parts = _in_parts(spark, storage, table, [file for file in ordered if _lies_in_its_day(file)], schema)
     parts += [_foreign_rows(spark, storage, table, file, schema) for file in ordered if not _lies_in_its_day(file)]
@@ -101,7 +101,7 @@ FILE = "file of the row"
 
 
 def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: Sequence[AddedFile]) -> DataFrame:
-    """One scan; :data:`FILE` has each row's path. Raises :class:`LookupError` if a path does not contain its day."""
+    """One scan, with paths as :data:`FILE`. Raises :class:`LookupError` for a path without its day."""
     if not all(map(_lies_in_its_day, files)):
         raise LookupError(f"{table.name} has files outside the folders of their days.")
     schema = struct_type(table.contract)
@@ -111,7 +111,7 @@ def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: S
 
 
 def _scan(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    """The day comes from the path: Spark discovers partitions below one base path only."""
+    """By path: Spark discovers partitions below one base path only."""
     rows = spark.read.schema(_without_day(schema)).option("recursiveFileLookup", "true").parquet(*paths)
     path = F.col("_metadata.file_path")
     return rows.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*schema.names, FILE)
@@ -137,13 +137,13 @@ def stage(
     table: Table | None = None,
     other_days: bool = False,
 ) -> list[AddedFile]:
-    """Write computed days into ``timeline`` in one Spark job, and record them in one commit. Returns the files written.
+    """Write computed days into ``timeline`` in one Spark job, and record them in one commit. Returns the files.
 
-    Row hashes of a declared ``table`` are written beside its rows, in columns that Delta's schema lacks. Delta's own
-    writer would take a second or more for each write. A job that dies leaves files that no log names.
+    Row hashes of a declared ``table`` are columns that Delta's schema lacks. Delta's own writer takes a second or more
+    a write. A job that dies leaves unnamed files.
 
-    Raises :class:`PublicationRefused` for rows of a day not in ``staged``, unless ``other_days``, and
-    :class:`LakehouseUnusable` if the files do not have the rows that Spark counted as it wrote them.
+    Raises :class:`PublicationRefused` for other days than ``staged``, unless ``other_days``, and
+    :class:`LakehouseUnusable` for other rows than Spark counted.
     """
     files = write(rows, timeline, table)
     take_in(files, rows.schema, timeline, staged, other_days=other_days)
@@ -151,7 +151,7 @@ def stage(
 
 
 def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
-    """The first half of :func:`stage`: files that no log names yet. Several writes may run at once."""
+    """:func:`stage`'s first half: files that no log names. Several writes may run at once."""
     folder, written = write_folder(), Observation()
     hashes = hashes_written_of(table) if table else ()
     hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
@@ -171,7 +171,7 @@ def take_in(
     *,
     other_days: bool = False,
 ) -> None:
-    """The second half of :func:`stage`."""
+    """:func:`stage`'s second half."""
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
@@ -211,7 +211,7 @@ def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str
 
 
 def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None:
-    """A task attempt that was given up can leave a file too many."""
+    """A given-up task may leave a file too many."""
     held = sum(file.rows for file in files)
     if held != written:
         raise LakehouseUnusable(
@@ -221,7 +221,7 @@ def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None
 
 
 def nullable_schema(schema: StructType) -> str:
-    """All columns are nullable, as in every published table: contracts say what may be null."""
+    """All nullable, as in published tables: contracts say what may be null."""
     return json.dumps(schema.toNullable().jsonValue())
 
 
@@ -264,7 +264,7 @@ def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _day_of(path: Column) -> Column:
-    """Evaluated for each row, so without a regular expression."""
+    """Without a regular expression: once for each row."""
     folder = F.substring_index(F.substring_index(path, "/", -2), "/", 1)
     return F.substring(folder, len(PARTITION_COLUMN) + 2, 10).cast("date")
 

@@ -1,7 +1,7 @@
-"""A commit that a loss of power left in part: the newest of its log, and never acknowledged.
+"""A commit that a loss of power left in part: its log's newest, never acknowledged.
 
-Delta-rs writes a commit whole before it names it, but a disk may have the name first. ``Storage.keep`` syncs a commit
-before anything relies on it.
+Delta-rs writes a commit whole before it names it, but a disk may have the name first; ``Storage.keep`` syncs what
+others rely on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 def drop_torn_commit(storage: Storage, table: str, version: int) -> bool:
     """Delete the newest commit of ``table`` if it is not whole; True if deleted.
 
-    Only one of several processes deletes it, and none the commit that replaces it. Object stores have no torn commits.
+    One of several processes does, none the commit that replaces it. Object stores have no torn commits.
     """
     path = commit_file(table, version)
     if not storage.is_folder or not storage.delete_if(path, is_torn):

@@ -1,4 +1,4 @@
-"""The first and last day of data of a chain, by names of landed files and the publication log alone."""
+"""The first and last day of a chain's data, by names of landed files and the publication log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
 
 QUIET = timedelta(days=35)
-"""No month is longer: data older than this has ended."""
+"""Longer than any month: older data has ended."""
 _RESULTS = {"fact", "report"}
 
 
@@ -28,7 +28,6 @@ class DataDays(NamedTuple):
 
 
 def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, today: date) -> dict[str, DataDays]:
-    """Datasets without data are left out."""
     published = _published_days(storage, [table for dataset in datasets for table in _raw_tables(dataset)])
     found: dict[str, DataDays] = {}
     for chain in chains(datasets):
@@ -42,20 +41,18 @@ def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, 
 
 
 def end_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The newest day, or None while data goes on. Pure."""
+    """None while data goes on. Pure."""
     newest = max((day for day in days if day >= first), default=None)
     return newest if newest is not None and today - newest > QUIET else None
 
 
 def beginning_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The oldest day that is over. Pure."""
+    """The oldest that is over. Pure."""
     return min((day for day in days if first <= day < today), default=None)
 
 
 def leading(steps: Sequence[Step]) -> set[str]:
-    """The raw tables whose days begin a chain: not those that are only looked back to, such as rates before the first
-    sale. Pure.
-    """
+    """Raw tables whose days begin a chain, not those only looked back to, as rates before the first sale. Pure."""
     reached = {step.name for step in steps if any(table.layer in _RESULTS for table in step.tables)}
     for step in reversed(build_order(steps)):
         if step.name in reached:

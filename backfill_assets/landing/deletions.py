@@ -1,5 +1,5 @@
-"""Deletions: rows that a source took back are cancelled in raw, and left out when raw is read. A refresh finds rows
-that their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
+"""Deletions cancel raw rows that a source took back: those that a file lost, as a refresh finds, and by tombstones
+(events without value) earlier ones of a key.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file"
 
 
 def days_with_deletions(states: Mapping[TableDay, DayState], table: Table, days: Iterable[date]) -> list[date]:
-    """Raw ``days`` that have deletions, or may have some: empty ``states`` are of an earlier moment, for which the log
-    was not read.
-    """
+    """Raw ``days`` that have deletions, or may have: ``states`` are empty for an earlier moment."""
     if table.layer != "raw":
         return []
     return [day for day in days if not states or _may_have_deletions(states.get(TableDay(table.name, day)))]
@@ -58,7 +56,7 @@ def rows_that_stand(
 
 
 def standing_rows(raw: DataFrame) -> DataFrame:
-    """Equal rows have one place, so partitions by place are enough."""
+    """Equal rows have one place: partitions by it are enough."""
     return by_query(raw.repartition(*PLACE), _standing(columns_of_rows(raw.schema)), raw.schema)
 
 
@@ -89,8 +87,8 @@ _TOMBSTONES = T.StructType(
 def tombstones(source: Source, keys: DataFrame, token_key_file: str, today: date) -> DataFrame:
     """The key that each of ``keys`` deletes, and the event; null if unreadable. Lazy.
 
-    ``keys`` are lines with an event's key as value: a JSON object, or a single key field's text. With the event day,
-    only that day's row is deleted.
+    ``keys`` are lines with the key as value: a JSON object, or a single field's text. With the event day, only that
+    day's row is deleted.
     """
     return asked_of_lines(source, _tombstones, keys, _TOMBSTONES, token_key_file, today)
 
@@ -111,7 +109,6 @@ def _tombstones(keys: ir.Table, source: Source) -> ir.Table:
 
 
 def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
-    """Wraps the value of a single key field into an object."""
     if len(source.key_fields) > 1:
         return key
     (name,) = source.key_fields
@@ -158,8 +155,8 @@ def _with_key(source: Source, columns: pa.Schema) -> PartitionQuery:
 
 
 def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
-    """Deletions of received rows of ``raw``, by its :func:`landed_keys`. Only earlier rows of the tombstone's partition
-    are deleted: a key can come again.
+    """Deletions of received rows of ``raw``, by :func:`landed_keys`: only earlier ones of the tombstone's partition,
+    since a key can come again.
     """
     of_keys = raw.join(F.broadcast(keys), _is_of(source, raw, keys), "left_semi")
     standing = standing_rows(of_keys).where(F.col("source_file").isNotNull())

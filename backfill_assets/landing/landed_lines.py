@@ -19,7 +19,7 @@ _EVENTS = "kafka:"
 
 @dataclass(frozen=True)
 class EventPlace:
-    """Raw has it as file ``kafka:<topic>/<partition>`` and the offset as line."""
+    """Raw has file ``kafka:<topic>/<partition>``, and the offset as line."""
 
     topic: str
     partition: int
@@ -52,7 +52,7 @@ def place_values(file: str, line: int) -> dict[str, Any]:
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """The line of a raw row, with tokens; None if its file is gone or damaged. An event is rebuilt from its raw row."""
+    """The line of a raw row, with tokens; an event is rebuilt. None if its file is gone or damaged."""
     if event_place(raw["source_file"], raw["source_line"]) is not None:
         return _event(source, raw)
     path = landing.locate(raw["source_file"])
@@ -77,7 +77,7 @@ def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mask(path: Path, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """All values are raw's if there are personal fields. None if the file may have changed."""
+    """With personal fields all values are raw's. None if the file may have changed."""
     found = _record(path, source, raw["source_line"])
     if found is None:
         return None

@@ -25,12 +25,12 @@ _READ = "read_parquet(?, hive_partitioning = false)"
 
 @dataclass(frozen=True)
 class Rows:
-    """DuckDB's names are case-insensitive, so columns have numbers."""
+    """Columns have numbers: DuckDB's names ignore case."""
 
     names: Sequence[str]
     count: int
     longest_decimal: int
-    """Beyond 38 digits DuckDB would read doubles."""
+    """DuckDB reads longer ones as doubles."""
     has_moments_of_96_bits: bool
     connection: duckdb.DuckDBPyConnection
     path: str
@@ -54,7 +54,7 @@ class Rows:
 
 @contextmanager
 def rows_of(path: Path) -> Iterator[Rows]:
-    """Raises :class:`SourceUnreadable` for a file that is gone or damaged, also within the block."""
+    """Raises :class:`SourceUnreadable` for a file that is gone or damaged."""
     with opened(path) as stream, database(threads=1) as connection, _without_pattern(path) as name:
         try:
             file = pq.ParquetFile(stream)
@@ -76,13 +76,13 @@ def rows_of(path: Path) -> Iterator[Rows]:
 
 
 def _in_words(error: Exception) -> str:
-    """Leaves out what is quoted, which may be a personal value."""
+    """Without what is quoted: it may be personal."""
     return re.split(r"[\"'\n]", str(error))[0].strip(" .:")
 
 
 @contextmanager
 def _without_pattern(path: Path) -> Iterator[str]:
-    """DuckDB expands glob characters: a file with such a name is linked."""
+    """DuckDB expands glob characters: such a file is linked."""
     if not _PATTERN.search(str(path)):
         yield str(path)
         return

@@ -48,7 +48,7 @@ _WITHIN: Mapping[str, Sequence[str]] = MappingProxyType(
         "date32[day]": ("date",),
     }
 )
-"""Types whose values are all values of a declared type, within :data:`_BOUNDS`."""
+"""Types within a declared one, within :data:`_BOUNDS`."""
 _BOUNDS: Mapping[str, str] = MappingProxyType(
     {
         "int64": "-999999999999999999 AND 999999999999999999",
@@ -83,7 +83,7 @@ CREATE TEMP MACRO double_text(number) AS CASE
     WHEN number < 0 THEN '-Infinity' END;
 CREATE TEMP MACRO bytes_text(bytes) AS coalesce(TRY(decode(bytes)), 'base64: ' || base64(bytes));
 """
-"""Exponents are like those of ``landing/odd_lines.py``: a number has one text in all formats."""
+"""Exponents are those of ``landing/odd_lines.py``: a number has one text."""
 
 
 def register_texts(connection: DuckDBPyConnection) -> None:

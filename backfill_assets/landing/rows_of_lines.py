@@ -1,4 +1,4 @@
-"""The declared query on lines that Spark holds, such as a topic's events, run by workers."""
+"""The declared query on lines that Spark holds, such as a topic's events."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ Asked = Callable[["ir.Table", Source], "ir.Table"]
 
 
 def rows_of_lines(source: Source, lines: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """Raw rows of ``lines``, which have ``value`` (bytes, never null), ``source_file``, ``source_line`` and
-    ``arrival_day``. Lazy.
+    """Raw rows of ``lines``: ``value`` (bytes, never null), ``source_file``, ``source_line``, ``arrival_day``. Lazy.
 
     A null arrival day becomes the event day if possible ``today``, else ``today``.
     """
@@ -67,7 +66,7 @@ def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) ->
 
 @cache
 def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
-    """Cached, because it takes half a second."""
+    """Cached: it takes half a second."""
     import ibis
 
     held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)

@@ -1,4 +1,4 @@
-"""What became of each received row of a key: published, quarantined, deduplicated, superseded, deleted. Pure."""
+"""What became of the received rows of a key: published, quarantined, deduplicated, superseded, deleted. Pure."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ def fates(
     newer: Callable[[Row, Row], bool],
     deleted_by: Mapping[Place, str] = MappingProxyType({}),
 ) -> list[LineFate]:
-    """Fates of received rows of ``raw``, in order.
+    """Received rows' fates, in order.
 
-    ``newer`` rows would win over the typed one, whose day was built before they arrived. ``deleted_by`` has
-    publications by place.
+    ``newer`` rows would win over the typed one, built before they arrived; ``deleted_by`` has publications by place.
     """
     rejected = {place_of(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
@@ -56,9 +55,7 @@ def fates(
 
 
 def deleted_rows(raw: Sequence[Row]) -> list[int]:
-    """Positions among received rows. The first of equal rows at one place are deleted: a row that came back is the
-    last.
-    """
+    """Positions among received rows: the first of equal rows at a place, since a row that came back is the last."""
     left = Counter(_identity(row) for row in raw if row["record_kind"] == DELETION)
     if not left:
         return []

@@ -20,14 +20,14 @@ _TEXTS, _TEXT = "texts", "landed_text"
 
 @dataclass(frozen=True)
 class LandedValues:
-    """All ``columns`` of a few ``rows``, typed by one query at first use."""
+    """``columns`` of ``rows``, typed by one query at first use."""
 
     source: Source
     rows: Sequence[Row]
     columns: tuple[str, ...]
 
     def value(self, row: Row, name: str) -> object:
-        """None if the text is no value; a day or moment outside Python's years is text."""
+        """None for no value; text for days and moments outside Python's years."""
         text, kind = row[name], self.source.type_of(name)
         return text if kind == "string" or not isinstance(text, str) else self._typed[kind][text]
 
@@ -39,7 +39,7 @@ class LandedValues:
 
 
 def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]:
-    """Compares (version, content hash); false for an unreadable version."""
+    """By (version, content hash); false for an unreadable version."""
     version = source.version_field
     landed = LandedValues(source, raw, (version,))
 

@@ -1,5 +1,5 @@
-"""Tries every version of a dataset on a few rows: what its rules say, and how many come out. Rows are written and
-judged as in a build, then dropped. Other datasets are read as published.
+"""Tries every version of a dataset on a few rows, written and judged as in a build, then dropped. Other datasets are
+read as published.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RuleTried:
 
 @dataclass(frozen=True)
 class TotalTried:
-    """``of_input`` is None unless the total is a sum or count of one column."""
+    """``of_input``: None unless a sum or count of one column."""
 
     name: str
     own: Decimal
@@ -88,7 +88,7 @@ class VersionTried:
     rows_in: int = 0
     rows_out: int = 0
     aggregates: bool = False
-    """The key differs from the first input's: fewer rows by design."""
+    """The key differs from the first input's."""
     is_compared: bool = False
     totals: tuple[TotalTried, ...] = ()
     rules: tuple[RuleTried, ...] = ()
@@ -101,7 +101,7 @@ class VersionTried:
 
     @property
     def loses(self) -> str:
-        """Rows are lost although one should come out for each."""
+        """Rows are lost although each should come out."""
         if self.aggregates or self.is_compared or self.rows_out >= self.rows_in:
             return ""
         return f"{self} loses rows: {self._numbers}, and no rule compares them."
@@ -219,7 +219,7 @@ class VersionTrial:
         self.known[table.name] = self._measured(table, rows, files)
 
     def try_step(self, step: Step) -> Iterator[VersionTried]:
-        """The current version is last, because later steps read its output."""
+        """The current version last: later steps read its output."""
         for version in sorted(step.versions, key=lambda each: each.name == step.current):
             self.progress(f"judging {step.name}, version {version.name}, {format_count(len(self.days), 'day')}")
             yield self._try_version(step, version)

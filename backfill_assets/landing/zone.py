@@ -1,7 +1,7 @@
 """The landing zone: where sources leave files, by arrival day.
 
 ``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or as format and file names say. Names that start with ``.`` or ``_``,
-or end in ``.tmp`` or ``.part``, are ignored; anything else out of place is reported, never silently skipped.
+or end in ``.tmp`` or ``.part``, are ignored; others out of place are reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def position_id(source: str, path: str) -> str:
 
 @dataclass(frozen=True, order=True)
 class LandedFile:
-    """A file as listed; ``path`` is relative, ``size`` in bytes."""
+    """As listed; ``path`` is relative, ``size`` in bytes."""
 
     source: str
     arrival_day: date
@@ -47,18 +47,18 @@ class LandedFile:
 
     @property
     def position(self) -> tuple[str, int]:
-        """The source position: an id, and 63 bits of the SHA-256."""
+        """An id, and 63 bits of the SHA-256."""
         return position_id(self.source, self.path), int(self.content_hash[:16], 16) >> 1
 
 
 @dataclass(frozen=True)
 class LandingZone:
-    """Lists and checks files; never writes. Raises :class:`SourceUnreadable` with the path."""
+    """Lists and checks files. Raises :class:`SourceUnreadable` with the path."""
 
     root: Path
 
     def files(self, source: Source, days: Iterable[date]) -> tuple[LandedFile, ...]:
-        """Files by day and path, hashed now."""
+        """By day and path, hashed now."""
         places = self._places(source)
         return tuple(
             self._landed_file(source, day, path)
@@ -79,7 +79,7 @@ class LandingZone:
         return not (_is_visible(path.name) and _is_visible(path.parent.name))
 
     def strays(self, source: Source, days: Iterable[date] | None = None) -> tuple[str, ...]:
-        """Files out of place. Files of no day are always included: what they were meant for is unknown."""
+        """Files out of place, always with those of no day."""
         folder = self._source_folder(source)
         if folder is None:
             return ()
@@ -95,7 +95,7 @@ class LandingZone:
         return tuple(sorted(self._places(source)))
 
     def folders(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """Folders by arrival day; the source's own folder if file names have the day."""
+        """By arrival day; the source's own folder if file names have the day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
@@ -104,14 +104,14 @@ class LandingZone:
         return {day: tuple(map(self._relative, places[day])) for day in sorted(places)}
 
     def paths(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """Files by arrival day, without reading them; empty without a folder."""
+        """By arrival day, unread."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
         return {day: tuple(map(self._relative, self._data_files(source, places[day]))) for day in sorted(places)}
 
     def deliveries(self, source: Source, days: Iterable[date]) -> dict[date, DayDelivery]:
-        """``missing`` without a folder or named file, ``empty`` without files in the folder."""
+        """``missing`` without folder or file, ``empty`` without files in the folder."""
         places = self._places(source)
         return {day: self._delivery(source, places.get(day)) for day in days}
 
@@ -137,7 +137,7 @@ class LandingZone:
         return f"{source.name}/YYYY-MM-DD/NAME{format_of(source).endings[0]}"
 
     def locate(self, path: str) -> Path:
-        """Refuses broken links, and those out of the landing zone."""
+        """Refuses links that are broken, or lead out."""
         return self._inside(self.root / path)
 
     def landed_at(self, path: str) -> datetime:
@@ -151,9 +151,7 @@ class LandingZone:
             raise changed_file(file)
 
     def verify_readable(self, source: Source, path: str) -> None:
-        """Raise, with the byte, for a file that its format knows to be damaged. A plain file that was cut off looks
-        whole.
-        """
+        """Raise, with the byte, for damage that the format knows; a plain file that was cut off looks whole."""
         problem = format_of(source).first_problem(self.locate(path), source.fields)
         if problem:
             raise SourceUnreadable(
@@ -162,9 +160,7 @@ class LandingZone:
             )
 
     def is_new(self, source: Source, file: LandedFile, taken_in: int) -> bool:
-        """``taken_in`` is raw's source position, 0 without one. Raises for a file that changed since, and for a damaged
-        new one.
-        """
+        """``taken_in`` is raw's source position, or 0. Raises for a file that changed since, and for a damaged one."""
         if taken_in not in (0, file.position[1]):
             raise changed_file(file)
         if not taken_in:
@@ -275,15 +271,15 @@ def _size_and_sha256(path: Path) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class LandedDay:
-    """``bytes`` counts waiting files only."""
+    """``bytes`` are of waiting files."""
 
     files: tuple[str, ...]
     waiting: tuple[str, ...] = ()
     bytes: int = 0
     changed: tuple[str, ...] = ()
-    """Files whose content differs from what was ingested; empty if not compared."""
+    """Of other content than ingested; empty if not compared."""
     gone: tuple[str, ...] = ()
-    """Ingested files that are gone; empty if not compared."""
+    """Ingested and gone; empty if not compared."""
     contents: str = ""
 
 
@@ -325,7 +321,7 @@ def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
 
 
 def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
-    """0 means that a rollback or an abort returned the file."""
+    """0: a rollback or an abort returned the file."""
     main = MainTable.open(storage, table)
     return landed_positions(source, main.transactions()) if main else {}
 

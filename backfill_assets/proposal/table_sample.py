@@ -52,7 +52,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class TableFound:
-    """A table at its newest version, without rows."""
+    """At its newest version."""
 
     storage: Storage
     is_delta: bool
@@ -61,10 +61,10 @@ class TableFound:
     types: Mapping[str, str]
     left: tuple[str, ...] = ()
     physical: Mapping[str, str] = field(default_factory=dict)
-    """Column names in files, where they differ."""
+    """In files, where they differ."""
 
     def first_day(self, column: str) -> date | None:
-        """Known by partitions and statistics of all files, or else None."""
+        """By partitions and statistics of all files; or None."""
         found = [_day_of(each.partition.get(column) or each.least.get(column)) for each in self.files]
         return min((day for day in found if day), default=None) if all(found) else None
 
@@ -133,7 +133,7 @@ def _of_folders(path: str) -> Mapping[str, str]:
 
 
 def type_of_arrow(kind: pa.DataType) -> str:
-    """Spark's name; ``struct`` for nested and unknown types."""
+    """Spark's; ``struct`` for nested and unknown ones."""
     names = {
         "bool": "boolean",
         "int8": "tinyint",
@@ -181,9 +181,7 @@ def _day_of(value: object) -> date | None:
 
 @contextmanager
 def sampled_table(table: TableFound) -> Iterator[tuple[SampleProfile, TypedRows, Collection[str]]]:
-    """Yields the sample in a database of its own, with the texts that are days. Rows removed by deletion vectors are
-    included: a sample only proposes.
-    """
+    """The sample, and texts that are days. Rows behind deletion vectors are included."""
     columns = {name: f"f{number}" for number, name in enumerate(table.types)}
     with database(threads=1) as connection:
         declared = ", ".join(f"{columns[name]} {_duckdb_type(kind)}" for name, kind in table.types.items())

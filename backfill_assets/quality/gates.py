@@ -1,4 +1,4 @@
-"""Gates: the verdicts on a staged day, from its metrics and those of its inputs. Pure."""
+"""Gates: verdicts on a staged day, from its metrics and its inputs'. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class KeyIsUnique(DayRule):
 
 
 def gates_of(table: Table) -> tuple[DayRule, ...]:
-    """Contract and key, which every table has, and the declared rules."""
+    """Contract, key, and declared rules."""
     key = (KeyIsUnique(table.key),) if table.key else ()
     return (ContractHolds(), *key, *table.rules)
 
@@ -72,12 +72,12 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
 
 
 def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
-    """Tables whose metrics of the same day ``rules`` read."""
+    """Whose metrics of the day ``rules`` read."""
     return tuple(dict.fromkeys(name for rule in rules for name in rule.tables))
 
 
 def looked_at_beside(step: Step) -> tuple[str, ...]:
-    """Tables that the gates of ``step`` read and that it does not build."""
+    """That ``step`` does not build."""
     names = looked_at(rule for table in step.tables for rule in table.rules)
     return tuple(name for name in names if name not in step.table_names)
 
@@ -104,7 +104,6 @@ class TableCheck:
 
 
 def checks_of(table: Table, step: Step) -> tuple[TableCheck, ...]:
-    """Each gate is in exactly one check."""
     read = {reads.table for version in step.versions for reads in version.reads}
     found: dict[str, list[DayRule]] = {}
     for rule in gates_of(table):
@@ -123,7 +122,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 _KEPT = ("passed", "rules")
 _BAR = 10
 _SHORTEST_FAILURE = _BAR - 1
-"""One broken rule of many leaves a gap in the bar."""
+"""A broken rule of many leaves a gap."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +131,11 @@ class DimensionQuality:
     passed: int
     rules: int
     worst: str = ""
-    """The worst breach in words, errors first; empty if unknown."""
+    """In words, errors first; or empty."""
 
     @property
     def share(self) -> float | None:
-        """None without rules, because nothing was checked."""
+        """None without rules."""
         return self.passed / self.rules if self.rules else None
 
 
@@ -158,13 +157,13 @@ def chart(qualities: Iterable[DimensionQuality]) -> str:
 
 
 def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
-    """They are recorded with the day, and add up over deliveries."""
+    """Recorded with the day; adds up over deliveries."""
     judged = [each for each in summarize(outcomes) if each.rules]
     return {_metric(each.dimension, kind): getattr(each, kind) for each in judged for kind in _KEPT}
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """None for days published before they were recorded."""
+    """None for days published before."""
     found = []
     for name in DIMENSIONS:
         passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)

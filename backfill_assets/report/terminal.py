@@ -1,4 +1,4 @@
-"""An answer on a terminal, in boxes (see ``fitting``), or on a pipe, as tab-separated text with every row complete."""
+"""An answer on a terminal, in boxes, or on a pipe, as tab-separated text with complete rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ID = re.compile(r"(?<![\w-])[\w-]+-[\w-]*\d[\w-]*")
 
 @dataclass(frozen=True)
 class Terminal:
-    """Boxes, colours and short ids are for people; a pipe gets none."""
+    """Boxes, colours and short ids are for people."""
 
     console: Console
     for_people: bool
@@ -58,7 +58,7 @@ class Terminal:
     has_json: bool = False
 
     def say(self, answer: Answer, *, long: bool = True) -> None:
-        """A terminal gets the brief unless ``long``; a pipe gets everything."""
+        """The brief on a terminal, unless ``long``."""
         if self.for_people and not long and answer.brief:
             self.say(answer.brief)
             return
@@ -100,7 +100,7 @@ class Terminal:
             self.console.print(Text(escape_controls(line), _STYLES[part.tone_of(line)]), soft_wrap=True)
 
     def _typed(self, command: str) -> str:
-        """Shortens ids; ``ID^`` is the state before a publication."""
+        """With short ids; ``ID^`` is the state before a publication."""
         return _ID.sub(lambda found: self.show_id(found[0]), command)
 
     def _line(self, text: str, tone: Tone = Tone.PLAIN) -> None:
@@ -108,7 +108,7 @@ class Terminal:
             self.console.print(Text(escape_controls(text), _STYLES[tone]), soft_wrap=True)
 
     def _facts(self, facts: Sequence[Fact]) -> None:
-        """No box, so that values can be copied."""
+        """Without a box, to be copied."""
         said = ((fact, text) for fact in facts for text in self._lines(fact.value) if text)
         lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact, text in said]
         if not self.for_people:
@@ -193,7 +193,7 @@ class Terminal:
 
 
 def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
-    """No word is broken, so that paths and ids can be copied."""
+    """Without broken words, to be copied."""
     if cell_len(text) <= width or width < _LEAST_ROOM:
         return [(name, text)]
     first, *more = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
@@ -201,7 +201,6 @@ def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
 
 
 def _repeated(table: Grid, row: Sequence[Any], before: Sequence[Any]) -> set[int]:
-    """A group shows again if one to its left has changed."""
     found: set[int] = set()
     for at, name in enumerate(table.columns):
         if name in table.groups:

@@ -1,4 +1,4 @@
-"""Declared queries as workers get them: DuckDB's SQL, made once in the driver."""
+"""Declared queries as DuckDB's SQL, made in the driver."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def written_schema(contract: type[Contract]) -> StructType:
 
 
 def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
-    """Drops columns that were carried only to be hashed."""
+    """Without columns carried for that alone."""
     found = rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
     return found.drop(AS_HASHED) if AS_HASHED in rows.columns else found
 
 
 @contextmanager
 def made_meanwhile(*queries: Callable[[], object]) -> Iterator[None]:
-    """Their errors are raised where the query is used."""
+    """Errors are raised where the query is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="queries") as beside:
         for query in queries:
             beside.submit(query)
@@ -59,6 +59,6 @@ def streamed(connection: DuckDBPyConnection, asked: str, at_once: int = ROWS_AT_
 
 
 def stored(connection: DuckDBPyConnection, name: str, asked: str) -> Iterator[pa.RecordBatch]:
-    """With one thread, DuckDB waits forever for the second of two :func:`streamed` queries that nobody has read."""
+    """With one thread, DuckDB waits forever for the second of two unread :func:`streamed` queries."""
     connection.execute(f"CREATE TEMP TABLE {name} AS {asked}")
     return streamed(connection, f"FROM {name}")

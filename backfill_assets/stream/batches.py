@@ -1,4 +1,4 @@
-"""A source of a stream, and its micro-batches: what each one read, and what it brought into raw."""
+"""A stream's source and micro-batches: what each read, and brought into raw."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BatchRead:
     bytes: int = 0
     publication: str = ""
     days: tuple[date, ...] = ()
-    """Days that gained rows, or markers of newer versions on other days."""
+    """That gained rows, or markers."""
     at: datetime | None = None
 
     @property
@@ -42,25 +42,24 @@ class BatchRead:
 
 
 class CheckpointGone(Exception):
-    """Spark's checkpoint folder was emptied or deleted."""
+    pass
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Spark's checkpoint of one query, in the format of Spark 4.2: a version line, then JSON.
+    """Spark's checkpoint of a query, as Spark 4.2 writes it: a version line, then JSON.
 
-    Only a cache: a query starts with an empty one, where raw ends. What is missing raises :class:`CheckpointGone`.
+    Only a cache: a query starts with an empty one, where raw ends. Raises :class:`CheckpointGone`.
     """
 
     folder: Path
 
     @property
     def is_there(self) -> bool:
-        """Spark writes its metadata first, and never deletes them."""
         return (self.folder / "metadata").exists()
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
-        """The offset after the last event of ``batch``, by partition."""
+        """By partition, after the last event."""
         ends: dict[str, int] = self._source_offset(batch)[topic]
         return {int(partition): end for partition, end in ends.items()}
 
@@ -95,7 +94,7 @@ class Reading(RawWriter, ABC):
     usual_most: ClassVar[int]
     counts_events: ClassVar[bool]
     first: bool = True
-    """Until a batch is published, what a killed stream has staged may be adopted."""
+    """Until a batch is published, a killed stream's stagings may be adopted."""
     start: Start | None = None
 
     def __post_init__(self) -> None:
@@ -103,7 +102,7 @@ class Reading(RawWriter, ABC):
         self.hold_seconds = HOLD_SECONDS
 
     def adopted(self, change: RawChange) -> StagedChange | None:
-        """Only before the first batch, as it takes a look at each open timeline."""
+        """Before the first batch alone: it looks at each open timeline."""
         return super().adopted(change) if self.first else None
 
     @property
@@ -119,28 +118,28 @@ class Reading(RawWriter, ABC):
     @property
     @abstractmethod
     def positions(self) -> tuple[StreamPosition, ...]:
-        """Positions by partition, since the source was opened."""
+        """By partition, since opening."""
 
     @abstractmethod
     def open(self, most: int) -> DataFrame:
-        """Rows from where raw ends, ``most`` a batch. Raises :class:`SourceUnreadable`."""
+        """From where raw ends, ``most`` a batch. Raises :class:`SourceUnreadable`."""
 
     @abstractmethod
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
-        """Publish micro-batch ``number`` of the query."""
+        pass
 
     def look(self) -> None:
-        """Called every few seconds."""
+        pass
 
     def read_again(self) -> BatchRead | None:
-        """Called each idle minute, to retry what could not be read."""
+        """Each idle minute, for what could not be read."""
         return None
 
     def explain(self, error: Exception) -> Exception | None:
         return None
 
     def brought(self, done: StagedChange | None, received: Received | None = None, size: int = 0) -> BatchRead:
-        """Rows that a killed stream had staged are counted without a time of receipt."""
+        """A killed stream's rows have no time of receipt."""
         if done is None:
             return BatchRead(bytes=size)
         self.first = False

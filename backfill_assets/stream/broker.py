@@ -1,4 +1,4 @@
-"""Reads a topic: with Spark's Kafka source, and with the Kafka client in Spark's JVM for metadata and odd events."""
+"""Reads a topic by Spark's Kafka source; metadata and odd events by the Kafka client in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AWAY = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|BrokerNotAvailable)Exception"
     r"|Cannot fetch record for offset|No resolvable bootstrap urls"
 )
-"""Not Spark's own timeouts: they mean that something else is slow."""
+"""Not Spark's own timeouts, which mean something slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
 _OF_A_VALUE = "DuckDB: ((?:Invalid Input|Conversion|Out of Range) Error)"
 _OF_AN_EVENT = re.compile(
@@ -31,13 +31,13 @@ _OF_AN_EVENT = re.compile(
     r"|Received exception when fetching the next record|\[(?:[A-Z_]+_OVERFLOW|CAST_INVALID_INPUT)[\].]"
     rf"|{_OF_A_VALUE}"
 )
-"""Errors of Spark (which converts event times to microseconds up front), of Kafka, and of DuckDB (which makes rows)."""
+"""Of Spark (which converts event times to microseconds first), Kafka, and DuckDB (which makes rows)."""
 _TIME = re.compile(r"ConsumerRecord\(topic = [^,]*, partition = \d+,[^)]*? offset = (\d+), \w+ = (-?\d+),")
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
 _AROUND = ("TASK_WRITE_FAILED",)
-"""Conditions that only say where an error came up."""
+"""They only say where an error came up."""
 
 
 class BrokerAway(SourceUnreadable):
@@ -51,18 +51,18 @@ class KafkaRecord:
     key: bytes | None = None
     value: bytes | None = None
     time: int | None = None
-    """Milliseconds since 1970 if the producer is right."""
+    """Milliseconds since 1970, by the producer."""
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """Needs embedded Spark: the Kafka client runs in its JVM."""
+    """For embedded Spark, in whose JVM the client runs."""
 
     spark: SparkSession
     source: KafkaTopic
     properties: Mapping[str, str] = field(repr=False)
-    """May contain secrets. ``isolation.level`` says whether events of open transactions count."""
+    """May contain secrets. ``isolation.level``: whether open transactions count."""
 
     def stream(self, start: Offsets, most: int) -> DataFrame:
         options = {
@@ -96,12 +96,12 @@ class Broker:
         return TopicOffsets(oldest, end, self.ids())
 
     def ends(self) -> Offsets:
-        """End offsets by partition; ``isolation.level`` applies."""
+        """By partition; ``isolation.level`` applies."""
         with self._client(self._new_consumer) as consumer:
             return _by_partition(consumer.endOffsets(self._partitions(consumer)))
 
     def ids(self) -> TopicIds:
-        """Brokers before Kafka 2.8 have one id for all topics."""
+        """Brokers before Kafka 2.8 have one for all topics."""
         names = self._jvm.java.util.ArrayList()
         names.add(self.source.topic)
         with self._client(self._new_admin) as admin:
@@ -131,7 +131,7 @@ class Broker:
                     yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
 
     def times(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
-        """Parsed from one string a poll: a JVM call for each event would be too slow."""
+        """From one string a poll: a JVM call an event is too slow."""
         for polled in self._polled(wanted):
             if isinstance(polled, KafkaRecord):
                 yield polled
@@ -239,7 +239,7 @@ def is_about_an_event(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """The error's name only: its message may quote the event, which may be personal."""
+    """Its name alone: the message may quote the event."""
     if of_a_value := re.search(_OF_A_VALUE, str(error)):
         return of_a_value[1]
     named = re.findall(r"\[([A-Z]+(?:_[A-Z]+)+)[\].]|\b(?:[a-z]+\.)+(\w+(?:Exception|Error))\b", str(error))
@@ -253,7 +253,7 @@ def says_events_are_gone(error: Exception) -> bool:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """``name=value`` lines. Values may be secret and are in no message."""
+    """``name=value`` lines, which may be secret and are in no message."""
     lines = [line.strip() for line in text.splitlines()]
     found = {}
     for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""After each batch, grows the days that gained rows in all tables that follow raw."""
+"""Grows the days that gained rows, after each batch, in all tables that follow raw."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Broken:
 
 @dataclass
 class Follower:
-    """Grows the tables that follow ``raw``. ``pending`` days wait for the next batch, or for a minute."""
+    """``pending`` days wait for the next batch, or a minute."""
 
     lake: Lake
     raw: Step
@@ -68,7 +68,7 @@ class Follower:
         self.follow(days)
 
     def follow(self, days: Collection[date]) -> None:
-        """Each reason that prevents a day is reported once. A day that fails is not tried with every batch."""
+        """Each reason is reported once; a failing day is not tried with every batch."""
         self.pending |= set(days) - self._left_to_people(days)
         steps, now = self.steps, clock.now()
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
@@ -109,11 +109,11 @@ class Follower:
         )
 
     def forget(self) -> None:
-        """After a compaction of raw, or an error, input files are looked up in the log again."""
+        """Input files are looked up again after a compaction of raw, or an error."""
         self.memory = InputMemory()
 
     def _bring_reference_data(self, steps: Sequence[Step], due: Sequence[date], today: date) -> None:
-        """Once a day; for an open day each hour, as something may have landed."""
+        """Once a day, and hourly for an open day."""
         new = {day for day in due if self._supplied.get(day, 0) < self._hour(day, today)}
         if new:
             _ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
@@ -137,7 +137,6 @@ class Follower:
     # ------------------------------------------------------------------ what gates hold back
 
     def take_over(self, held: Iterable[HeldEvents]) -> None:
-        """Keeps only tables that still follow."""
         tables = {name for step in self.steps for name in step.table_names}
         self.held = {each.day: each for each in held if each.table in tables}
 
@@ -201,7 +200,7 @@ class _ReferenceData:
     progress: Progress
 
     def build(self, days: Collection[date]) -> None:
-        """Also for today: what lands later makes its facts stale."""
+        """Today's too: what lands later makes them stale."""
         for table, wanted in self._missing(days).items():
             (step,) = self.lake.with_current([self.lake.catalog.step(table)])
             (raw,) = (self.lake.catalog.step(read.table) for read in step.version().reads[:1])
@@ -241,9 +240,8 @@ def find_days_behind(log: PublicationLog, raw: str, refined: Step) -> set[date]:
 
 
 def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
-    """Days built from other raw rows than now, and those never built that got their last rows by a stream.
-
-    Others that were never built wait for people: they are history, or were put back.
+    """Days built from other raw rows than now, and unbuilt ones whose last rows came by a stream: others are history,
+    or were put back.
     """
     behind = set()
     for (table, day), state in states.items():

@@ -1,7 +1,7 @@
-"""The status of each stream, and in the same file the lease that keeps a second stream off its table.
+"""Each stream's status, and in the same file the lease on its table.
 
-The holder rewrites its claim at each beat; a former holder writes to its own old file, which nobody reads. The lease
-only saves work: positions are compare-and-swap. A dead process's lease ends by its expiry, and on its own host at once.
+The holder rewrites its claim at each beat; a former one writes to its own old file, which nobody reads. A lease saves
+work only: positions are compare-and-swap. It ends by expiry, or at once on the host of a dead process.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _ENDED: tuple[StreamState, ...] = ("stopped", "failed")
 
 
 class StreamPosition(AuditRecord):
-    """The next offset, and the end of the source."""
-
     partition: str
     """``topic/0``, or the folder of an arrival day."""
     position: int
@@ -53,7 +51,7 @@ class StreamHolder(AuditRecord):
     host: str
     pid: int
     process_started: float
-    """Seconds, by the host: tells a later process with the same number apart."""
+    """Seconds, by the host: another process may have its number."""
     run: str = ""
     lease: str
 
@@ -65,7 +63,7 @@ class StreamHolder(AuditRecord):
         return cls(host=socket.gethostname(), pid=pid, process_started=started, run=run, lease=clock.token(8))
 
     def is_gone(self) -> bool:
-        """False for another host, of which nothing is known."""
+        """False for another host."""
         if self.host != socket.gethostname():
             return False
         try:
@@ -87,15 +85,15 @@ class HeldEvents(AuditRecord):
     rule: str
     why: str
     events: int
-    """Events in raw that the published table was not built from."""
+    """In raw, and not in the published table."""
     since: datetime
     version: str = ""
-    """The version that was tried: another may let the day through."""
+    """That was tried: another may let the day through."""
     rejected: int = 0
     reasons: dict[str, int] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """From the first 10,000 rows of each file."""
     do: str = ""
-    """Publishes the day anyway; empty if the gate has no such command."""
+    """The command that publishes it anyway, or empty."""
 
     def __str__(self) -> str:
         events, since = format_count(self.events, "event"), f"{self.since:%Y-%m-%d %H:%M:%S}Z"
@@ -107,15 +105,15 @@ class StreamBatch(AuditRecord):
     batch: int
     events: int
     seconds: float
-    """Until the days it touched had followed."""
+    """Until its days had followed."""
     answer_seconds: float | None = None
     pace: float = 1.0
     slowed_down: str = ""
-    """Why it reads more slowly; empty at the full rate."""
+    """Why it reads more slowly, or empty."""
     publication: str = ""
     days: tuple[date, ...] = ()
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
-    """Keyed by the table in which readers have the events."""
+    """By the table in which readers have the events."""
     held_back: str = ""
 
     def __str__(self) -> str:
@@ -126,7 +124,7 @@ class StreamBatch(AuditRecord):
 
 
 class StreamStatus(AuditRecord):
-    """State at the last beat; kept until the next stream begins."""
+    """At the last beat; kept until the next stream begins."""
 
     table: str
     source: str
@@ -134,20 +132,19 @@ class StreamStatus(AuditRecord):
     started: datetime
     beat: datetime
     until: datetime
-    """The lease ends then, unless there is another beat."""
+    """Of the lease, unless it beats."""
     state: StreamState = "starting"
     positions: tuple[StreamPosition, ...] = ()
     events: int = 0
     batches: int = 0
     last: StreamBatch | None = None
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
-    """Delays of the last minutes, in raw and in the last table that follows."""
+    """Of the last minutes, in raw and in the last table that follows."""
     boundary: str = ""
-    """Where history ended; empty until then."""
+    """Where history ended, once it has."""
     held_back: tuple[HeldEvents, ...] = ()
     note: str = ""
     error: str = ""
-    """Kept until a batch is published."""
 
     @property
     def events_per_second(self) -> float:
@@ -160,7 +157,7 @@ class StreamStatus(AuditRecord):
 
     @property
     def lag(self) -> int | None:
-        """None if the end of one partition is not known."""
+        """None if a partition's end is unknown."""
         lags = [each.lag for each in self.positions]
         return None if None in lags or not lags else sum(lag or 0 for lag in lags)
 
@@ -177,9 +174,8 @@ class StreamLease:
     _lost: AnotherStreamRuns | None = None
 
     def beat(self, **changes: Any) -> StreamStatus:
-        """Renew the lease and write the status. Raises :class:`AnotherStreamRuns`.
-
-        A table that another stream took and left is taken again.
+        """Renew the lease and write the status; a table that another took and left is taken again. Raises
+        :class:`AnotherStreamRuns`.
         """
         with self._lock:
             if self._lost:
@@ -204,14 +200,13 @@ class StreamLease:
         return refusal(found) if self.number < 0 else overtaken(self.status, found)
 
     def note(self, **changes: Any) -> None:
-        """For the next beat. Raises :class:`AnotherStreamRuns`."""
+        """Raises :class:`AnotherStreamRuns`."""
         with self._lock:
             if self._lost:
                 raise self._lost
             self.status = self.status.model_copy(update=changes)
 
     def release(self, error: str = "") -> None:
-        """Another stream's lease is left alone."""
         with self._lock:
             state = "failed" if error else "stopped"
             self._renew_status(state=state, error=error or self.status.error, until=clock.now())
@@ -232,7 +227,7 @@ class StreamLease:
 
     @contextmanager
     def renewed(self, every_seconds: float = BEAT_EVERY_SECONDS) -> Iterator[StreamLease]:
-        """Renew the lease in a thread, as a batch may outlast it. A lost table is reported by the next beat."""
+        """In a thread, as a batch may outlast it; the next beat reports a lost table."""
         ended = threading.Event()
         thread = threading.Thread(target=self._renew, args=(ended, every_seconds), daemon=True, name="stream-lease")
         thread.start()
@@ -261,10 +256,7 @@ class StreamLease:
 
 
 def acquire_stream(storage: Storage, table: str, source: str) -> StreamLease:
-    """Raises :class:`AnotherStreamRuns` if a stream runs; of two that start at once, one gets the lease.
-
-    What the previous stream held back is carried over until this one has looked.
-    """
+    """Raises :class:`AnotherStreamRuns`; of two at once one gets the lease. What was held back is carried over."""
     holder, started = StreamHolder.this_process(), clock.now()
     before = read_stream(storage, table)
     status = StreamStatus(
@@ -302,13 +294,13 @@ def overtaken(status: StreamStatus, running: StreamStatus) -> AnotherStreamRuns:
 
 
 def read_stream(storage: Storage, table: str) -> StreamStatus | None:
-    """Returns None if there was none, or if its file is damaged."""
+    """None without one, or for a damaged file."""
     claims = _claims(storage, table)
     return _status(claims, claims.newest())
 
 
 def still_held(held: Iterable[HeldEvents], raw: str, states: Mapping[TableDay, DayState]) -> list[HeldEvents]:
-    """Updates event counts, and drops days published since."""
+    """Counts events again, and drops days published since."""
     counted = ((each, rows_not_built(states, raw, each.table, each.day)) for each in held)
     return [each.model_copy(update={"events": events}) for each, events in counted if events]
 

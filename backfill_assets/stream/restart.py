@@ -13,7 +13,7 @@ STEADY = timedelta(minutes=10)
 _FIRST_WAIT = timedelta(seconds=15)
 _LONGEST_WAIT = timedelta(minutes=10)
 Ending = Literal["failed", "stopped", "finished"]
-"""``stopped`` by a person, ``finished`` by itself; ``failed`` includes killed processes."""
+"""``stopped`` by a person, ``finished`` by itself; killed processes ``failed``."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def decide_restart(
     """``running`` is the process with the lease, ``under_way`` a run that starts or watches one, ``holder`` the last
     run with the lease. ``earlier`` runs are newest first.
 
-    A stream stopped by a person stays off. A start that ended while an older one ran does not count: it was refused as
-    a second stream. ``begins`` starts a stream that no person has started.
+    What a person stopped stays off. A start that ended while an older one ran was refused, and does not count.
+    ``begins``: no person has to start it.
     """
     if running or under_way:
         return RestartDecision(None, f"{name} is on: {running or under_way}.")
@@ -70,10 +70,8 @@ def decide_restart(
 
 
 def _without_beside(earlier: Sequence[EarlierStart], holder: str) -> list[EarlierStart]:
-    """A start that ended before an older one never was the stream.
-
-    The end of a run killed with its daemon is noticed late. If a person stopped the one after it by then, the stream
-    was stopped.
+    """A start that ended before an older one never was the stream. The end of a run killed with its daemon shows late:
+    if the one after it was stopped by then, so was the stream.
     """
     return [
         start
@@ -91,7 +89,7 @@ def early_ends(earlier: Sequence[EarlierStart]) -> int:
 
 
 def wait_after(early: int) -> timedelta:
-    """Zero after a start that lasted; else 15 s, doubled with each early end, up to 10 minutes."""
+    """Zero after a lasting start; else 15 s, doubled by each early end, at most 10 minutes."""
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(early - 1, 10)) if early else timedelta(0)
 
 

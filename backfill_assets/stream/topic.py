@@ -60,16 +60,16 @@ from backfill_assets.stream.sources import (
 from backfill_assets.text import format_count
 
 _EVENTS_OF_A_TASK = 50_000
-"""Each task writes a file for each event day; most batches are one task."""
+"""A task writes a file by event day; most batches are one."""
 
 
 @dataclass(frozen=True)
 class StartRequest:
     from_beginning: bool = False
     since: date | None = None
-    """The first arrival day (UTC) of history; with ``from_beginning``."""
+    """With ``from_beginning``: the first arrival day (UTC)."""
     accept_gap: bool = False
-    """Skip events that the broker deleted unread, and record which."""
+    """Skip events that the broker deleted unread, recorded."""
     new_topic: bool = False
     """Read another topic of a known name, from its first event."""
 
@@ -111,7 +111,6 @@ class TopicReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
-        """A partition added since is read from its beginning."""
         reached = {**dict.fromkeys(self._kept, 0), **self._end}
         return tuple(
             StreamPosition(partition=f"{self.topic.topic}/{number}", position=at, end=self._kept.get(number))
@@ -165,7 +164,7 @@ class TopicReading(Reading):
         self._move(positions, f"{self.topic} {start.reason}")
 
     def _move(self, positions: tuple[Position, ...], reason: str) -> None:
-        """Today is published as a day without rows, so that the history has the entry."""
+        """Today is published without rows, as the history's entry."""
         change = RawChange(positions, empty=[self._today], reason=reason, read=self._events)
         self.carry_out(lambda: change, most=1)
 
@@ -182,10 +181,8 @@ class TopicReading(Reading):
         return self.brought(done, self.seen.received if self.seen else None)
 
     def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:
-        """Returns None if raw has read all of ``planned``.
-
-        Raises :class:`PublicationRefused` if another stream keeps reading the same events, and
-        :class:`SourceUnreadable` if they are of another topic of that name.
+        """None if raw has read all of ``planned``. Raises :class:`PublicationRefused` if another stream reads the same,
+        and :class:`SourceUnreadable` for another topic of that name.
         """
         self.seen = None
 
@@ -200,7 +197,6 @@ class TopicReading(Reading):
         return self.carry_out(look)
 
     def _next_offsets(self, partitions: Iterable[int]) -> Offsets:
-        """0 for a partition that was not read."""
         main = MainTable.open(self.lake.storage, self.step.name)
         of = partial(offset_id, self.source.name, self.known.topic)
         return {number: main.transaction(of(number)) or 0 for number in partitions} if main else {}
@@ -222,7 +218,7 @@ class TopicReading(Reading):
     def _stage_first_of(
         self, attempts: Sequence[Callable[[], DataFrame]], stage_rows: Callable[[DataFrame], EventsSeen]
     ) -> tuple[DataFrame, EventsSeen]:
-        """The first attempt on which Spark does not fail on an event; errors of the last are raised."""
+        """The first attempt in which Spark fails on no event; else the last's error is raised."""
         for read in attempts[:-1]:
             try:
                 return (wanted := read()), stage_rows(wanted)
@@ -259,10 +255,10 @@ class TopicReading(Reading):
         return clock.today()
 
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
-        """Cancel what tombstones delete, in raw and in what is staged; keep those of no key. Returns the days with such
-        rows.
+        """Cancel what tombstones delete in raw and in what is staged; returns days with such rows. Those of no key are
+        kept.
 
-        The key columns of all days of raw are read once, since nothing says where keys are.
+        Raw's key columns are read once, all days: nothing says where keys are.
         """
         source, topic = self.source, self.known.topic
         staged = rows_of_files(self.lake.spark(), timeline, timeline.files())
@@ -285,7 +281,7 @@ class TopicReading(Reading):
         return found if found.days else None
 
     def require_same_topic(self) -> None:
-        """Topic ids never come back, so the topic was the right one all along."""
+        """Topic ids never come back: it was the right one all along."""
         ids = self.broker.ids()
         if self.known.ids not in (None, ids):
             raise another_topic(self.topic, self.known.ids, ids)
@@ -297,7 +293,7 @@ class TopicReading(Reading):
         return self._why_gone() if away is None and says_events_are_gone(error) else away
 
     def _why_gone(self) -> Exception | None:
-        """What the next start would say; None if all events are there."""
+        """As the next start would say; None if all events are there."""
         try:
             kept = self.broker.offsets()
             known = known_topic(self._read_so_far(), self.topic, kept.ids, new_topic=False)

@@ -1,5 +1,5 @@
-"""The demo's backfill, launched and followed in this process. The daemon of a running ``make dev`` carries it out,
-since an instance has one; else one that ends with the demo.
+"""The demo's backfill, launched and followed here. A running ``make dev``'s daemon carries it out, since an instance
+has one; else one that ends with the demo.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _LAST_LINES = 15
 _POLL_SECONDS = 1.0
 _NEWEST_RECORDS = 20
 _GRACE_SECONDS = 30.0
-"""A stopping run records it in Dagster first, and the daemon waits for it."""
+"""A stopping run records it first, and the daemon waits."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 _DAEMON = (sys.executable, "-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml")
 
 
 class DemoFailed(BackfillError):
-    """The backfill did not publish everything."""
+    pass
 
 
 def launch_demo(
@@ -61,7 +61,7 @@ def launch_demo(
     location: str = "backfill_assets.definitions",
     version: str = "",
 ) -> DemoBackfill:
-    """``location`` is the module with the assets; ``version`` is for the steps that have it."""
+    """``location`` is the module with the assets; ``version`` for steps that have it."""
     dev = running_dev(settings)
     if dev is not None:
         _require_same_places(settings, dev)
@@ -81,7 +81,7 @@ def launch_demo(
 
 
 def _require_same_places(settings: Settings, dev: RunningDev) -> None:
-    """The runs of ``make dev`` use the places that it was started with."""
+    """Runs of ``make dev`` use its places."""
     places = {
         "the lakehouse": (dev.lakehouse, str(settings.lakehouse)),
         "the landing zone": (dev.landing, str(settings.landing)),
@@ -98,7 +98,7 @@ def _require_same_places(settings: Settings, dev: RunningDev) -> None:
 
 @dataclass(frozen=True)
 class DemoBackfill:
-    """The daemon is started after the launch: its first check for backfills comes soonest."""
+    """The daemon starts after the launch: its first look for backfills comes soonest."""
 
     settings: Settings
     instance: dg.DagsterInstance
@@ -111,7 +111,6 @@ class DemoBackfill:
         return self.settings.home / "dagster" / "demo-daemon.log"
 
     def carry_out(self, steps: Sequence[str], phases: Phases) -> BackfillProgress:
-        """Raises :class:`DemoFailed`."""
         try:
             last = self._follow(steps, phases)
         except KeyboardInterrupt:
@@ -143,7 +142,7 @@ class DemoBackfill:
 
     @contextmanager
     def _running_daemon(self) -> Iterator[Callable[[], bool]]:
-        """The demo's own leads a session: nothing it starts outlives it."""
+        """It leads a session: what it starts ends with it."""
         if self.dev is not None:
             say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
             yield self._dev_lives
@@ -214,8 +213,8 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_lives: bool = False) -> None:
-    """A living daemon stops its runs itself. Otherwise they are dead, and are recorded as canceled: no other daemon
-    resumes them.
+    """A living daemon stops its runs; otherwise they are dead, and recorded as canceled so that no daemon resumes
+    them.
     """
     backfill = _existing_backfill(instance, backfill_id)
     ended = backfill._replace(status=BulkActionStatus.CANCELING)
@@ -241,7 +240,7 @@ def _runs(instance: dg.DagsterInstance, backfill_id: str) -> Sequence[dg.Dagster
 
 
 def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
-    """The first failure: later ones followed from it."""
+    """The first: later ones followed from it."""
     failed = dg.DagsterEventType.STEP_FAILURE
     for record in instance.get_records_for_run(run_id, of_type=failed, limit=1).records:
         event = record.event_log_entry.dagster_event
@@ -261,7 +260,7 @@ def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
 
 
 def _variables(settings: Settings) -> dict[str, str]:
-    """Absolute paths: the daemon works in the repository."""
+    """Absolute: the daemon works in the repository."""
     paths = {
         "BACKFILL_HOME": settings.home,
         "BACKFILL_LAKEHOUSE": settings.lakehouse,

@@ -20,8 +20,6 @@ from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 
 @dataclass(frozen=True)
 class LandedCounts:
-    """``lines`` is by source."""
-
     written: int
     already_there: int
     lines: dict[str, int]
@@ -36,7 +34,7 @@ class LandingWriter:
     counts: LandedCounts = LandedCounts(0, 0, {})
 
     def write(self, source: str, day: date, lines: Sequence[str], name: str | None = None) -> str:
-        """Stages one file; without lines it has zero rows. ``name`` is for a second file of a day."""
+        """Stages a file, of zero rows without lines; ``name`` is for a day's second file."""
         path = landed_path(source, day, name)
         target = self.staging / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +45,7 @@ class LandingWriter:
         return path
 
     def move_into_place(self) -> None:
-        """Raises :class:`InvalidRequest`, before the first rename, for an existing file with other content."""
+        """Raises :class:`InvalidRequest`, before any rename, for a file of other content."""
         new = [path for path in self.staged if not (self.root / path).exists()]
         for path in sorted(set(self.staged) - set(new)):
             self._demand_equal(path)
@@ -66,7 +64,7 @@ class LandingWriter:
 
 @contextmanager
 def landing(root: Path) -> Iterator[LandingWriter]:
-    """Files appear in ``root`` only if the block ends well."""
+    """They appear in ``root`` if the block ends well."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".sample-", dir=root) as folder:

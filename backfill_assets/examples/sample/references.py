@@ -1,4 +1,4 @@
-"""What sales are looked up in: the European Central Bank's rates since 1999, and a real or synthetic catalogue."""
+"""What sales are looked up in: the ECB's rates since 1999, and a real or synthetic catalogue."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandingWriter, line
 
 RATES_LEAD_DAYS = 10
-"""Rates are landed for so many days before the sales, whose first day then finds its rate."""
+"""So that the first day of sales finds a rate."""
 CATALOGUE_LEAD_DAYS = 35
-"""Reports look so many days back for the newest entry of a product."""
+"""So far reports look back for a product's entry."""
 FIRST_PRODUCT = 25_671
 PRODUCTS = 2_000
-"""Some products of the synthetic catalogue change department every week, some are missing."""
+"""Of the synthetic catalogue: some change department every week, some are missing."""
 DEPARTMENTS = ("GROCERY", "DRUG GM", "PRODUCE", "MEAT-PCKGD", "TRAVEL & LEISURE")
 
 _SATURDAY = 5
@@ -45,7 +45,7 @@ def packaged_file(package: str, *path: str) -> Traversable:
 
 @cache
 def published_rates() -> dict[date, dict[str, str]]:
-    """Units of a currency for one euro, as text, by day of publication."""
+    """Units for one euro, as text, by day of publication."""
     archive = packaged_file("currency_converter", "eurofxref-hist.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as bundle, bundle.open("eurofxref-hist.csv") as stream:
         rows = list(csv.DictReader(io.TextIOWrapper(stream, "ascii")))
@@ -62,7 +62,7 @@ def last_published() -> date:
 
 
 def land_rates(writer: LandingWriter, days: DayRange) -> None:
-    """Lands each day and the :data:`RATES_LEAD_DAYS` before; a weekend or holiday has a file of zero rows."""
+    """Also for :data:`RATES_LEAD_DAYS` before; weekends and holidays have files of zero rows."""
     first, last = min(published_rates()) + timedelta(days=RATES_LEAD_DAYS), last_published()
     if days.first < first or days.last > last:
         raise InvalidRequest(
@@ -73,7 +73,7 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
 
 
 def rate_lines(day: date) -> list[str]:
-    """Days after the last known one repeat its rates."""
+    """Those after the last known day repeat it."""
     rates = published_rates().get(min(day, last_published()), {})
     return [_rate_line(day, currency, rate) for currency, rate in rates.items()]
 
@@ -86,10 +86,10 @@ def _rate_line(day: date, currency: str, rate: str) -> str:
 
 
 def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[date], Sequence[str]]) -> None:
-    """Lands a file of zero rows for each of ``days``, and the whole catalogue on the first of a month and on the first
-    day: overlapping ranges land equal files.
+    """A file of zero rows a day, and the whole catalogue on the first day and the first of a month: overlapping ranges
+    land equal files.
 
-    Lead days get files of zero rows too: a day that never came would hold back all that looks over it.
+    Lead days get files too: a day that never came holds back all that looks over it.
     """
     for day in [*_between_months(writer, days), *days]:
         writer.write("products", day, [])
@@ -124,7 +124,7 @@ def _real_products() -> Sequence[str]:
 
 
 def _undated(entry: Mapping[str, str | None]) -> str:
-    """JSON of a product, open at the end for its day: 92,331 are dated at once."""
+    """A product's JSON, open at the end for its day."""
     return line(entry)[:-1] + ","
 
 
@@ -162,6 +162,6 @@ def _entry(number: int, day: date) -> dict[str, str | None]:
 
 
 def department_on(day: date, number: int) -> str:
-    """Moving products change department every Saturday."""
+    """Some move every Saturday."""
     turn = (day.toordinal() - _SATURDAY - 1) // 7 if number in _MOVING else 0
     return DEPARTMENTS[(number + turn) % len(DEPARTMENTS)]
