@@ -15,7 +15,7 @@ class Clock(Protocol):
     """All nondeterminism of a process."""
 
     def now(self) -> datetime:
-        """In UTC."""
+        """UTC."""
 
     def seconds(self) -> float:
         """Monotonic."""
@@ -51,7 +51,6 @@ _clock: Clock = MachineClock()
 
 
 def now() -> datetime:
-    """In UTC."""
     return _clock.now()
 
 
@@ -60,7 +59,6 @@ def today() -> date:
 
 
 def seconds() -> float:
-    """Monotonic."""
     return _clock.seconds()
 
 

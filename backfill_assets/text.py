@@ -16,7 +16,6 @@ _CURRENCIES = re.compile(
     "aud|bgn|brl|cad|chf|cny|czk|dkk|eur|gbp|hkd|huf|idr|ils|inr|isk|jpy|krw|mxn|myr|nok|nzd|php|pln|ron|sek|sgd|thb"
     "|try|usd|zar"
 )
-"""Currencies with rates of the European Central Bank, and the euro."""
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """Markdown ignores an underscore within a word."""
 

@@ -80,7 +80,7 @@ def run_info(command: str) -> RunInfo:
 
 
 def report_progress(message: str) -> None:
-    """On a terminal all of it, in a log only warnings and waits."""
+    """Print progress within a step on a terminal; in a log only warnings and waits."""
     if message.startswith(_IN_LOGS_TOO):
         report_step(message)
     elif sys.stderr.isatty():
@@ -94,7 +94,7 @@ def report_step(message: str) -> None:
 
 
 def _interruptible(session: SparkSession) -> SparkSession:
-    """PySpark answers Ctrl-C with a call to the busy JVM; its failure is a stack trace."""
+    """PySpark answers Ctrl-C with a call to the busy JVM, and logs a stack trace when that fails."""
     signal.signal(signal.SIGINT, interrupt)
     silence_py4j()
     return session

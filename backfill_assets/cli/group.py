@@ -53,7 +53,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "docs": "Print a page of the documentation that messages name.",
     },
 }
-"""Lines of ``backfill --help``; a command's module in ``verbs`` has its name."""
+"""Each command's line in ``backfill --help``; its module in ``verbs`` has its name."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 HELP = ["-h", "--help"]
 ADDED = "backfill.commands"
@@ -87,7 +87,7 @@ class Interrupted(CommandFailed):
 
 
 class TypedWrong(CommandFailed):
-    """Wrong usage with ``--json``, or an unknown version."""
+    """A usage error with ``--json``, or an unknown version."""
 
     exit_code = 2
 

@@ -68,7 +68,7 @@ def complete(text: str, ids: Collection[str], noun: str, names: Collection[str] 
 
 @dataclass(frozen=True)
 class ShortIds:
-    """Shortens ids to what is unambiguous, at least 7 characters of the hash."""
+    """Shortens ids to what is unambiguous among ``known``, at least 7 characters of the hash."""
 
     known: Collection[str]
     _found: dict[str, str] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def find_publication(storage: Storage, text: str) -> str:
 
 
 def find_plan(storage: Storage, text: str) -> str:
-    """The plan that ``text`` begins, also by its campaign. Raises :class:`InvalidRequest` if there is none."""
+    """The plan that ``text`` names or begins, also by its campaign. Raises :class:`InvalidRequest` if there is none."""
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -198,7 +198,7 @@ def find_state(storage: Storage, text: str) -> str:
 def find_undoable(storage: Storage, text: str) -> str:
     """What can be rolled back: a publication, or a plan or campaign by name or hash.
 
-    They share a hash: only the campaign's prefix means the campaign.
+    A plan and its campaign share a hash: only the campaign's prefix means the campaign.
     """
     if is_whole(text):
         return text
@@ -222,7 +222,7 @@ def campaign_meant(text: str) -> str:
 
 
 def prepared(publisher: Publisher, publication: str) -> Prepared:
-    """The entry of a publication; raises :class:`InvalidRequest` that suggests the likeliest."""
+    """The log's entry of a publication. Raises :class:`InvalidRequest` that suggests the likeliest."""
     from backfill_assets.state.reading import unknown_publication
 
     found = publisher.log.find_prepared(publication)
@@ -232,7 +232,7 @@ def prepared(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:
-    """All ids share their prefix: hashes are compared."""
+    """Suggestions compare hashes alone: all ids share their prefix."""
     from difflib import get_close_matches
 
     show, part = ShortIds(frozenset(known)), text.removeprefix("plan-").removeprefix("campaign-")

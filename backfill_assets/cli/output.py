@@ -30,7 +30,7 @@ _TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Off a terminal: plain, and cut nowhere."""
+    """Elsewhere than on a terminal: plain, and wide enough that nothing is cut off."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
         stderr=stderr,
@@ -62,7 +62,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
-    """Show the plan and ask, unless ``yes``; whether to go on. ``--json`` prints it for a dry run alone."""
+    """Show the plan, ask unless ``yes``; whether to do it. With ``--json`` it is printed only for a dry run."""
     if dry_run:
         say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)))
         return False
@@ -78,7 +78,7 @@ def say_done(plan: Answer, done: Answer) -> None:
 
 
 def say(*lines: str, style: str = "") -> None:
-    """Print lines with control characters escaped."""
+    """Print each line with control characters escaped: no data moves a cursor."""
     for line in lines:
         console().print(Text(escape_controls(line), style), soft_wrap=True)
 
@@ -127,13 +127,12 @@ def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
 
 
 def json_was_typed() -> bool:
-    """Also true if parsing failed."""
     context = click.get_current_context(silent=True)
     return bool(context and "--json" in typed_words(context))
 
 
 def say_json(value: Any) -> None:
-    """Dates as ISO text, decimals as exact text."""
+    """Dates as ISO text, decimals as text: nothing is rounded."""
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
@@ -155,7 +154,7 @@ def ask(question: str) -> None:
 
 
 class AnsweredNo(click.Abort):
-    """Answered by a person; Ctrl-C at the question is :class:`click.Abort`."""
+    """A person said no; :class:`click.Abort` itself is Ctrl-C at the question."""
 
 
 def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:

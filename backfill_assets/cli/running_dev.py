@@ -1,4 +1,4 @@
-"""Notes the running ``backfill dev`` of a home, so that commands find its Spark and UI."""
+"""The note by which commands of a home find the Spark and the UI of its ``backfill dev``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dev_file(settings: Settings) -> Path:
 
 @contextmanager
 def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
-    """Keep the note during the block."""
+    """Write the note during the block; that of a dead process is ignored."""
     import psutil
 
     pid = os.getpid()  # noqa: TID251 - others ask whether the process is still there
@@ -75,7 +75,7 @@ def running_ui(settings: Settings) -> str:
 
 
 def shared_spark(settings: Settings) -> tuple[Settings, str]:
-    """Settings for this home's shared Spark, and the command that keeps it; unchanged and "" without one."""
+    """Settings for this home's shared Spark, and the command that keeps it; unchanged, and "", without one."""
     if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
         return settings, ""
     url, keeper = _shared_url(settings)

@@ -33,7 +33,7 @@ def tables_to_run(words: Sequence[str]) -> tuple[tuple[str, ...], bool, bool]:
 
 
 def target_meant(word: str, scope: Scope, *, scope_is_typed: bool) -> tuple[str, Scope]:
-    """The table that a plan begins at; ``+TABLE`` is scope ``whole``, ``TABLE+`` is ``onwards``."""
+    """The table that a plan begins at, and its scope: ``+TABLE`` is ``whole``, ``TABLE+`` is ``onwards``."""
     if not is_selection(word):
         return word, scope
     bare = word.removeprefix("+").removesuffix("+")
@@ -51,7 +51,7 @@ def target_meant(word: str, scope: Scope, *, scope_is_typed: bool) -> tuple[str,
 
 
 def one_table(word: str) -> str:
-    """Raises :class:`InvalidRequest` for a selection."""
+    """Raises :class:`InvalidRequest` for a selection of several tables."""
     if is_selection(word):
         raise InvalidRequest(
             f"{word} may mean several tables, and this is about one.",

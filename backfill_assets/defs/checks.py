@@ -32,11 +32,11 @@ BROKEN, LOST = "broken", "lost"
 """Metadata of a watchdog: failed rules, comma-separated; whether files are lost."""
 RULES = "rules"
 BESIDE = "beside"
-"""Metadata of a watchdog: a digest of what sums were compared with."""
+"""Metadata of a watchdog's verdict: a digest of what its sums were compared with."""
 MADE_OF = "made_of"
 """Metadata of a gate: the input fingerprint of the rejected build."""
 NOT_RUN, HELD = "not_run", "held_back_in_it"
-"""Metadata of a check that an ended run left undone: that run."""
+"""Metadata of a check that was not run: the run that ended before it."""
 
 
 def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
@@ -78,7 +78,7 @@ def _evaluation(
     target: Target | None,
     more: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
-    """Days with warnings alone are published: Dagster shows those."""
+    """A day of which only warnings are broken is published."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
     held_back = any(rule.holds_back for rule in broken)
     return verdict_of(
@@ -127,8 +127,8 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 def freshness(
     table: str, day: date, cause: Cause | None, publication: str, target: Target | None = None, why: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """Whether a day is built from what is published of its inputs, as a warning; with its ``cause``, ``why`` and what
-    to do.
+    """Whether a day is built from what is published of its inputs, as a warning with ``cause``, ``why`` and what to
+    do.
     """
     stale = f"{in_a_word(cause)}: {why}" if why else f"{in_a_word(cause)}; the sensor repairs says what next"
     words = stale if cause else "built from what is published of its inputs"
@@ -137,13 +137,13 @@ def freshness(
 
 
 def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluation:
-    """Dagster cannot forget one partition's materialization: its check says that nothing is there."""
+    """Dagster cannot forget the materialization of one partition: its check says that nothing is there."""
     words = f"Nothing is published for this day since {publication} withdrew it. Build it again."
     return verdict_of(table, FRESH, str(day), words, {PUBLICATION: publication}, passed=False)
 
 
 def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:
-    """A warning. ``held_back``: a gate of another day or table ended ``run``."""
+    """``held_back``: a gate of another day or table ended ``run``."""
     why = "in which a gate held days back, published none" if held_back else "ended before it"
     words = f"Not run: the run {run[:8]}{',' * held_back} {why}. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run), **({HELD: True} if held_back else {})}

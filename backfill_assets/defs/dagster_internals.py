@@ -109,7 +109,6 @@ def report_checks(
 
 
 def report_materializations(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization]) -> None:
-    """Store materializations without a run, in one batch."""
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
     _report(instance, RUNLESS_RUN_ID, [_event(kind, StepMaterializationData(each)) for each in events])
 
@@ -189,7 +188,7 @@ def newest_said(
 
 
 def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, partition: str) -> None:
-    """Fails a partition with its run: Dagster does so if the run planned it and has not materialized it."""
+    """Fails a partition with its run, as Dagster does if the run planned it and has not materialized it."""
     planned = AssetMaterializationPlannedData(dg.AssetKey(asset), partition)
     event = DagsterEvent.build_asset_materialization_planned_event(run.job_name, asset, planned)
     instance.report_dagster_event(event, run.run_id)
@@ -232,7 +231,7 @@ def is_process_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 _THIS_MACHINE = {"localhost", "127.0.0.1"}
 _STARTED = "Started process for run"
 _OF_A_RUN = "multiprocessing"
-"""In the command line of a run's process."""
+"""Is in the command line of every run's process."""
 
 
 class LocalRunLauncher(dg.DefaultRunLauncher):
@@ -253,7 +252,7 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, f"its process {pid} is gone: it was killed")
 
     def _process_of(self, run: dg.DagsterRun) -> int | None:
-        """None for a run of a command or of another machine."""
+        """Returns None for a run of a command or of another machine."""
         if json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("host") not in _THIS_MACHINE:
             return None
         events = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records
@@ -273,7 +272,7 @@ def batch_events() -> None:
 
 
 class LocalStorage(DagsterSqliteStorage):
-    """Dagster's sqlite storage with :class:`LocalEventLog`, for ``dagster.yaml``."""
+    """Dagster's sqlite storage with :class:`LocalEventLog`; ``dagster.yaml`` names it."""
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         super().__init__(base_dir, inst_data)
@@ -316,7 +315,7 @@ class LocalEventLog(SqliteEventLogStorage):
                 self.store_event(event)
 
     def has_table(self, table_name: str) -> bool:
-        """Cached: it is asked for each event."""
+        """Cached, because it is asked for each event."""
         if table_name not in self._known and super().has_table(table_name):
             self._known.add(table_name)
         return table_name in self._known
@@ -333,12 +332,12 @@ BACKFILLS_EVERY_SECONDS = 2
 _INTERVAL = "DEFAULT_DAEMON_INTERVAL_SECONDS"
 _NAME = "backfill_assets.defs.dagster_internals"
 _IMPORTED = ("dagster._grpc.impl", "backfill_assets.defs.location")
-"""Without the definitions: no table may be open in a forked process."""
+"""Without the definitions: no table may be open when a process is forked."""
 _CONTEXT, _COMMAND = "multiprocessing", "get_python_environment_entry_point"
 
 
 def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SECONDS) -> None:
-    """Dagster has no setting for these 30 s; its daemon reads the constant as its loop begins."""
+    """Dagster has no setting for this interval, 30 s; its daemon reads the constant once, as its loop begins."""
     if hasattr(controller, _INTERVAL):
         setattr(controller, _INTERVAL, seconds)
 
@@ -346,7 +345,7 @@ def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SE
 def start_runs_warm(server: Any) -> None:
     """Make Dagster's ``server`` module fork runs from a process that has imported everything.
 
-    Runs have their server's code, also after a reload. Without the replaced names they start as in plain Dagster.
+    Runs have the code of their server, also after a reload. Without the replaced names they start as in plain Dagster.
     """
     if hasattr(server, _CONTEXT) and hasattr(server, _COMMAND):
         vars(server)[_CONTEXT] = SimpleNamespace(get_context=_warm_context)

@@ -125,7 +125,7 @@ def _in_short(incident: Incident) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    """Lines, since the page cuts wide tables."""
+    """Lines, because the page cuts a wide table."""
     yield from (f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
     yield from (f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
@@ -144,7 +144,7 @@ def _linked(fact: Detail) -> str:
 
 
 def _buttons(id: str, location: str) -> str:
-    """Links that open a filled-in launchpad: open-source Dagster has no custom buttons."""
+    """Open-source Dagster has no custom buttons: links open a launchpad that is filled in."""
     looks = launchpad(location, id, Word.ACKNOWLEDGE, until=_HOURS, reason="")
     settled = launchpad(location, id, Word.CLOSE, reason="")
     how = "*Launch Run* there says so; give the run the tag `user` with your name."

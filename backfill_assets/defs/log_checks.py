@@ -44,7 +44,6 @@ from backfill_assets.text import format_count
 
 _Found = TypeVar("_Found")
 _Landed = tuple[str, TableDay, Source, Sequence[str]]
-"""The newest file's arrival, the day, its source, its files."""
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
 """A verdict from metrics of published days, or None."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
@@ -64,10 +63,9 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     ),
 }
 _NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
-"""``open``: a run planned the check and ended before it."""
 _LATELY = timedelta(days=7)
 _MOST_JUDGED, _MOST_READ = 4_000, 60
-"""In a tick: verdicts from the log, days whose files are read."""
+"""In one tick: verdicts from the log, and days whose landed files are read."""
 
 
 def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
@@ -167,7 +165,6 @@ class LogChecks:
                 yield _Verdict(TableDay(state.table, state.day), rule, state.publication)
 
     def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
-        """Days that were planned and not published, or withdrawn."""
         for check, table, text in self._shown:
             key = TableDay(table, parse_day(text))
             is_published = (state := states.get(key)) is not None and state.content is not None
@@ -218,7 +215,7 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
-        """All days of a source or none: its cursor is the newest arrival."""
+        """All days of a source or none: the cursor is its newest arrival."""
         found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):

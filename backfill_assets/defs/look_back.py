@@ -23,7 +23,7 @@ from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
 EARLIER_TAG = "backfill/earlier_days"
-"""Tag: days before a table's first partition, which that partition's run builds."""
+"""Days before a table's first partition that the run of that partition builds too."""
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:
@@ -47,9 +47,9 @@ def missing_earlier_days(
     zone: LandingZone,
     version: str = "",
 ) -> list[date]:
-    """Days of ``step`` that ``tables`` look back to from ``days``, that can be built and never were.
+    """Days of ``step`` that ``tables``, built together, look back to from ``days``, that can be built and never were.
 
-    ``steps`` are those of all datasets, in build order; those that have ``version`` look back as it does.
+    ``steps`` are those of all datasets, in build order. Steps that have ``version`` look back as it does.
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
@@ -83,7 +83,9 @@ def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], ta
 def not_built_yet(
     wanted: Days, steps: Sequence[Step], storage: Storage, launched: datetime, *, force: bool = False
 ) -> list[tuple[Step, list[date]]]:
-    """The ``wanted`` days that are not fresh; with ``force`` those not published since ``launched``, raw aside."""
+    """The ``wanted`` days that are not fresh; with ``force``, for all but raw, those not published since
+    ``launched``.
+    """
     names = [name for step in steps for name in step.table_names]
     observed = observe_each(storage, names)
     current, spanned = (

@@ -96,7 +96,7 @@ def lacking(day: BuiltDay) -> str:
 
 
 def _quarantined(day: BuiltDay) -> int | None:
-    """Of a published table beside a quarantine it is the rest; None if unknown."""
+    """A published table's rows beside a quarantine: the rest; None if unknown."""
     if day.table.startswith("quarantine_"):
         return day.rows
     found = _metric_of(day, "quarantine_", "rows")
@@ -107,7 +107,6 @@ def _quarantined(day: BuiltDay) -> int | None:
 
 
 def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
-    """The metric of an input, ``from.<table>.<metric>``; else the day's own."""
     for name, value in day.metrics.items():
         if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
             return value
@@ -172,7 +171,7 @@ def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataVa
 def metadata_table(
     columns: Mapping[str, str], rows: Iterable[Mapping[str, str | int | float | bool]]
 ) -> dg.MetadataValue:
-    """``columns`` are types by name: Dagster infers them from rows, and fails without any."""
+    """``columns`` are types by name: Dagster infers columns from rows, and fails without rows."""
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
     return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
 
@@ -192,7 +191,6 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
 
 
 def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
-    """A failure without stack trace."""
     hint = {"next_step": error.hint} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
 

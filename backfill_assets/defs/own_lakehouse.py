@@ -40,7 +40,7 @@ def lakehouse_job(
     tags: Mapping[str, str] | None = None,
     example: Mapping[str, object] | None = None,
 ) -> dg.JobDefinition:
-    """A job of one ``step`` in the run's own process; a :class:`BackfillError` has no stack trace."""
+    """A job of one ``step`` in the run's own process. A :class:`BackfillError` fails it without stack trace."""
 
     def carry_out(context: dg.OpExecutionContext, config: Any, backfill: Backfill) -> None:
         with failing_plainly():
@@ -72,7 +72,7 @@ def lakehouse_sensor(
     by_itself: bool = True,
     **more: Any,
 ) -> dg.SensorDefinition:
-    """A sensor that is on from the start. ``by_itself``: it launches work, which settings may forbid."""
+    """A sensor that is on from the start. ``by_itself``: it launches work unasked, which settings may forbid."""
 
     @dg.sensor(
         name=name,
@@ -146,7 +146,7 @@ def nightly_schedule(
     description: str,
     why_idle: Callable[[Backfill], str] = lambda _: "",
 ) -> dg.ScheduleDefinition:
-    """A schedule that is on from the start, at ``cron`` (UTC) or the environment's ``variable``."""
+    """A schedule that is on from the start, at ``cron`` (UTC) unless the environment's ``variable`` overrides it."""
 
     @dg.schedule(
         name=name,
@@ -176,7 +176,9 @@ def failing_plainly() -> Iterator[None]:
 
 
 def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> None:
-    """Bind ``instance`` to this lakehouse; raises :class:`LakehouseUnusable` if it has another with publications."""
+    """Bind ``instance`` to this lakehouse. Raises :class:`LakehouseUnusable` if it has another that still has
+    publications.
+    """
     known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
     if known == storage.root:
         return

@@ -77,7 +77,7 @@ class PartitionedTables:
         return table in self.by_table and self.by_table[table].has_partition_key(day.isoformat())
 
     def builds(self, table: str, day: date) -> bool:
-        """Whether it has a partition, or a first partition looks back to it."""
+        """Whether the day has a partition, or a first partition looks back to it."""
         return self.has(table, day) or day in self._earlier.get(table, ())
 
     def without_partition(self, days: Mapping[str, Iterable[date]]) -> dict[str, set[date]]:
@@ -98,7 +98,7 @@ class PartitionedTables:
 
 
 def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
-    """With the current week and month: their reports say that they are incomplete."""
+    """The current week and month are partitions too: their reports say that they are incomplete."""
     first = cadence.start(start).isoformat()
     end = None if last is None else (cadence.period(last).last + timedelta(days=1)).isoformat()
     offset = _THE_CURRENT_ONE if last is None else 0

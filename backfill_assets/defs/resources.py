@@ -114,7 +114,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Builder.from_settings(self.settings, self.catalog, (spark or self.spark).session)
 
     def resume(self, work: Callable[[], Work], say: Callable[[str], None], spark: SharedSpark | None = None) -> Work:
-        """Do ``work``; once more from what is staged if its Spark server was lost and is back."""
+        """Do ``work``; if its Spark server is lost and comes back, do it once more from what is staged."""
         try:
             return work()
         except SparkLost as lost:
@@ -146,7 +146,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
-        """Without a run its state can only be read."""
+        """The campaign; without a run only its state can be read."""
         info, ui = run_info(run, self.catalog) if run else RunInfo(""), self.settings.ui or ""
         return CampaignRun.of_settings(self.settings, self.builder(), plan_of(campaign), info, progress, ui)
 
@@ -163,7 +163,7 @@ def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
 def person_behind(tags: Mapping[str, str]) -> Person:
     """The person of the tag ``user``; unknown for runs of a schedule or sensor.
 
-    Dagster+ sets it to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it.
+    Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it.
     """
     name = tags.get(USER_TAG, "").strip()
     by_itself = SCHEDULE_NAME_TAG in tags or SENSOR_NAME_TAG in tags

@@ -26,9 +26,9 @@ FORCE_TAG = "backfill/force"
 VERIFY_TAG = "backfill/verify"
 """Tag: compute days whole that a stream has extended, and publish those that differ."""
 VERSION_TAG = "backfill/version"
-"""Tag: the version to build with; ``as published`` keeps each day's."""
+"""The version that a run builds with; ``as published`` keeps each day's."""
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
-"""The UI sorts groups by name: first and last."""
+"""The UI lists groups by name: these first and last."""
 _GROUPS: dict[Layer, str] = {
     "external": "tables_of_others",
     "raw": "raw",
@@ -43,7 +43,7 @@ _FACT = "fact_"
 def asset_specs(
     step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]], keys: Keys
 ) -> list[dg.AssetSpec]:
-    """``later``: by table, the steps that use its rows on later days, and for how many days."""
+    """``later`` has, by table, the steps that use its rows on later days, and for how many days."""
     return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {}), keys) for table in step.tables]
 
 
@@ -184,7 +184,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 def lineage_metadata(
     step: Step, table_named: Callable[[str], Table], keys: Keys
 ) -> dict[str, dict[str, dg.MetadataValue]]:
-    """By table; raw columns come from files."""
+    """Metadata by table; none for raw tables, whose columns come from files."""
     metadata: dict[str, dict[str, dg.MetadataValue]] = {}
     for table in step.tables:
         origins = column_lineage(step, table, table_named)

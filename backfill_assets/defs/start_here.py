@@ -1,6 +1,4 @@
-"""The asset ``start_here``, the UI's first page, written by a sensor. No run materializes it: a sensor writes it when
-it changes.
-"""
+"""The asset ``start_here``, the first page of the UI. No run materializes it: a sensor writes it when it changes."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
@@ -180,7 +178,7 @@ def state_sentence(
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
-    """Counted on the last daily step. Pure."""
+    """Days are counted on the last daily step. Pure."""
     days = published_days(states)
     found = []
     for dataset in datasets:
@@ -203,7 +201,6 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 
 def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
-    """Failing or silent sensors that no person turned off."""
     now = clock.now()
     for each in SensorBook(storage).all():
         if is_stopped(instance, each.sensor) or not (trouble := each.trouble(now)):
@@ -269,7 +266,6 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
 
 
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
-    """A campaign of commands has no page."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     log = PublicationLog(storage)
     for name, newest in newest_entries(storage).items():
@@ -300,7 +296,7 @@ def report_state(instance: dg.DagsterInstance, found: StartPage, shown: str = ""
 
 
 def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
-    """Materialize a page whose digest is not ``seen``; returns the digest."""
+    """Materialize a page if its digest differs from ``seen``; returns the new digest."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now

@@ -42,14 +42,14 @@ class StreamOptions(dg.Config):
     """Run configuration of a stream; empty means the settings of the machine."""
 
     source: str = ""
-    """``landing`` or ``kafka://host:port/topic``; else ``BACKFILL_STREAM_SOURCE``."""
+    """``landing``, or ``kafka://host:port/topic``; else what ``BACKFILL_STREAM_SOURCE`` says."""
     from_beginning: bool = False
     """Read the source's history first."""
     available_now: bool = False
     new_topic: bool = False
     """Take a topic that replaced another of its name, from its first event on."""
     since: str = ""
-    """With ``from_beginning``: what arrived from this day on, ``2017-03-01``."""
+    """With ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
     """The rate of reading history: ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
@@ -85,7 +85,7 @@ class StreamedDataset:
 
 
 def stream_asset(streamed: StreamedDataset, command: Sequence[str] = COMMAND) -> dg.AssetsDefinition:
-    """The run starts no Spark; ``command`` does."""
+    """The run starts no Spark: the process of ``command`` does."""
 
     @dg.asset(
         name=streamed.asset,
@@ -150,7 +150,7 @@ class _Watch:
         return self._metadata(self._status())
 
     def _status(self) -> StreamStatus | None:
-        """An earlier run's status stays until this one has beaten."""
+        """An earlier run's status stays until this run's process has beaten."""
         status = read_stream(self.storage, self.streamed.raw.name)
         return status if status and status.holder.run == self.context.run.run_id else None
 
@@ -187,7 +187,7 @@ class StreamChild:
     def start(
         cls, command: Sequence[str], variables: Mapping[str, str | None], write: Callable[[str], object]
     ) -> "StreamChild":
-        """Lines go to ``write``; a variable that is None is removed."""
+        """Output lines go to ``write``. A variable that is None is removed."""
         environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
         process = subprocess.Popen(
             ["/bin/sh", "-c", ENDED_WITH_ITS_STARTER, "INT", *command],
@@ -214,7 +214,7 @@ class StreamChild:
             return None
 
     def stop(self) -> None:
-        """Let it publish what it has; killing it loses nothing either."""
+        """Let it publish what it has and end; killing it loses nothing either."""
         for number, seconds in _PATIENCE_SECONDS:
             if self.process.poll() is None:
                 self.process.send_signal(number)
@@ -315,7 +315,7 @@ def _held_record(held: HeldEvents) -> dict[str, str]:
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:
-    """Text: the UI needs all columns in all rows."""
+    """Text, because the UI needs all columns in all rows."""
     numbers = {"position": position.position, "end": position.end, "lag": position.lag}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {"partition": position.partition, **texts}
@@ -372,7 +372,7 @@ def decide(
 
 
 def request(instance: dg.DagsterInstance, streamed: StreamedDataset, repeat: EarlierStart | None) -> dg.RunRequest:
-    """The key names the run before: two ticks request one run."""
+    """The run key names the run before: two ticks request one run."""
     run = instance.get_run_by_id(repeat.run) if repeat else None
     return dg.RunRequest(
         run_key=f"after-{repeat.run}" if repeat else f"first-{streamed.asset}",

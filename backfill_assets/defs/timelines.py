@@ -46,7 +46,7 @@ class TimelineConfig(dg.Config):
 
 
 def timeline_job(steps: Sequence[Step], pool: str | None = None) -> dg.JobDefinition:
-    """``steps`` of all datasets, in build order."""
+    """``steps`` are those of all datasets, in build order."""
     return lakehouse_job(
         JOB,
         OP,
@@ -111,9 +111,9 @@ def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill, seen
 def report_timelines(
     instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]
 ) -> tuple[int, list[str], Mapping[str, str]]:
-    """Sync the asset's partitions with kept timelines, and report those whose digest is not ``shown``.
+    """Sync the asset's partitions with kept timelines, and report those whose digest differs from ``shown``.
 
-    While one is unreadable its name is unknown, and no partition is deleted.
+    While a timeline is unreadable its name is unknown, and no partition is deleted.
     """
     kept, unreadable = readable_timelines(storage, clock.now())
     tables = {table for each in kept for table in each.days}

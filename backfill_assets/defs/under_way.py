@@ -74,7 +74,7 @@ def _days_of_run(run: dg.DagsterRun, table: str) -> Collection[date] | None:
 
 
 def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
-    """By table; None means any day, as for assets whose partitions are no days."""
+    """A table's None means any day: other assets, as campaigns, have partitions that are no days."""
     if backfill.asset_backfill_data is None:
         return dict.fromkeys(tables)
     keys: dict[str, set[str]] = {table: set() for table in tables}
@@ -139,12 +139,11 @@ def launch_backfill(
     backfill_id: str | None = None,
     description: str | None = None,
 ) -> str:
-    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id.
+    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
-    Days of a weekly or monthly table mean their period; ``earlier`` days go with the first partition. A ``backfill_id``
-    (at most 32 characters) makes the call idempotent. Raises :class:`InvalidRequest` for a day without partition. A
-    given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises :class:`InvalidRequest` for a day
-    without partition.
+    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by the run
+    of that partition. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises
+    :class:`InvalidRequest` for a day without partition.
     """
     apart = earlier or {}
     wanted_id = backfill_id or clock.token(4)
@@ -165,7 +164,7 @@ def launch_backfill(
 
 
 def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
-    """Runs that a tick requests would have no title and no idempotent id."""
+    """Runs that a tick requests would have no title and no idempotent id: backfills are listed."""
     pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
     return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
 
@@ -237,7 +236,7 @@ def _datasets_of(backfill: PartitionBackfill, catalog: Catalog) -> set[str]:
 
 
 def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttempt]:
-    """Oldest first; one that Dagster will retry is under way."""
+    """Oldest first. A failed run that Dagster will retry is under way."""
     now = clock.now().timestamp()
     for record in instance.get_run_records(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill}), ascending=True):
         run, began = record.dagster_run, record.start_time
@@ -248,7 +247,7 @@ def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttemp
 
 
 def _cancel(instance: dg.DagsterInstance, backfill: str) -> None:
-    """Read again just before: the daemon writes to the record."""
+    """Read again just before: the daemon keeps its progress in the record."""
     found: Any = instance.get_backfill(backfill)
     if found is not None and found.status is BulkActionStatus.REQUESTED:
         instance.update_backfill(found.with_status(BulkActionStatus.CANCELING))

@@ -63,7 +63,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
 
 
 def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
-    """On from the start; refreshing comes after the daily jobs."""
+    """Schedules that are on from the start; refreshing comes after the daily jobs."""
     return (
         nightly_schedule(
             "maintenance_every_night",
@@ -94,7 +94,7 @@ def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> No
 
 
 def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
-    """One that fails fails the run, after the others."""
+    """A timeline that fails fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
     for found in fresh_timelines(lake.storage, clock.now()):

@@ -1,7 +1,7 @@
 """Watchdogs: a check for each table that reads published days again, and the job that evaluates it.
 
-A job evaluates it: Dagster runs standalone checks (``multi_asset_check``) with every run of their tables, so each day
-would be read twice. Until then it is shown as not executed.
+Dagster runs standalone checks (``multi_asset_check``) with every run of their tables, so each day would be read twice.
+Until then it is shown as not executed.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
@@ -78,7 +78,7 @@ def watchdog_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
 def unchanged_watchdogs(
     instance: dg.DagsterInstance, table: str, days: Sequence[BuiltDay], now: Mapping[str, Target]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Verdicts on reused ``days``, for a run that planned these checks."""
+    """Newest verdicts on reused ``days``, reported again: the run planned these checks."""
     publications = {str(day.day): day.publication for day in days if day.reused}
     for day, verdict in newest_verdicts(instance, table, publications).items():
         yield again(verdict, now.get(day), "unchanged since it was read")
@@ -87,7 +87,7 @@ def unchanged_watchdogs(
 def newest_verdicts(
     instance: dg.DagsterInstance, table: str, publications: Mapping[str, str]
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """By day, if it is on the publication given."""
+    """The newest verdict by day, if it is on the publication given here."""
     if not publications:
         return {}
     key = check_key(table, WATCHDOG)
@@ -163,7 +163,6 @@ def _looked_until(place: str, log: str) -> int:
 
 
 def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
-    """Tables of the same days share their inputs' reads."""
     groups: dict[tuple[date, ...], list[Table]] = {}
     for name, days_of_table in days.items():
         groups.setdefault(tuple(days_of_table), []).append(known.catalog.table(name))
@@ -188,7 +187,7 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
 
 
 TURNS = 30
-"""Nights until every published day was looked at."""
+"""Nights after which every published day was looked at."""
 
 
 def days_to_watch(

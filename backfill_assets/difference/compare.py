@@ -58,7 +58,7 @@ def complete(
     overlay: Overlay = NOTHING_LAID,
     read: FiguresRead | None = None,
 ) -> dict[date, DayContent]:
-    """Reads what was not measured, from ``version`` of main or ``overlay``; ``read`` caches."""
+    """Figures that were not measured are read, from ``version`` of main or ``overlay``; ``read`` caches them."""
     names, read = measures.compared_metrics(table), {} if read is None else read
     known = {
         day: content
@@ -119,7 +119,7 @@ class TableComparison:
     stay: Mapping[date, DayIs] = field(default_factory=dict)
 
     def how(self, day: date) -> DayIs:
-        """``compared`` if checksums do not tell."""
+        """``compared`` if checksums do not show what becomes of the day."""
         if day in self.stay:
             return self.stay[day]
         before, after = self.logicals(day)
@@ -133,7 +133,7 @@ class TableComparison:
         return self.before.get(day, absent).logical, after
 
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        """Reads sums not measured, except of days not staged. On an equal day the later side has them."""
+        """Reads sums that were not measured, except for days not staged. On an equal day, the later side has them."""
         sides = {day: self.after if how == "equal" else self.before for day, how in hows.items() if how != "compared"}
         contents = {day: _content(side, day) for day, side in sides.items()}
         added_up = {day: content for day, content in contents.items() if hows[day] != "not staged" or content is None}
@@ -201,7 +201,6 @@ class TableComparison:
         return rows(self.before), rows(self.after)
 
     def _sample(self, duckdb: Backend, days: Mapping[date, GroupCompared]) -> tuple[ChangedRow, ...]:
-        """From days with most changed rows."""
         changed = {day: group.rows.changed for day, group in days.items() if group.rows.changed}
         fullest = sorted(changed, key=lambda day: (-changed[day], day))[:_SAMPLED_DAYS]
         if not fullest:
@@ -211,7 +210,7 @@ class TableComparison:
 
 
 def _content(side: Mapping[date, DayRecord], day: date) -> DayContent | None:
-    """None for a foreign write, until it is read."""
+    """Returns None for a foreign write: not known until it is read."""
     record = side.get(day)
     if record is None:
         return NOTHING

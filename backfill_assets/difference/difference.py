@@ -18,7 +18,7 @@ from backfill_assets.rebuild.decide import Stays
 
 ROWS = "rows"
 EXACT = Context(prec=100)
-"""For sums: Python rounds to 28 digits, Spark's decimals have 38."""
+"""For sums: Python rounds to 28 digits by default, and Spark's decimals have 38."""
 
 
 class Sums(Record):
@@ -33,7 +33,6 @@ class Sums(Record):
 
     @property
     def differs(self) -> bool:
-        """An unknown side may differ."""
         return self.change != 0
 
     @property
@@ -53,7 +52,7 @@ _UNKNOWN = Sums(before=None, after=None)
 
 
 class RowCounts(Record):
-    """By key, or as a whole."""
+    """Rows are matched by key, or as a whole."""
 
     added: int = 0
     removed: int = 0
@@ -118,7 +117,7 @@ class GroupCompared(Record):
 
 
 class GroupsCompared(Record):
-    """``most``: those that differ most."""
+    """``most`` are the groups that differ most."""
 
     column: str
     groups: int
@@ -146,7 +145,7 @@ class ChangedRow(Record):
 
 
 class TableCompared(Record):
-    """All planned days, ascending; groups and ``sample`` of compared ones."""
+    """All planned days, ascending; groups and ``sample`` are of compared days alone."""
 
     table: str
     cadence: Cadence = Cadence.DAILY
@@ -155,7 +154,7 @@ class TableCompared(Record):
     groups: tuple[GroupsCompared, ...] = ()
     sample: tuple[ChangedRow, ...] = ()
     whole_rows: bool = False
-    """Without a key no row counts as changed."""
+    """Rows are compared as a whole, and none counts as changed."""
 
     @property
     def rows(self) -> RowCounts:
@@ -173,7 +172,7 @@ class TableCompared(Record):
         return sum(day.how in hows for day in self.days)
 
     def total(self, measure: str) -> Sums:
-        """Over days of known change."""
+        """Summed over days whose change is known."""
         return sum((day.of(measure) for day in self.known), Sums())
 
     def changing(self) -> Iterator[str]:
@@ -204,7 +203,7 @@ def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str,
 
 
 def fingerprint_of(sides: Sides) -> str:
-    """Of rows before and after."""
+    """Equal for differences that show the same rows before and after."""
     lines = (f"{table} {day} {' '.join(both)}" for (table, day), both in sorted(sides.items()))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 

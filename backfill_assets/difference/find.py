@@ -56,7 +56,7 @@ def compare(
     known: Sequence[TableCompared] = (),
     expectations: Sequence[Expectation] = (),
 ) -> tuple[list[TableCompared], int]:
-    """With the log's entry. Tables as in ``known`` are not read again."""
+    """Tables and the log's entry. Tables whose days are as in ``known`` are not read again."""
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
     found = []
@@ -138,7 +138,7 @@ class StatesRequest:
 
 
 def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> LakehouseState:
-    """Raises :class:`InvalidRequest` for an unknown state, or a version without ``table``."""
+    """Raises :class:`InvalidRequest` for an unknown state, or for a version without its ``table``."""
     if text == MAIN:
         return LakehouseState(MAIN, View.newest(storage))
     found = find_place(storage, text, now) if is_of_campaign(text) else timeline_called(storage, text, now)
@@ -153,7 +153,7 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> L
 
 
 def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
-    """By default, tables of the timelines' days or all; their own days and those that differ."""
+    """Tables default to those of the timelines' days, or else all; days to the timelines' own and those that differ."""
     now, first = clock.now(), next(iter(asked.tables), "")
     left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
     own = {table for state in (left, right) for table in state.own_days}
@@ -189,7 +189,7 @@ def _versions_of_days(
 def days_to_compare(
     left: LakehouseState, right: LakehouseState, before: DayRecords, after: DayRecords, chosen: DayRange | None
 ) -> dict[str, set[date]]:
-    """Those that differ and timelines' own, or ``chosen``. Pure."""
+    """Days that differ and timelines' own days; or those in ``chosen``. Pure."""
     differ = differing(before, after)
     if chosen is not None:
         return {table: {day for day in {*before[table], *after[table]} if day in chosen} for table in differ}

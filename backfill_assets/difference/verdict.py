@@ -1,4 +1,4 @@
-"""Whether a difference is as expected, and its tables agree, in sentences. Pure."""
+"""Whether a difference is as expected, and whether its tables agree, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -104,7 +104,6 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
 
 
 def _beside(column: str, day: DayCompared, table: TableCompared) -> str:
-    """Empty if nothing differs beside ``column``."""
     if (day.rows.added or day.rows.removed) and not table.whole_rows:
         return f"{format_count(day.rows.added, 'row')} would be added, {day.rows.removed:,} removed"
     others = day.beside.get(column)
@@ -135,7 +134,7 @@ def _differing(groups: GroupsCompared, value: str | None) -> str:
 
 
 def _within(expectation: Expectation, found: Sums) -> bool:
-    """Unknown does not meet it."""
+    """Unknown does not meet an expectation."""
     change = found.change if expectation.unit == "" else found.share
     if expectation.limit is None or change is None:
         return not found.differs
@@ -239,7 +238,7 @@ class Difference(Record):
     tables: tuple[TableCompared, ...]
     verdicts: tuple[ExpectationVerdict, ...] = ()
     stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Of a timeline, computed from others than it shows."""
+    """Days of a timeline that were computed from others than it shows."""
     code: tuple[CodeChange, ...] = Field(default=(), exclude_if=not_)
 
     @property
@@ -260,7 +259,7 @@ class Difference(Record):
 
     @property
     def headline(self) -> TableCompared | None:
-        """The target's or, if unchanged, the first changed one."""
+        """The target's table or, if it does not change, the first that does."""
         asked = next((table for table in self.tables if table.table == self.target), None)
         changed = next((table for table in self.tables if table.differing), None)
         if asked is None or (changed and not asked.differing):
@@ -324,7 +323,7 @@ class Agreement:
 
 
 def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared]) -> tuple[Agreement, ...]:
-    """Of rules with both tables, by days of known change."""
+    """Rules with both tables, by days whose change is known."""
     by_name = {table.table: table for table in tables}
     pairs = [(rule, by_name.get(rule.table), by_name.get(rule.of_table)) for rule in rules]
     return tuple(
@@ -365,7 +364,7 @@ def agreement_sentence(found: Sequence[Agreement]) -> str:
 
 
 def _agreement(rule: SameTotal, own: TableCompared, other: TableCompared) -> Agreement:
-    """Totals of whole periods; of others the changes."""
+    """Whole periods are compared by totals, others by changes."""
     beside = {day.day: day for day in other.days}
     agreeing: list[date] = []
     gated: list[date] = []

@@ -56,8 +56,8 @@ class _There:
 def check_tables_of_others(
     spark: SparkSession, dataset: Dataset, find: Find, published: Storage, progress: Progress
 ) -> CheckedFile:
-    """Judges the first table's newest day by every version of every step. Raises :class:`SourceUnreadable` without
-    rows.
+    """Judges the newest day of the first table, by every version of every step. Raises :class:`SourceUnreadable`
+    without rows.
     """
     found = [_There.of(step, dataset.first_day) for step in dataset.steps if step.external]
     day, steps = max(found[0].days), [step for step in dataset.steps if not step.is_origin]

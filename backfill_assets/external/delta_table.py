@@ -1,5 +1,5 @@
 """A Delta table of others, by its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md). Spark reads its
-rows: deletion vectors, column mapping, type widening and clustering are allowed.
+rows, so deletion vectors, column mapping, type widening and clustering are allowed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _Z85 = str.maketrans(
     f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#",
     f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~",
 )
-"""From Z85 to Python's base85."""
+"""Translates Z85 to Python's base85."""
 _ANY_ZONE = timedelta(days=1)
-"""Engines write partitions' moments in different zones."""
+"""Moments of partitions may be in any zone."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DeltaTableOfOthers:
         return version
 
     def id_at(self, version: int) -> str:
-        """Another if the table was created again."""
+        """The id differs if the table was created again."""
         found = ""
         for actions in actions_up_to(self.storage, self.folder, version, ["metaData.id"]):
             for action in actions:
@@ -104,12 +104,11 @@ class DeltaTableOfOthers:
         return replay.state(newest), touched if replay.read_from == before else None
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """One that moves no day is recorded daily, or after many: others clean up."""
+        """A version that moves no day is recorded once a day, or after many versions: others clean up old ones."""
         before = self.committed_on(known)
         return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
 
     def history(self, version: int) -> str:
-        """In words; files of old versions may be gone."""
         oldest = oldest_version(self.storage, self.folder)
         if oldest is None:
             return f"version {version}; its log cannot be read now"
@@ -124,7 +123,7 @@ class DeltaTableOfOthers:
         return None
 
     def cleaned_up(self, version: int, days: Collection[date]) -> str:
-        """A file of ``days`` that is gone, or empty."""
+        """A file of ``days`` in ``version`` that is gone, or empty."""
         if version >= self.newest():
             return ""
         wanted = self._replay(version).files_of(days)
@@ -148,7 +147,7 @@ class _Replay:
     vectors: dict[str, str] = field(default_factory=dict)
 
     def apply(self, actions: Actions) -> list[ExternalFile]:
-        """A commit, or part of a checkpoint; returns files with changed rows."""
+        """One commit, or part of a checkpoint; returns files with changed rows."""
         touched: list[ExternalFile] = []
         for action in actions:
             if meta := action.get("metaData"):
@@ -194,7 +193,6 @@ class _Replay:
 
     @property
     def _day(self) -> Mapping[str, Any]:
-        """Raises :class:`InvalidRequest` if it cannot be a day."""
         wanted = self.external.day.lower()
         found = next((each for each in self.schema["fields"] if each["name"].lower() == wanted), None)
         if found is None or found["type"] not in _DAYS_ARE:
@@ -219,7 +217,7 @@ class _Replay:
         )
 
     def _touches(self, partition: Mapping[str, str | None], stats: Mapping[str, Any]) -> tuple[DayRange | None, bool]:
-        """The days, None if unknown; whether no row has one."""
+        """The days, None if unknown; and whether no row has a day."""
         day = self._day
         name, kind = (day.get("metadata") or {}).get(_PHYSICAL, day["name"]), day["type"]
         if day["name"] in self.partitioned_by:
@@ -241,7 +239,6 @@ class _Replay:
 
 
 def _file_of(vector: Mapping[str, Any]) -> str:
-    """Relative; empty if inline or elsewhere."""
     if vector.get("storageType") != "u":
         return ""
     before, id = vector["pathOrInlineDv"][:-_ID_LENGTH], vector["pathOrInlineDv"][-_ID_LENGTH:]

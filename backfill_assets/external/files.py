@@ -19,11 +19,10 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 
 FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
-"""Metrics of a day: files that touch it, its share of bytes, a hash of which they are, the version of the first
-observation.
+"""Metrics of a day: files that touch it, its share of bytes, a hash of which files, and the version at which they were
+first observed.
 """
 _IDENTITY_DIGITS = 15
-"""Hexadecimal digits that every JSON reader keeps."""
 _NOTHING_READ = fingerprints.inputs({})
 
 
@@ -39,7 +38,7 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class DayMadeOf:
-    """``rows`` is an upper bound, ``bytes`` a share: a build reads a file once for its days of a chunk."""
+    """``rows`` is an upper bound, ``bytes`` a share: a build reads a file once for all its days of a chunk."""
 
     files: int = 0
     rows: int = 0
@@ -47,7 +46,7 @@ class DayMadeOf:
     identity: int = 0
 
     def content(self, version: int, read_as: str = "") -> DayContent:
-        """At ``version``; the checksum depends on ``read_as``."""
+        """The record at ``version``; its checksum depends on ``read_as``."""
         return DayContent(
             rows=self.rows,
             checksum=str(_number_of(f"{self.identity} {read_as}") if self.files else 0),
@@ -70,7 +69,7 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """Those from first to last that a file touches, within ``possible``; all between exist."""
+    """All days from the first to the last ``possible`` one that a file touches."""
     with_days = [each for each in files if not each.without_days]
     days, of_day = _from_first_to_last(with_days, possible), dict[int, list[_Share]]()
     for file in with_days:
@@ -109,7 +108,7 @@ class Moved:
     changed: Mapping[date, DayContent]
     """Rows may differ: readers become stale."""
     renewed: Mapping[date, DayContent]
-    """Only files differ: no reader becomes stale."""
+    """Only files differ: nothing is stale."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.renewed)

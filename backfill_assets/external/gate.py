@@ -1,4 +1,4 @@
-"""The gate of tables of others: days of broken rows are held back, since none can be quarantined."""
+"""The gate of tables of others. Rows cannot be quarantined here, so days made of broken rows are held back."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _said(table: Table, rows: DataFrame) -> tuple[str, ...]:
 
 
 def _of_given(sql: str) -> str:
-    """Keeps the rows: a stream is read once."""
+    """Keeps the rows, because a stream can be read once."""
     return f'WITH "given" AS MATERIALIZED (FROM "{ROWS}"), "found" AS ({sql.replace(ROWS, "given")}) FROM "found"'
 
 

@@ -1,6 +1,6 @@
 """Observes tables of others, and publishes records of days that moved, without rows.
 
-Main has no files of such a table: a day is known by its files there, whose version is a source position. So pins,
+Such a table's main has no files: a day is known by its files there, and their version is a source position. So pins,
 plans, staleness and timelines work unchanged.
 """
 
@@ -38,12 +38,11 @@ from backfill_assets.publish.promote import MOST_TRIES, Again, promote
 from backfill_assets.publish.publisher import Conflict, Publisher
 
 _POSITION = "external:"
-"""The table's id follows; the number is version + 1."""
+"""The table's id follows; the number is its version + 1."""
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"observed","type":"long","nullable":true,"metadata":{}},'
     '{"name":"day","type":"date","nullable":true,"metadata":{}}]}'
 )
-"""Of an empty stand-in in the lakehouse."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Observed:
     table: str
     version: int
     changed: tuple[date, ...] = ()
-    """New, or of rows that may differ."""
+    """New days, and days whose rows may differ."""
     publication: str = ""
 
 
@@ -76,7 +75,7 @@ def there_of(external: ExternalTable) -> DeltaTableOfOthers | ParquetFolderOfOth
 
 
 def observed_at(storage: Storage, external: ExternalTable, version: int | None) -> At | None:
-    """What main ``version`` stands for, or None."""
+    """What main ``version`` stands for; None if never observed."""
     if version is None:
         return None
     for id, position in read_transactions(storage, external.name, version).items():
@@ -86,7 +85,7 @@ def observed_at(storage: Storage, external: ExternalTable, version: int | None) 
 
 
 def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list[tuple[ExternalTable, date]]:
-    """Among ``steps`` and what any version reads, with their datasets' first days."""
+    """Tables among ``steps`` and what any version reads, with the first day of their dataset."""
     read = {read.table for step in steps for version in step.versions for read in version.reads}
     names = read.union(name for step in steps for name in step.table_names)
     return [
@@ -99,7 +98,7 @@ def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list
 
 def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, date]]) -> list[Observed]:
     """Record days that moved. Raises :class:`LakehouseUnusable` for a missing table, :class:`InvalidRequest` for
-    columns.
+    missing columns.
     """
     return [_observe(publisher, external, first_day) for external, first_day in tables]
 
@@ -152,7 +151,7 @@ def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today
 
 
 def _require_access(storage: Storage, external: ExternalTable) -> None:
-    """Spark has credentials for buckets if the lakehouse is in one."""
+    """Spark has credentials for buckets only if the lakehouse is in one."""
     if external.location.startswith(S3) and storage.is_folder:
         raise LakehouseUnusable(
             f"{external.name} is at {external.location}, in a bucket, and the lakehouse in the folder {storage.root}.",
@@ -213,7 +212,6 @@ def require_observed(storage: Storage, external: ExternalTable, version: int | N
 
 
 def read_in_place(storage: Storage, steps: Iterable[Step], versions: Mapping[str, int]) -> dict[str, str]:
-    """By table, the version and how far its history goes."""
     found: dict[str, str] = {}
     for external in (step.external for step in steps if step.external):
         at = observed_at(storage, external, versions.get(external.name))

@@ -27,7 +27,6 @@ from backfill_assets.model.external_table import ExternalTable
 _ENDING = ".parquet"
 _HIDDEN = ("_", ".")
 _DIGITS = 13
-"""Hexadecimal digits that every JSON reader keeps."""
 _FOOTERS_KEPT = 20_000
 _KINDS = ("date", "timestamp", "timestamp_ntz", "string")
 
@@ -48,7 +47,7 @@ class ParquetFolderOfOthers:
 
     @cached_property
     def _listed(self) -> list[StoredFile]:
-        """Cached: a look is about the same files."""
+        """Cached: all answers of a look are about the same files."""
         found = [each for each in self.storage.files("", recursive=True) if each.path.endswith(_ENDING)]
         if any("_delta_log" in each.path.split("/") for each in found) or self.storage.exists("_delta_log"):
             raise InvalidRequest(
@@ -74,7 +73,7 @@ class ParquetFolderOfOthers:
         return "files"
 
     def at(self, version: int) -> TableVersion:
-        """As it is now, for any ``version``."""
+        """The current state, for any ``version``."""
         footers = dict(zip(self._listed, self.storage.each(self._footer, self._listed), strict=True))
         files = tuple(self._file(stored, footer) for stored, footer in footers.items())
         newest = footers[max(self._listed, key=lambda each: each.modified_ms)].schema.to_arrow_schema()
@@ -94,11 +93,11 @@ class ParquetFolderOfOthers:
         return datetime.fromtimestamp(newest / 1000, UTC).date()
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """Not for a digest that moves no day."""
+        """A digest that moves no day is not recorded."""
         return False
 
     def paths_of(self, days: Mapping[date, DayContent]) -> list[str]:
-        """For Spark. Raises :class:`LakehouseUnusable` for other files than observed."""
+        """Paths for Spark. Raises :class:`LakehouseUnusable` if files of a day are not those observed."""
         wanted = DayRange(min(days), max(days))
         files = self.at(self.newest()).files
         now = days_made_of(files, wanted)
@@ -128,7 +127,7 @@ class ParquetFolderOfOthers:
         return ExternalFile(_identity(stored), footer.num_rows, stored.size, touches, without)
 
     def _days(self, stored: StoredFile, footer: pq.FileMetaData) -> tuple[DayRange | None, bool]:
-        """By path or statistics, None if unknown; whether no row has a day."""
+        """The days by path or statistics, None if unknown; and whether no row has a day."""
         of_path = {name.lower(): value for name, value in _of_path(stored.path).items()}
         if (value := of_path.get(self.external.day.lower())) is not None:
             day = day_or_none(value[:10])
@@ -169,12 +168,11 @@ def _touches(file: ExternalFile, days: Collection[date]) -> bool:
 
 
 def _identity(stored: StoredFile) -> str:
-    """Another size or time is another file."""
+    """A replaced file has another size or time."""
     return f"{stored.path} {stored.size} {stored.modified_ms}"
 
 
 def _of_path(path: str) -> dict[str, str]:
-    """``order_date=2025-01-01``."""
     pairs = (part.partition("=") for part in path.split("/")[:-1])
     return {name: unquote(value) for name, equals, value in pairs if equals}
 
@@ -186,7 +184,6 @@ def _text(end: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """Spark's name, or Arrow's without one."""
     try:
         return str(from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString())
     except Exception:

@@ -13,13 +13,13 @@ from backfill_assets.external.files import ExternalFile
 
 @dataclass(frozen=True)
 class TableVersion:
-    """``id`` is another if the table was created again."""
+    """``id`` differs if the table was created again."""
 
     id: str
     version: int
     files: tuple[ExternalFile, ...]
     types: Mapping[str, str]
-    """By column: Delta's JSON names, nested types by their first word."""
+    """Delta's JSON names, nested types by their first word."""
 
 
 def day_in(text: str, kind: str, zone: str, moved: timedelta = timedelta()) -> date | None:

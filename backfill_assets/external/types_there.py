@@ -1,4 +1,4 @@
-"""Whether columns can be read as declared, without guessing, rounding or cutting. Pure."""
+"""Whether columns of others can be read as declared, without guessing, rounding or cutting. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.text import suggest_or_list
 
 _BY_DELTA: Mapping[str, str] = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-"""Where they differ from Spark's."""
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "tinyint": ("smallint", "int", "bigint"),
     "smallint": ("int", "bigint"),

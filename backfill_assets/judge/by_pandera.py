@@ -43,7 +43,7 @@ def pandera_report(storage: Storage, table: Table, files: DayFiles) -> tuple[str
 
 
 def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: int) -> GateFinding:
-    """``violating`` rows were found by the judge."""
+    """``violating`` rows were found by the judge's own query."""
     said = pandera_report(storage, table, files) if violating else _said(storage, table, files, lambda rows: rows)
     return GateFinding(
         bool(said) == bool(violating),
@@ -54,7 +54,6 @@ def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: i
 
 
 def _some_broken(contract: type[Contract], rows: ir.Table) -> ir.Table:
-    """Some of each breach."""
     import ibis
 
     broken = stored(rows.filter(is_unsound(contract, rows)))
@@ -92,7 +91,6 @@ def _breaches(contract: type[Contract], rows: ir.Table) -> tuple[str, ...]:
 
 
 def _line(error: Any) -> str:
-    """``quantity: greater_than_or_equal_to(1), for example -3, 0``"""
     check, cases = getattr(error.check, "error", error.check), getattr(error.failure_cases, "failure_case", ())
     values = {str(value) for case in cases for value in (case.values() if isinstance(case, dict) else [case])}
     return f"{error.schema.name}: {check}" + (f", for example {', '.join(sorted(values))}" if values else "")

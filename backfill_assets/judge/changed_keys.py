@@ -31,7 +31,7 @@ _ROWS_AT_ONCE = 64 * 1024
 
 @dataclass(frozen=True)
 class KeyedFiles:
-    """Raw's keys are landed text, others typed."""
+    """Raw's keys are landed text, all others typed."""
 
     table: Table
     files: Sequence[AddedFile]
@@ -72,7 +72,7 @@ def select_rows_of_keys(
 def rows_of_other_keys(
     storage: Storage, place: KeyedFiles, key: Sequence[str], changed: pa.Table
 ) -> Iterator[tuple[date, pa.Table]]:
-    """As in their files, with stored hashes, by day."""
+    """Rows as in their files, with stored hashes, in batches by day."""
     columns = copied_columns(place.table)
     with database() as connection:
         connection.register(_CHANGED, changed)

@@ -31,8 +31,8 @@ _NUMBER = "its number"
 _MOST_DIGITS = 38
 
 Lines = dict[str | None, dict[str, Any]]
-"""By day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); sums ``before NAME`` and
-``after NAME``.
+"""Rows by day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); and sums ``before
+NAME`` and ``after NAME``.
 """
 
 
@@ -67,7 +67,9 @@ def _by_day_and_group(table: Table, cells: ir.Table) -> dict[str, Lines]:
 
 
 def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> list[dict[str, Any]]:
-    """As ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first total first."""
+    """Matched rows that differ, as ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first
+    total first.
+    """
     import ibis
 
     names = list(table.contract.fields())
@@ -82,7 +84,7 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
 
 
 def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
-    """By day, other columns than ``column`` that differ, whatever the order of rows."""
+    """Columns besides ``column`` that differ, by day; the order of rows does not matter."""
     names = [name for name in table.contract.fields() if name not in (DAY, column)]
     before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
     if not (apart := _days_apart(before, after, names)):
@@ -99,7 +101,7 @@ def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[
 
 
 def is_balanced(rows: ir.Table, weight: str) -> bool:
-    """Equal rows' weights sum to 0; 0.0 and -0.0 differ here."""
+    """Whether weights of equal rows sum to 0. Here 0.0 and -0.0 differ."""
     signed = {
         f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
     }
@@ -112,7 +114,6 @@ def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
 
 
 def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
-    """Doubles with ``digits`` rounded, maps as sorted entries."""
     digits = {name: each.digits for name, each in table.contract.fields().items() if each.digits is not None}
     doubles = {name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()}
     maps = {name: entries_in_key_order(rows[name], kind) for name, kind in rows.schema().items() if kind.is_nested()}
@@ -219,7 +220,7 @@ def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
 
 
 def value_text(value: Any) -> str | None:
-    """As Spark casts; doubles as Python does."""
+    """Spark's cast to string, but doubles like Python."""
     written = next((write for kind, write in _WRITTEN if isinstance(value, kind)), str)
     return None if value is None else written(value)
 

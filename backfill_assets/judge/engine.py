@@ -39,13 +39,13 @@ DAY = "day"
 DayFiles = Mapping[date, Sequence[AddedFile]]
 LabelledFiles = Mapping[Any, Sequence[AddedFile]]
 SHARE_OF_MEMORY = 0.25
-"""Of all cores; more spills to disk."""
+"""The share for all cores; more spills to disk."""
 _FULL = "Look at the disk and the memory of this machine, then run it again."
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 _LABEL_OF_FILE = f"""COALESCE("{_LABEL}", error('DuckDB has another name for a file that it read: ' || "{_FILE}"))"""
 _PATTERN = re.compile(r"[*?\[]")
-"""DuckDB expands these, and not all can be escaped."""
+"""DuckDB expands these, and not every such name can be escaped."""
 
 
 def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
@@ -126,7 +126,7 @@ def columns_of(contract: type[Contract], hashes: Iterable[str] = ()) -> pa.Schem
 def rows_of_files(
     connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
-    """Lazy: missing columns are null, types are cast, ``day`` is that of ``files``."""
+    """Reads lazily: missing columns are null, types are cast, and ``day`` is the one of ``files``."""
     return labelled_rows(connection, storage, columns_of(contract, hashes), DAY, files)
 
 
@@ -143,7 +143,7 @@ def labelled_rows(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """SQL: compiling Ibis takes longer than a micro-batch's files."""
+    """SQL, because compiling Ibis takes longer than a micro-batch's files."""
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: _quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
@@ -175,7 +175,6 @@ def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
 
 
 def stored(rows: ir.Table) -> ir.Table:
-    """Computed now, and once."""
     from ibis.util import gen_name
 
     connection, name = rows.get_backend(), gen_name("stored")
@@ -184,7 +183,7 @@ def stored(rows: ir.Table) -> ir.Table:
 
 
 def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
-    """In order; they need not fit into memory."""
+    """Ordered; the rows need not fit into memory."""
     connection = rows.get_backend()
     # Ibis's own method calls a deprecated one of DuckDB.
     yield from batches(connection.con, connection.compile(rows), at_once)
@@ -196,7 +195,7 @@ def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterato
 
 
 def _in_words(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """After the first rows, DuckDB's errors come as Arrow's."""
+    """Once DuckDB has given rows, its errors come as Arrow's."""
     try:
         yield from reader
     except (OSError, pa.ArrowException) as error:
@@ -232,7 +231,7 @@ def _in_folder(
 
 
 def _by_arrow(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
-    """For object stores, and any file name."""
+    """Arrow reads object stores, and files with any name."""
     import pyarrow.dataset as ds
 
     parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type
@@ -250,7 +249,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def usable_memory() -> int:
-    """The machine's, or the container's if less."""
+    """The machine's, or the container's if that is less."""
     import psutil
 
     physical = psutil.virtual_memory().total

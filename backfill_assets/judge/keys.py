@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.model.contract import Contract
 
 Key = tuple[str, ...]
-"""A text by key column, equal for equal values."""
+"""One text per key column, equal for equal values."""
 _ROWS_AT_ONCE = 10_000
 
 
@@ -41,7 +41,7 @@ def markers(
 def returning_versions(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
 ) -> Iterator[tuple[Key, list[VersionRow]]]:
-    """With all versions, keys that have a readable ``arrived`` one on several days."""
+    """Keys with a readable ``arrived`` version on several days, with all versions."""
     if not source.supersession_window_days:
         return
     with engine() as connection:
@@ -64,7 +64,7 @@ def returning_versions(
 
 
 def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table:
-    """Hardly any key is; of all others only the key is read."""
+    """Hardly any key arrives on several days, and of all other rows only the key is read."""
     names = _key_names(source)
     readable = [_landed(new, name).length() > 0 for name in source.key_columns]
     arrived = stored(new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct())
@@ -75,7 +75,7 @@ def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table
 
 
 def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) -> ir.Table:
-    """Unreadable ones are null; rows on their arrival day are left out."""
+    """Unreadable versions are null. Rows on their arrival day are left out."""
     import ibis
 
     names = _key_names(source)
@@ -123,7 +123,7 @@ def _version_row(source: Source, row: Mapping[str, Any]) -> VersionRow:
 
 
 def _marker(source: Source, key: Key, due: DueMarker) -> dict[str, Any]:
-    """It says nothing of where and when the newer version arrived."""
+    """Nothing in it depends on where and when the newer version arrived."""
     version = due.version
     return {
         **dict(zip(source.key_columns, version.written or key, strict=True)),

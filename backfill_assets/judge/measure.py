@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
-"""Executors read more in parallel."""
+"""Executors read larger amounts in parallel."""
 _ROWS = "rows of the table"
 _UNHASHED = "rows without hashes"
 _UNANSWERED = re.compile(r"timed?[ -]?out|network|connection|denied|no space left", re.IGNORECASE)
-"""They say nothing of files."""
+"""Errors that say nothing about files."""
 RowsBySpark = Callable[[], "DataFrame"]
-"""Only if Spark has to hash rows."""
+"""Called only if Spark has to hash rows."""
 
 
 class FilesUnreadable(LakehouseUnusable):
@@ -61,7 +61,7 @@ def measure_files(
     only: Collection[str] | None = None,
     afresh: bool = False,
 ) -> dict[date, Metrics]:
-    """By day. ``afresh``: stored hashes are not trusted. Raises :class:`FilesUnreadable`."""
+    """Metrics by day. Stored hashes are not trusted if ``afresh``. Raises :class:`FilesUnreadable`."""
     metrics = {name: made for name, made in measures.numbers(table).items() if only is None or name in only}
     read = partial(_measured, storage)
     if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
@@ -82,7 +82,7 @@ def measure_files(
 
 
 def prepare(tables: Iterable[Table]) -> None:
-    """A second or two, while Spark writes rows."""
+    """Imports and compiles while Spark writes rows: a second or two."""
     import duckdb  # noqa: F401
 
     for table in tables:
@@ -90,13 +90,13 @@ def prepare(tables: Iterable[Table]) -> None:
 
 
 def fingerprint(table: Table) -> str:
-    """Of the measurement: another one needs another."""
+    """Identifies the measurement: a rule that measures something else needs another one."""
     asked = query(table.contract, {**measures.numbers(table), **measures.examples(table)})
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def unmeasurable(table: Table) -> list[str]:
-    """Checks and metrics with reasons, such as a pattern with lookahead."""
+    """Checks and metrics that the judge cannot evaluate, with the reason, such as a pattern with lookahead."""
     metrics = {**measures.numbers(table), **measures.examples(table)}
     if not _why_not(table.contract, metrics):
         return []
@@ -180,7 +180,6 @@ def _written(contract: type[Contract], metrics: Aggregates) -> dict[str, Written
 def _measured(
     storage: Storage, columns: pa.Schema, files: DayFiles, asked: str, threads: int = 0
 ) -> dict[date, dict[str, Any]]:
-    """Raises :class:`FilesUnreadable`."""
     return _answers(storage, columns, files, [asked], threads)[0]
 
 
@@ -205,7 +204,7 @@ def _answers(
 
 
 def _damage(connection: DuckDBPyConnection, rows: str) -> str:
-    """Why a trivial query fails, unless the storage did not answer."""
+    """Why a trivial query fails; empty if the storage did not answer."""
     import duckdb
 
     try:
@@ -229,7 +228,6 @@ def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, 
 def _with_hashes(
     found: Mapping[date, dict[str, Any]], metrics: Aggregates, rows: RowsBySpark, afresh: bool
 ) -> dict[date, Metrics]:
-    """Spark hashes days without, or all if ``afresh``."""
     unhashed = [day for day, has in found.items() if has.pop(_UNHASHED) or afresh]
     hashes = hashes_of(metrics)
     if not unhashed or not hashes:
@@ -245,7 +243,7 @@ def _with_hashes(
 
 @cache
 def executors_read(spark: SparkSession, root: str) -> bool:
-    """Whether they have this package and access; tried once."""
+    """Whether executors have this package and access; tried once."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import ibis.backends.duckdb  # noqa: F401
@@ -263,7 +261,7 @@ def executors_read(spark: SparkSession, root: str) -> bool:
 def measure_on_executors(
     spark: SparkSession, storage: Storage, columns: pa.Schema, files: DayFiles, asked: str
 ) -> dict[date, dict[str, Any]]:
-    """A day each, by their own credentials: no key is sent."""
+    """Executors measure one day each, by their own credentials: no key is sent along."""
     root = storage.uri()
 
     def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -39,7 +39,7 @@ Files = Callable[[FewDuplicates | FewRejected, Sequence[date]], tuple[DayFiles, 
 def with_second_look(
     storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Files
 ) -> dict[date, DayFacts]:
-    """Bronze has no versions that were won over."""
+    """Bronze does not know the versions that its winners won over, so raw is read."""
     found = dict(facts)
     for rule in table.rules:
         if isinstance(rule, FewDuplicates | FewRejected) and (
@@ -102,7 +102,7 @@ def measure_corrected(
 
 
 def key_columns(source: Source, table: Table) -> tuple[str, ...]:
-    """The source's if ``table`` derives its own."""
+    """The source's key if ``table`` derives its own."""
     names = tuple(name for name in table.key if name not in (DAY, OCCURRENCE))
     return names if set(names) <= set(source.columns) else source.key_columns
 
@@ -117,7 +117,6 @@ def _sound_and_rejected(
 
 
 def _standing(raw: ir.Table, landed: Sequence[str]) -> ir.Table:
-    """Received rows less deletions, by place and content."""
     import ibis
 
     rows = raw.filter(raw.source_file.notnull())

@@ -31,7 +31,7 @@ def dataset_of(storage: Storage, path: str, handle: DeltaTable, days: Iterable[d
 
 
 def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], schema: Schema) -> ds.FileSystemDataset:
-    """Of any versions; the day is that of the add action."""
+    """Files of any versions; the day is that of the add action."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -50,7 +50,7 @@ def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], sc
 
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Dates and times outside the years 1 to 9999 are text."""
+    """A date or time outside the years 1 to 9999 is text."""
     try:
         values: list[dict[str, Any]] = rows.to_pylist()
     except OverflowError:

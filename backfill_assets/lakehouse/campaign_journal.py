@@ -45,7 +45,7 @@ class JournalEntry(Record):
     at: datetime
     by: str = ""
     step: str = ""
-    """That is done, was under way at a stop, or begins again."""
+    """The step that is done, was under way at a stop, or begins again."""
     wave: int = -1
     reason: str = ""
     report: Mapping[str, Any] = Field(default_factory=dict)
@@ -68,13 +68,13 @@ def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
 
 
 def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, JournalEntry]) -> dict[int, JournalEntry]:
-    """Those ``known`` are not read again: entries never change."""
+    """Oldest first. Entries never change: those ``known`` are not read again."""
     journal = _journal(storage, campaign)
     return {number: known.get(number) or journal.at(number) for number in journal.numbers()}
 
 
 def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
-    """By campaign; None if unreadable. Only last files are read."""
+    """An unreadable entry is None. Only the last file of each campaign is read."""
     last = {campaign: max(files) for campaign, files in _files(storage).items()}
     names = sorted(last)
 
@@ -106,7 +106,7 @@ def _files(storage: Storage) -> dict[str, dict[int, StoredFile]]:
 
 
 def set_damaged_aside(storage: Storage, campaign: str, begun: JournalEntry) -> None:
-    """They become ``.damaged``; ``begun`` replaces the first."""
+    """Unreadable entries are renamed to ``.damaged``; ``begun`` replaces the first."""
     journal = _journal(storage, campaign)
     for number in journal.numbers():
         path = journal.path_of(number)

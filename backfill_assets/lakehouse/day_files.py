@@ -21,12 +21,12 @@ from backfill_assets.model.measure import is_hash
 
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 _ROWS_OF_A_GROUP, _ROWS_AT_ONCE = 250_000, 1_000_000
-"""Rows of a day, and of all days, before they are written."""
+"""Limits of one day, and of all days together, before rows are written."""
 
 
 @dataclass(frozen=True)
 class DayFolders:
-    """``<table>/<folder>/day=<day>/<name>.parquet``; ``schema`` lacks the day, ``repeated`` columns get a
+    """``<table>/<folder>/day=<day>/<name>.parquet``. ``schema`` lacks the day; columns in ``repeated`` get a
     dictionary.
     """
 
@@ -52,8 +52,10 @@ def day_folders(timeline: Timeline, table: Table, columns: pa.Schema) -> DayFold
 
 
 def write_days(batches: Iterable[pa.RecordBatch], target: DayFolders, name: str) -> list[AddedFile]:
-    """Rows may come in any order. Raises :class:`PublicationRefused` for a row without a day, and
-    :class:`LakehouseUnusable` for a file of other rows than given.
+    """Rows may come in any order.
+
+    Raises :class:`PublicationRefused` for a row without a day, and :class:`LakehouseUnusable` for a file of other rows
+    than it was given.
     """
     with ExitStack() as open_files:
         written = _Written(target, name, open_files)
@@ -111,7 +113,7 @@ class _Written:
         return Storage(target.root).parquet_writer(path, target.schema, target.repeated)
 
     def files(self) -> list[AddedFile]:
-        """From footers read back."""
+        """Footers are read back: statistics say what is on disk."""
         return [self.file(day, count) for day, count in sorted(self.rows.items())]
 
     def file(self, day: str, count: int) -> AddedFile:

@@ -1,6 +1,6 @@
-"""Delta logs: add actions with statistics, which delta-rs's listing lacks, and tombstones.
+"""Reads Delta logs: add actions with statistics, which delta-rs's listing lacks, and tombstones.
 
-Reads JSON commits, and checkpoints of one part, of several, and of version 2 with statistics as JSON text. See
+Covers JSON commits, and checkpoints of one part, of several, and of version 2 with statistics as JSON text. See
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
 """
 
@@ -34,7 +34,7 @@ _TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
 _ALWAYS_COLUMNS = ["protocol", "sidecar"]
 _CATALOG_MANAGED = "catalog-managed"
 _MOST_NAMED_COMMITS = 400
-"""With more behind the hinted checkpoint, the hint is stale."""
+"""With more commits after the hinted checkpoint, the hint is stale."""
 _LOOKED_FOR_AT_ONCE = 20
 Actions = list[dict[str, Any]]
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
@@ -94,7 +94,7 @@ class LogState:
 
 
 class VersionGone(LakehouseUnusable):
-    """The log does not reach back so far."""
+    """The Delta log does not reach back to the version."""
 
 
 def read_log(storage: Storage, table: str, version: int) -> LogState:
@@ -122,7 +122,7 @@ def read_log_and_transactions(
 
 
 def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The newest protocol and metadata, also of what delta-rs cannot open. Raises like :func:`read_log`."""
+    """The newest protocol and metadata, also of a table that delta-rs cannot open. Raises like :func:`read_log`."""
     protocol: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     for actions in actions_up_to(storage, table, version, ["metaData"]):
@@ -184,7 +184,7 @@ def _files_read(storage: Storage, table: str, version: int, columns: list[str], 
 
 
 def require_actions(storage: Storage, path: str) -> Actions:
-    """Raises :class:`LakehouseUnusable` for a damaged or empty commit."""
+    """Raises :class:`LakehouseUnusable` for a damaged commit. No commit is empty."""
     actions = storage.read_json_lines(path)
     if not actions or not all(isinstance(each, dict) for each in actions):
         raise LakehouseUnusable(
@@ -194,7 +194,7 @@ def require_actions(storage: Storage, path: str) -> Actions:
 
 
 def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], list[str]] | None:
-    """Lists nothing: logs may be long. None if the hint does not help."""
+    """Lists nothing, as logs may be long; returns None if the hint does not help."""
     if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
         return None
     commits = [commit_file(table, number) for number in range(base + 1, version + 1)]
@@ -202,7 +202,7 @@ def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], 
 
 
 def hinted_checkpoint(storage: Storage, table: str) -> int | None:
-    """None without one, or for many parts."""
+    """Returns None without a hint, or if its checkpoint has many parts."""
     try:
         hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -246,7 +246,7 @@ def version_from(storage: Storage, table: str, known: int) -> int | None:
 
 
 def read_transactions(storage: Storage, table: str, version: int) -> dict[str, int]:
-    """All ids in one pass: delta-rs takes milliseconds for each. Raises like :func:`read_log`."""
+    """Reads all ids in one pass; delta-rs takes milliseconds for each. Raises like :func:`read_log`."""
     versions: dict[str, int] = {}
     for actions in actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
         versions |= _transactions_in(actions)
@@ -268,7 +268,7 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
 
 
 def newest_version(storage: Storage, table: str) -> int | None:
-    """By names in the log."""
+    """Found by the names in the log, without loading files."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     commits = [int(match[1]) for name in names if (match := _COMMIT.search(name))]
     return max([*commits, *checkpoints(names)], default=None)
@@ -283,10 +283,8 @@ def oldest_version(storage: Storage, table: str) -> int | None:
 
 
 def open_table(storage: Storage, table: str, version: int | None = None) -> DeltaTable:
-    """Raises what delta-rs raises.
-
-    Names a catalog-managed table (:class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`), which delta-rs
-    does not.
+    """Raises what delta-rs raises, but :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` with the name
+    of such a table, which delta-rs leaves out.
     """
     try:
         return DeltaTable(storage.uri(table), version, dict(storage.options))
@@ -330,7 +328,9 @@ def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Delta-rs's ``history()`` also lists commits newer than its handle, and then numbers all wrongly."""
+    """Unlike delta-rs's ``history()``, which lists commits newer than its handle, and then numbers all of them
+    wrongly.
+    """
     for number, actions in actions_back(storage, table, version):
         yield number, next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
 
@@ -413,7 +413,7 @@ def statistics_json(
 
 
 def bound_as_json(value: object, *, up: bool) -> str | None:
-    """The least, or greatest (``up``); None for types without bounds."""
+    """The least value, or the greatest (``up``); None for types without bounds."""
     match value:
         case datetime():
             return json.dumps(_moment(value, up=up))
@@ -440,7 +440,7 @@ def _moment(value: datetime, *, up: bool) -> str:
 
 
 def _cut(value: str, *, up: bool) -> str:
-    """As Delta's writers cut; the greatest exceeds all texts that begin like it."""
+    """Cuts as Delta's writers do; the greatest is made greater than all texts that begin like it."""
     if len(value) <= _LONGEST_TEXT:
         return value
     if not up:

@@ -42,7 +42,7 @@ def explain_failure(what: str) -> Iterator[None]:
 
 
 def full_disk(what: str, error: Exception) -> LakehouseUnusable | None:
-    """None unless Spark's long error reports a full disk or no permission."""
+    """Returns None unless Spark's error, hundreds of lines long, reports a full disk or no permission."""
     for line in str(error).splitlines():
         try:
             with explain_failure(what):

@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.storage import Storage, StoredFile
 
 _SUFFIX = ".json"
 _KEPT_BELOW = 1
-"""For concurrent readers."""
+"""So many older claims stay, for concurrent readers."""
 T = TypeVar("T")
 
 
@@ -28,7 +28,7 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 @dataclass(frozen=True)
 class Documents(Generic[T]):
-    """``mend`` is the hint for an unreadable one."""
+    """``mend`` is the hint for one that cannot be read."""
 
     storage: Storage
     folder: str
@@ -39,7 +39,7 @@ class Documents(Generic[T]):
         return f"{self.folder}/{name}{_SUFFIX}"
 
     def files(self, *, recursive: bool = False) -> dict[str, StoredFile]:
-        """Without unfinished files and those of file managers."""
+        """Leaves out unfinished files and those of file managers."""
         found = self.storage.files(self.folder, recursive=recursive)
         names = {file.path[len(self.folder) + 1 :]: file for file in found if file.path.endswith(_SUFFIX)}
         return {name.removesuffix(_SUFFIX): names[name] for name in sorted(names)}
@@ -96,7 +96,7 @@ class Series(Documents[T]):
         return sorted(int(name) for name in self.files() if name.isdigit())
 
     def newest(self) -> Numbered | None:
-        """May be damaged."""
+        """Possibly damaged: :meth:`value` reads it."""
         while numbers := self.numbers():
             with suppress(FileNotFoundError):  # Others have claimed twice since it was listed.
                 return Numbered(numbers[-1], self.storage.read_bytes(self.path_of(numbers[-1])))

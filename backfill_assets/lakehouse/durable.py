@@ -18,10 +18,10 @@ from backfill_assets.errors import InvalidRequest
 VARIABLE = "BACKFILL_SYNC"
 _FEW, _AT_ONCE = 8, 32
 _NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
-"""Of file systems that sync no folders, and folders of other owners."""
+"""Errors of file systems that do not sync folders, or for folders of other owners."""
 _MOST_KNOWN = 50_000
 _known: dict[str, tuple[int, ...]] = {}
-"""As it was when this process synced it: again costs as much."""
+"""What this process has synced, as it was then: syncing again costs as much."""
 
 
 def is_wanted() -> bool:

@@ -21,7 +21,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def physical(paths: Iterable[str]) -> str:
-    """Paths are enough: Delta rewrites no file."""
+    """Hashes paths only: Delta never rewrites a file in place."""
     ordered = sorted(paths)
     return _digest_of_text(f"[{','.join(map(encode_basestring_ascii, ordered))}]") if ordered else EMPTY_DAY
 
@@ -35,7 +35,7 @@ def foreign(physical_fingerprint: str) -> str:
 
 
 def has_rows(logical_fingerprint: str) -> bool:
-    """True for a foreign write, where it is not known."""
+    """True for a foreign write, of which that is not known."""
     return logical_fingerprint != NEVER_PUBLISHED and not logical_fingerprint.startswith("0:")
 
 

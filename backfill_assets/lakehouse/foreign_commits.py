@@ -38,7 +38,9 @@ class ForeignCommit:
 def find_foreign_commits(
     storage: Storage, table: str, version: int, publications: Mapping[date, str]
 ) -> list[ForeignCommit]:
-    """Newest first, until one cannot be read. ``publications``: each day's last one, or empty."""
+    """``publications`` is each day's last one (empty: never published). Newest first; a commit that cannot be read ends
+    it.
+    """
     wanted, found = dict(publications), list[ForeignCommit]()
     with suppress(LakehouseUnusable):
         for number, actions in actions_back(storage, table, version, _MOST_COMMITS):
@@ -74,5 +76,5 @@ def commit_of(version: int, info: Mapping[str, Any]) -> ForeignCommit:
 
 
 def _text(info: Mapping[str, Any], key: str) -> str:
-    """Anybody's: cut to one short line."""
+    """Anybody may have written it: short, on one line."""
     return escape_controls(str(info.get(key) or ""))[:_MOST_LETTERS]

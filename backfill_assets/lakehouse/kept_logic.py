@@ -14,7 +14,7 @@ _MEND = "Remove it: it only says which function has changed. Runs go on without 
 
 
 class KeptLogic(AuditRecord):
-    """Hashes of functions, classes and constants, by name."""
+    """A hash of each function, class or constant, by name."""
 
     step: str
     version: str
@@ -50,7 +50,7 @@ def keep_proof(storage: Storage, proof: SameRows) -> None:
 
 
 def same_as(storage: Storage, fingerprint: str) -> frozenset[str]:
-    """Also through others; with itself."""
+    """Directly or through others; includes itself."""
     return _reached(fingerprint, ((each.published, each.now) for each in _proofs(storage).readable()))
 
 

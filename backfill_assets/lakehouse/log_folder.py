@@ -90,7 +90,7 @@ _MAPS = frozenset({"options", "configuration"})
 
 
 def without_nulls(value: Any, name: str = "") -> Any:
-    """As in a commit: maps as objects, unset fields absent."""
+    """The form of a commit: maps as objects, unset fields absent."""
     if name in _MAPS:
         return {key: each for key, each in dict(value).items() if each is not None}
     if isinstance(value, dict):

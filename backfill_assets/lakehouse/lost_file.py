@@ -1,4 +1,4 @@
-"""The table and day of a lost data file, from an engine's error, and what restores it. Pure."""
+"""Finds in an engine's error the table and day whose data file is lost, and what restores it. Pure."""
 
 from __future__ import annotations
 

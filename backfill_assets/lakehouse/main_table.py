@@ -1,4 +1,4 @@
-"""Main: the published Delta table. Only delta-rs commits to it, what a prepared publication says."""
+"""Main: the published Delta table. Only delta-rs commits to it, and only what a prepared publication says."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Files = Mapping[date, Mapping[str, AddedFile]]
 
 @dataclass(frozen=True)
 class MainTable:
-    """A version of a published table; commits go on top of exactly that."""
+    """One version of a published table; commits go on top of exactly that version."""
 
     storage: Storage
     name: str
@@ -129,7 +129,7 @@ class MainTable:
         )
 
     def keep_for(self, days: int) -> bool:
-        """How long Delta keeps removed files and old versions; False if set so, or others committed."""
+        """Sets how long Delta keeps removed files and old versions; False if it is set so, or others committed."""
         wanted = _retention(days)
         if wanted.items() <= self.handle.metadata().configuration.items():
             return False
@@ -209,7 +209,7 @@ class MainTable:
         schema: str,
         properties: CommitProperties,
     ) -> None:
-        """Delta-rs evolves a schema only with an overwrite, which removes whole days by filter."""
+        """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
         days = sorted({file.day for file in removes}) or ["0001-01-01"]
         self.handle.create_write_transaction(
             [add_action(file) for file in adds],
@@ -337,7 +337,7 @@ _WRITTEN = frozenset(
         "variantType-preview",
     }
 )
-"""Some only while no column and property uses them."""
+"""Some only as long as no column and property uses them."""
 _IDENTITY_WRITER = 6
 _FEATURES_WRITER = 7
 _CONSTRAINT = "delta.constraints."
@@ -357,7 +357,7 @@ def write_problems(
     *,
     removes: bool,
 ) -> list[str]:
-    """Why nothing can be committed to such a table, and what to do.
+    """Why nothing can be committed to such a table, each with what to do.
 
     ``removes``: the publication takes files out. ``schema`` is Delta's JSON, parsed.
     """

@@ -1,7 +1,7 @@
 """Named timelines: days of tables that differ from main, kept until deleted or until they expire.
 
-Other days read through to main at the timeline's base. Each change writes a revision under the next number, so a name
-has one holder. What a kept timeline names is not reclaimed.
+Other days read through to main at the timeline's base. Each change writes a whole revision under the next number, so a
+name has one holder. Nothing that a kept timeline names is reclaimed.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
 
 
 def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:
-    """None: until it is deleted. Raises :class:`InvalidRequest` past the calendar's end."""
+    """Keeps it until it is deleted if ``days`` is None. Raises :class:`InvalidRequest` past the calendar's end."""
     try:
         until = None if days is None else now + timedelta(days=days)
     except OverflowError:
@@ -191,7 +191,7 @@ def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, n
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
-    """``deleted`` is written last: after a death the command can be repeated."""
+    """``deleted`` is written last: if the process dies before, the command can be repeated."""
     for table in timeline.days:
         for staged in open_timelines(storage, table):
             if staged.name.startswith(f"{timeline.id}-"):
@@ -226,7 +226,7 @@ def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """Raises :class:`LakehouseUnusable` for an unreadable one: what it needs is unknown."""
+    """Raises :class:`LakehouseUnusable` if one cannot be read: what it needs is unknown."""
     kept, unreadable = readable_timelines(storage, now)
     if unreadable:
         raise unreadable[0]

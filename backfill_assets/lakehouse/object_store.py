@@ -23,7 +23,7 @@ _ENVIRONMENT_PROVIDER = "software.amazon.awssdk.auth.credentials.EnvironmentVari
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """``endpoint``: empty for Amazon's own; ``http://`` is without encryption."""
+    """``endpoint`` is empty for Amazon's own; ``http://`` means no encryption."""
 
     endpoint: str = ""
     region: str = "us-east-1"
@@ -40,7 +40,7 @@ class ObjectStore:
         return not self.endpoint.startswith("http://")
 
     def delta_rs_options(self) -> dict[str, str]:
-        """Puts are conditional: of two commits of a version one is refused."""
+        """Puts are conditional: of two commits of one version one is refused."""
         options = {"AWS_REGION": self.region, "conditional_put": "etag"}
         if self.endpoint:
             options["AWS_ENDPOINT_URL"] = self.endpoint
@@ -56,11 +56,11 @@ class ObjectStore:
         return {f"spark.hadoop.fs.s3a.{key}": value for key, value in hadoop.items()}
 
     def filesystem(self) -> fs.FileSystem:
-        """With this process's credentials at its first call."""
+        """Keeps the credentials that this process had at its first call."""
         return _filesystem(self)
 
     def put_if_absent(self, url: str, data: bytes) -> bool:
-        """``s3://bucket/key``; False if it exists. The server decides races."""
+        """Conditional put to ``s3://bucket/key``; False if it exists. The server decides races."""
         try:
             import obstore
             from obstore.exceptions import AlreadyExistsError

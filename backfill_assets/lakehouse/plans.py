@@ -1,4 +1,4 @@
-"""Plans as JSON files named after their content, those being carried out, and pages of differences."""
+"""Plans, as JSON files named after their content; which are being carried out; and pages of differences."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def close_plan(storage: Storage, id: str) -> None:
 
 
 def open_plan_ids(storage: Storage) -> list[str]:
-    """Editors and file managers leave other files."""
+    """Files of other names are ignored: editors and file managers leave some."""
     return list(_open_marks(storage))
 
 

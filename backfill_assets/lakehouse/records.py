@@ -1,4 +1,4 @@
-"""Records of the publication log: what is asked for (:class:`Publication`) and what prepare found (:class:`Before`)."""
+"""Records of the publication log: what is asked for (:class:`Publication`), what prepare found (:class:`Before`)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Outcome = Literal["done", "aborted"]
 MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
 """Kinds that compute nothing."""
 DIRTY = "+dirty"
-"""Suffix of commits of uncommitted code."""
+"""Suffix of the git commit of uncommitted code."""
 TOTAL = "total_"
-"""Prefix of metrics that sum a column, as text for decimals."""
+"""Prefix of metrics that sum a column; decimal sums are text."""
 BREAKS = "adopted_breaks"
-"""Metric of an adopted day: gates it breaks; its example names them."""
+"""Metric of an adopted day: how many gates it breaks; its example names them."""
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -42,7 +42,7 @@ class Record(BaseModel):
 
 
 class AuditRecord(BaseModel):
-    """Fields of later versions are ignored."""
+    """Unknown fields of later versions are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -79,7 +79,7 @@ class DayLineage(AuditRecord):
 
     @property
     def days_read(self) -> dict[str, DayRange]:
-        """From first to last, by table; not all between were read."""
+        """First to last day read, by table; days between may not have been read."""
         found: dict[str, DayRange] = {}
         for read in self.reads:
             known = found.get(read.table, read.days)
@@ -100,7 +100,7 @@ class Provenance(Record):
     first_undone: str = ""
     """What a chain's first undo undid, or empty."""
     withdraws: bool = False
-    """``first_undone`` goes (True), or comes back."""
+    """An undo takes ``first_undone`` away (True), or brings it back."""
 
 
 class Detail(Record):
@@ -131,13 +131,13 @@ class DayContent:
 
     rows: int
     checksum: str
-    """Sum of row hashes as text: beyond 64 bits."""
+    """Sum of the row hashes, as text: it does not fit 64 bits."""
     code_version: str = ""
     parameters: str = ""
     inputs: str = ""
     metrics: Mapping[str, int | str | None] = field(default_factory=dict)
     staged_ms: int | None = None
-    """Its share of staging the step."""
+    """The day's share of the time to stage the step."""
     logic: str = ""
 
     @property
@@ -150,7 +150,7 @@ class DayContent:
 
     @property
     def is_adopted(self) -> bool:
-        """Only a person's request rebuilds it."""
+        """Adopted days came with their table: only a person's request rebuilds them."""
         return self.code_version == ADOPTED
 
     @property
@@ -158,14 +158,14 @@ class DayContent:
         return str(self.metrics.get(f"{BREAKS}{EXAMPLE}") or "")
 
     def figure(self, metric: str) -> Decimal | None:
-        """None if not measured; 0 without rows."""
+        """Returns None if not measured; a day without rows has 0 of everything."""
         value = self.metrics.get(metric)
         if value is None:
             return None if self.rows else Decimal(0)
         return Decimal(str(value))
 
     def plus(self, added: DayContent) -> DayContent:
-        """None for a metric that a side with rows lacks."""
+        """A metric that one side has not measured is None, unless that side has no rows."""
         keys = {*self.metrics, *added.metrics}
         return replace(
             added,
@@ -194,14 +194,14 @@ class DayContent:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a published day's rows come from; compactions, rewinds and undos carry it along."""
+    """Where a published day's rows come from. Compactions, rewinds and undos carry it along."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     computed_by: str = ""
     """Raw: since this publication the day has only gained rows. Empty if never published."""
     gained_by: str = ""
-    """Raw: the last publication since that added rows."""
+    """For raw: the last publication since ``computed_by`` that added rows."""
     campaign: str = ""
     """The last campaign that brought the day and was not undone; runs on top and their undos keep it."""
     brought_by: str = ""
@@ -209,16 +209,16 @@ class Origin:
     """The last undo since."""
     undid: str = ""
     rolled_back_by: str = ""
-    """A person's rollback, until undone or overtaken by new rows."""
+    """A person's rollback, until it is undone or new rows come."""
 
     @property
     def is_as_of(self) -> str:
-        """Since this publication the day has only gained rows."""
+        """The publication since which the day has only gained rows."""
         return self.put_back_by or self.computed_by
 
     @property
     def rows_by(self) -> str:
-        """By this publication the day got rows, or got them back."""
+        """The last publication by which the day got rows, or got them back."""
         return self.put_back_by or self.gained_by or self.computed_by
 
     def put_back(self, by: str, undone: Publication) -> Origin:
@@ -231,7 +231,7 @@ class Origin:
         return self.computed_again(publication.id)
 
     def computed_again(self, by: str) -> Origin:
-        """Without a campaign, or to follow an undo."""
+        """For no campaign, or to follow an undo."""
         return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
 
     def gained(self, by: str) -> Origin:
@@ -274,13 +274,13 @@ class Position(Record):
 
 @dataclass(frozen=True, order=True)
 class PartitionPosition:
-    """``next_offset`` was not read."""
+    """``next_offset`` is the first that was not read."""
 
     topic: str
     partition: int
     next_offset: int
     live_since: int | None = None
-    """None if all are live."""
+    """Live events began here; None if all are live."""
 
     def __str__(self) -> str:
         live = "" if self.live_since is None else f" (live since {self.live_since:,})"
@@ -301,13 +301,13 @@ class TableChange(Record):
 
 
 class InputRead(Record):
-    """Logical fingerprints of the days used."""
+    """``days`` has the logical fingerprint of each day used."""
 
     table: str
     version: int | None
     days: Mapping[date, str]
     exact: bool = False
-    """Refuses gained rows too: for an append that looked at its own table."""
+    """Refuses rows gained since, too: for an append that looked at its own table."""
 
 
 class Switch(Record):
@@ -338,7 +338,7 @@ class Publication(Record):
     """
     switches: Mapping[str, Switch] = ModelField(default_factory=dict)
     leaves_stale: Mapping[str, tuple[date, ...]] = ModelField(default_factory=dict)
-    """By table, published days that read what this brings."""
+    """Published days that read what this brings, by table."""
 
     @property
     def writes(self) -> frozenset[str]:
@@ -381,7 +381,7 @@ class DayRecord(Record):
 
 
 def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | None) -> DayRecord:
-    """Without ``content`` a foreign write."""
+    """Files without ``content`` are a foreign write."""
     foreign = fingerprints.physical(file.path for file in files) if files and content is None else ""
     return DayRecord(day=day, content=content, files=files, foreign=foreign)
 
@@ -411,7 +411,7 @@ class Prepared(Record):
         return next(change for change in self.publication.tables if change.table == table)
 
     def before_of(self, table: str, day: date) -> Before | None:
-        """None for a day not brought: an undo may bring more days than it undoes."""
+        """Returns None for a day that this did not bring: an undo may bring more days than what it undoes."""
         return self.before.get(table, {}).get(day)
 
     def target(self, table: str) -> dict[date, dict[str, AddedFile]]:
@@ -425,7 +425,7 @@ class Prepared(Record):
         return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
 
     def result(self, table: str, day: date) -> DayContent | None:
-        """Once published; None for rows appended to a foreign write."""
+        """The day's content once this is published; None for rows appended to a foreign write."""
         change, before = self.change(table), self.before[table][day]
         staged = change.by_day[day].content
         if change.mode == "replace" or (not before.files and before.content is None):

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PART = "write-part"
-"""Earlier :data:`WRITE`, still found in folders."""
+"""Earlier name of :data:`WRITE`, still found in folders."""
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
 _COMPRESSED = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
-"""A third smaller than Spark's codec, at the same cost."""
+"""A third smaller than Spark's own codec, at the same cost."""
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
-    """None for a table never published; columns gained since are null."""
+    """No rows for a table that was never published; columns that ``schema`` gained since are null."""
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
@@ -54,7 +54,7 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
 
 
 def rows_as_of(rows: DataFrame, held: Mapping[date, date]) -> DataFrame:
-    """``rows`` on each day they hold; ``held`` maps it to their own."""
+    """``rows`` repeated for each day on which they hold; ``held`` maps that day to the day of the rows."""
     pairs = rows.sparkSession.createDataFrame(sorted(held.items()), "day date, held_day date")
     columns = (F.col(f"rows.{name}") for name in rows.columns if name != "day")
     return (
@@ -77,7 +77,7 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
 def rows_of_main_files(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """Of any versions. Foreign files may lie anywhere: the day is that of the add action."""
+    """Files of any versions. Foreign files may lie anywhere: their day is that of the add action."""
     ordered = sorted(files, key=lambda file: file.path)
     parts = _in_parts(spark, storage, table, [file for file in ordered if _lies_in_its_day(file)], schema)
     parts += [_foreign_rows(spark, storage, table, file, schema) for file in ordered if not _lies_in_its_day(file)]
@@ -111,7 +111,7 @@ def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: S
 
 
 def _scan(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    """By path: Spark discovers partitions below one base path only."""
+    """The day comes from the path: Spark discovers partitions below one base path only."""
     rows = spark.read.schema(_without_day(schema)).option("recursiveFileLookup", "true").parquet(*paths)
     path = F.col("_metadata.file_path")
     return rows.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*schema.names, FILE)
@@ -151,7 +151,7 @@ def stage(
 
 
 def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
-    """:func:`stage`'s first half: files that no log names. Several writes may run at once."""
+    """The first half of :func:`stage`: files that no log names yet. Several writes may run at once."""
     folder, written = write_folder(), Observation()
     hashes = hashes_written_of(table) if table else ()
     hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
@@ -171,7 +171,7 @@ def take_in(
     *,
     other_days: bool = False,
 ) -> None:
-    """:func:`stage`'s second half."""
+    """The second half of :func:`stage`."""
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
@@ -264,7 +264,7 @@ def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _day_of(path: Column) -> Column:
-    """Without a regular expression: once for each row."""
+    """Evaluated for each row, so without a regular expression."""
     folder = F.substring_index(F.substring_index(path, "/", -2), "/", 1)
     return F.substring(folder, len(PARTITION_COLUMN) + 2, 10).cast("date")
 

@@ -94,7 +94,7 @@ class Storage:
         return {path: size for found in _each(self._sizes, parts, many) for path, size in found}
 
     def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-        """Concurrently where waiting takes the time: on a store, and for many items on a disk, which may be a
+        """Asks concurrently where waiting takes the time: on a store, and for many items on a disk, which may be a
         network's. Threads cost more than few items.
         """
         return _each(ask, items, self._at_once(len(items)))
@@ -155,7 +155,7 @@ class Storage:
                 stream.write(data)
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """Readers get old or new bytes, never a part."""
+        """Concurrent readers get the old bytes or the new ones, never a part."""
         if self._on_s3:
             self.write_bytes(path, data)
             return
@@ -189,13 +189,13 @@ class Storage:
             durable.sync_file(self.uri(path))
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Sync ``paths`` and their folders, without absent ones."""
+        """Sync ``paths`` and the folders above them, against a loss of power; absent ones are skipped."""
         if self.is_folder and durable.is_wanted():
             with explain_failure(f"{self.root} cannot be written"):
                 durable.keep(self.root.rstrip("/"), paths)
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
-        """Without threads: many small files are read at once."""
+        """Uses no threads: many small files are read at once already."""
         filesystem, full = self._open(path)
         with explain_failure(f"{self.uri(path)} cannot be read"):
             return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns, use_threads=False)
@@ -229,7 +229,7 @@ class Storage:
     def parquet_writer(
         self, path: str, schema: pa.Schema, repeated: Sequence[str] | None = None
     ) -> Iterator[pq.ParquetWriter]:
-        """Whole when the block ends. ``repeated`` columns (default all) get a dictionary."""
+        """Whole when the block ends. ``repeated`` columns (default: all) get a dictionary."""
         filesystem, full = self._open(path)
         if not self._on_s3:
             filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
@@ -252,7 +252,7 @@ class Storage:
         return StoredFile(path, info.size, int((info.mtime_ns or 0) // 1_000_000))
 
     def delete_empty_folder(self, path: str) -> None:
-        """Without files at any depth; others may delete it meanwhile."""
+        """Deletes a folder without files at any depth; another process may delete it at the same time."""
         if not self._on_s3 and self.exists(path) and not self.files(path, recursive=True):
             filesystem, full = self._open(path)
             with suppress(FileNotFoundError):
@@ -285,5 +285,5 @@ def _each(ask: Callable[[_Item], _Answer], items: Sequence[_Item], threads: int)
 
 
 def literal_path(path: str) -> str:
-    """Without patterns, for Spark."""
+    """Escapes what Spark takes for patterns."""
     return _GLOB.sub(r"\\\1", path)

@@ -37,7 +37,7 @@ from backfill_assets.model.declaration import RuleOutcome
 TIMELINES = "_timelines"
 _OPEN = "_open"
 _ENVIRONMENT = "backfill.environment"
-"""Beside the entry, which older processes read."""
+"""Beside the entry in the metadata, so that older processes can read the entry."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 CAMPAIGN = "campaign-"
 NAMED = "timeline-"
@@ -85,7 +85,7 @@ class StagedDay:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Written by the run that owns it."""
+    """Only the run that owns it writes to it."""
 
     storage: Storage
     table: str
@@ -140,7 +140,7 @@ class Timeline:
         return str(handle.schema().to_json())
 
     def add(self, files: Iterable[AddedFile], schema: str, staged: Mapping[date, StagedAs]) -> None:
-        """``schema``: Delta's JSON. Raises :class:`PublicationRefused` for another than that of earlier rows."""
+        """``schema`` is Delta's JSON. Raises :class:`PublicationRefused` if earlier rows here have another schema."""
         self._add(files, schema, TimelineEntry(staged=dict(staged)))
 
     def adopt(self, schema: str, days: Mapping[date, AdoptedFrom]) -> None:
@@ -176,7 +176,7 @@ class Timeline:
         staged: Mapping[date, StagedAs] | None = None,
         environment: Environment | None = None,
     ) -> None:
-        """An ingest lists its ``staged`` days only now."""
+        """An ingest knows only now which days it ``staged``, and lists them too."""
         handle = self._handle()
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing to judge.")
@@ -223,7 +223,7 @@ class Timeline:
         return found | self._adopted_days(adopted)
 
     def verdicts(self) -> dict[date, GateVerdict]:
-        """From commits: empty once cleaned up."""
+        """Read from commits: empty once those are cleaned up."""
         newest = newest_version(self.storage, self.path)
         commits = () if newest is None else commits_back(self.storage, self.path, newest)
         found: dict[date, GateVerdict] = {}
@@ -283,12 +283,12 @@ def _environment(commit: Mapping[str, Any]) -> Environment | None:
 
 
 def _verdict_on(how: StagedAs, verdict: GateVerdict | None) -> GateVerdict | None:
-    """For the very staging it judged."""
+    """A verdict counts for the very staging it judged."""
     return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
 
 
 def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline]:
-    """Open ones of a campaign or named timeline, or of none; newest first."""
+    """Open timelines of a campaign or named timeline, or of none; newest first."""
     timelines = open_timelines(storage, table)
     if owner:
         return [timeline for timeline in timelines if timeline.name.startswith(f"{owner}-")]

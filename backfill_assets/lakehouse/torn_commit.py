@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 def drop_torn_commit(storage: Storage, table: str, version: int) -> bool:
     """Delete the newest commit of ``table`` if it is not whole; True if deleted.
 
-    One of several processes does, none the commit that replaces it. Object stores have no torn commits.
+    Only one of several processes deletes it, and none the commit that replaces it. Object stores have no torn commits.
     """
     path = commit_file(table, version)
     if not storage.is_folder or not storage.delete_if(path, is_torn):

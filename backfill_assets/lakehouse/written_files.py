@@ -23,7 +23,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def write_folder(digits: str = "") -> str:
-    """Text by its ``w``: ``3e0228148540`` is a number of 228,148,541 digits."""
+    """The ``w`` makes it text for every reader: ``3e0228148540`` alone is a number of 228,148,541 digits."""
     return f"{WRITE}=w{digits or clock.token(6)}"
 
 
@@ -49,7 +49,7 @@ def _is_data(file: StoredFile, folder: str) -> bool:
 
 
 def statistics(footer: pq.FileMetaData) -> str:
-    """As in Delta's log (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
+    """Statistics as in Delta's log (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
     All columns have bounds, or none: delta-rs skips a file with bounds of some when it filters on others. Lists,
     structures and hashes have none. A row group of values without bounds, as Parquet has for long texts, leaves the
@@ -81,7 +81,7 @@ def _are_known(parts: Sequence[Any], footer: pq.FileMetaData) -> bool:
 
 
 def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
-    """None for bytes, floats (NaN is in no range), and years outside 1 to 9999."""
+    """Returns None for bytes, for floats (NaN is in no range), and for years outside 1 to 9999."""
     try:
         ranges = [(part.min, part.max) for part in parts if part.has_min_max]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -1,4 +1,4 @@
-"""Landed files' content in parts, plain, gzip or zstd, and the damage in one."""
+"""The content of landed files, plain, gzip or zstd, in parts; and the damage in one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _first_zstd_problem(stream: BinaryIO) -> str | None:
 
 
 class _ZstdError(Exception):
-    """Arrow reads ahead: damage is before the byte named."""
+    """Arrow reads ahead: damage is some bytes before the one named."""
 
 
 def _inflated_zstd(stream: BinaryIO) -> Iterator[bytes]:

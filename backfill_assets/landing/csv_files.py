@@ -23,7 +23,7 @@ from backfill_assets.model.landed_format import record_columns
 class Csv:
     """Delimited text, plain or compressed, with a header unless ``columns`` are declared.
 
-    An unquoted ``null`` is missing; a wrong number of fields or a misplaced quote is quarantined.
+    An unquoted ``null`` is missing. Records with another number of fields, or a misplaced quote, are quarantined.
     """
 
     delimiter: str = ","
@@ -75,7 +75,7 @@ class Csv:
                 yield self._batch(some, header, fields)
 
     def _header(self, path: Path) -> Sequence[str] | None:
-        """Empty if unreadable; None without records."""
+        """Empty if it is unreadable; None without records."""
         first = next(self._lines(path), None)
         if first is None or self.columns:
             return None if first is None else self.columns

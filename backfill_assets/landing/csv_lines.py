@@ -1,7 +1,7 @@
 """Finds records of delimited text line by line; only sound ones go to Arrow, at 0.3 us a line.
 
-DuckDB and Arrow do not tell where a record was; an unclosed quote swallows all lines behind it, and DuckDB drops bytes
-that are not UTF-8. Here a broken line costs no other one.
+Neither DuckDB nor Arrow tells where a record was, an unclosed quote swallows all lines behind it, and DuckDB drops
+bytes that are not UTF-8. Here a broken line costs no other one.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Lines(NamedTuple):
 class Patterns(NamedTuple):
     record: str
     opens: str
-    """The last value goes on in the next line."""
+    """The record's last value goes on in the next line."""
     within: str
     closes: str
-    """Such a value ends, and the record."""
+    """The line ends such a value, and the record."""
     reopens: str
-    """Such a value ends, and another goes on in the next line."""
+    """The line ends such a value, and another one goes on in the next line."""
 
 
 @cache
 def patterns(dialect: Dialect) -> Patterns:
-    """In the common subset of RE2 and Python."""
+    """They use the common subset of RE2 and Python."""
     delimiter, quote, escape = map(re.escape, (dialect.delimiter, dialect.quote, dialect.escape))
     escaped = f"|{escape}[^\\n]" if escape and dialect.escape != dialect.quote else ""
     special = f"{delimiter}\\r\\n{escape if escaped else ''}"
@@ -105,7 +105,7 @@ class Records(NamedTuple):
 
 
 def joined(lines: Lines, dialect: Dialect, *, at_end: bool) -> Records:
-    """The lines of a record as one, at the first's place. Before ``at_end`` an open record may go on."""
+    """Joins the lines of one record, at the place of the first. Before ``at_end`` an open record may still go on."""
     if not dialect.quote or pc.all(lines.sound).as_py():
         return Records(lines, 0)
     found = patterns(dialect)
@@ -126,7 +126,7 @@ def joined(lines: Lines, dialect: Dialect, *, at_end: bool) -> Records:
 
 
 def _end(lines: Lines, at: int, found: Patterns) -> int | None:
-    """The closing line; the number of lines if it is open; None if it cannot close."""
+    """The closing line; the number of lines if the record is still open; None if it cannot close."""
     last = min(len(lines.texts), at + MOST_LINES)
     for number in range(at + 1, last):
         text = lines.texts[number].as_py()
@@ -176,7 +176,7 @@ def _appended(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def in_columns(texts: pa.Array, names: Sequence[str], dialect: Dialect) -> tuple[pa.Table, list[int]]:
-    """Fields as texts, and positions of records of another number of fields."""
+    """Fields as texts, and positions of records with another number of fields."""
     wrong: list[int] = []
 
     def leave_out(row: arrow_csv.InvalidRow) -> str:

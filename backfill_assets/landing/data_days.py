@@ -1,4 +1,4 @@
-"""The first and last day of a chain's data, by names of landed files and the publication log."""
+"""The first and last day of data of a chain, by names of landed files and the publication log alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
 
 QUIET = timedelta(days=35)
-"""Longer than any month: older data has ended."""
+"""No month is longer: data older than this has ended."""
 _RESULTS = {"fact", "report"}
 
 
@@ -41,13 +41,13 @@ def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, 
 
 
 def end_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """None while data goes on. Pure."""
+    """The newest day, or None while data goes on. Pure."""
     newest = max((day for day in days if day >= first), default=None)
     return newest if newest is not None and today - newest > QUIET else None
 
 
 def beginning_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The oldest that is over. Pure."""
+    """The oldest day that is over. Pure."""
     return min((day for day in days if first <= day < today), default=None)
 
 

@@ -67,7 +67,7 @@ class CheckedFile:
 
     @property
     def broken(self) -> list[RuleTried]:
-        """Without ``few_rejected``: the reasons say more."""
+        """``few_rejected`` is left out: the reasons say more."""
         rules = (rule for each in self.versions if each.is_current for rule in each.rules)
         return [rule for rule in rules if rule.outcome.holds_back and rule.outcome.rule != FewRejected.name_format]
 
@@ -79,7 +79,7 @@ class LogicSeen:
 
 
 def look_at_logic(storage: Storage, dataset: Dataset) -> LogicSeen:
-    """Clocks and randomness in any version, and versions edited in place."""
+    """Finds clocks and randomness in any version, and versions edited in place."""
     steps = [step for step in dataset.steps if not step.is_origin]
     asks: dict[str, None] = {}
     unread: dict[str, None] = {}
@@ -123,7 +123,7 @@ def check_file(
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
-    """For sessions of no other use."""
+    """The session must have no other use."""
     for name, value in _FOR_FEW_ROWS.items():
         spark.conf.set(name, value)
 

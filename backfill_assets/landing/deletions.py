@@ -56,7 +56,7 @@ def rows_that_stand(
 
 
 def standing_rows(raw: DataFrame) -> DataFrame:
-    """Equal rows have one place: partitions by it are enough."""
+    """Equal rows have one place, so partitions by place are enough."""
     return by_query(raw.repartition(*PLACE), _standing(columns_of_rows(raw.schema)), raw.schema)
 
 
@@ -87,8 +87,8 @@ _TOMBSTONES = T.StructType(
 def tombstones(source: Source, keys: DataFrame, token_key_file: str, today: date) -> DataFrame:
     """The key that each of ``keys`` deletes, and the event; null if unreadable. Lazy.
 
-    ``keys`` are lines with the key as value: a JSON object, or a single field's text. With the event day, only that
-    day's row is deleted.
+    ``keys`` are lines with an event's key as value: a JSON object, or a single key field's text. With the event day,
+    only that day's row is deleted.
     """
     return asked_of_lines(source, _tombstones, keys, _TOMBSTONES, token_key_file, today)
 
@@ -155,8 +155,8 @@ def _with_key(source: Source, columns: pa.Schema) -> PartitionQuery:
 
 
 def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
-    """Deletions of received rows of ``raw``, by :func:`landed_keys`: only earlier ones of the tombstone's partition,
-    since a key can come again.
+    """Deletions of received rows of ``raw``, by its :func:`landed_keys`. Only earlier rows of the tombstone's partition
+    are deleted: a key can come again.
     """
     of_keys = raw.join(F.broadcast(keys), _is_of(source, raw, keys), "left_semi")
     standing = standing_rows(of_keys).where(F.col("source_file").isNotNull())

@@ -21,7 +21,7 @@ class JsonLines:
         *(f"{kind}{compression}" for kind in (".jsonl", ".ndjson", ".json") for compression in COMPRESSIONS),
         *(".jsonl", ".ndjson"),
     )
-    """Not ``.json``: often one value over many lines."""
+    """Plain ``.json`` is left out: it is often one value over many lines."""
     of_json: ClassVar[bool] = True
 
     def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:

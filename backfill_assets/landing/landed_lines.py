@@ -19,7 +19,7 @@ _EVENTS = "kafka:"
 
 @dataclass(frozen=True)
 class EventPlace:
-    """Raw has file ``kafka:<topic>/<partition>``, and the offset as line."""
+    """Raw has it as file ``kafka:<topic>/<partition>`` and the offset as line."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mask(path: Path, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """With personal fields all values are raw's. None if the file may have changed."""
+    """All values are raw's if there are personal fields. None if the file may have changed."""
     found = _record(path, source, raw["source_line"])
     if found is None:
         return None

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _RowsOfTasks:
-    """Contains no secret."""
-
     query: LinesQuery
     columns: pa.Schema
     tasks: Sequence[Sequence[LandingFile]]

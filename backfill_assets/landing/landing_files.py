@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHARED_BYTES = 4_000_000
-"""Smaller files share a task up to so many bytes, since each task writes its own files."""
+"""Smaller files share a task up to so many bytes: each task writes files of its own."""
 _RECORDS = "records"
 _TEXTS_ALONE = pa.schema([])
 
@@ -64,8 +64,8 @@ class LinesQuery:
 
     @contextmanager
     def rows(self, files: Iterable[LandingFile], at_once: int = ROWS_AT_ONCE) -> Iterator[Iterator[pa.RecordBatch]]:
-        """Batches in bounded memory. Raises :class:`SourceUnreadable`, also within the block, and
-        :class:`LakehouseUnusable` for a wrong token key.
+        """Batches of rows, in bounded memory. Raises :class:`SourceUnreadable`, also within the block, and
+        :class:`LakehouseUnusable` for an unusable token key.
         """
         unreadable: list[SourceUnreadable] = []
         try:
@@ -168,13 +168,13 @@ def landing_job(source: Source, token_key_file: str, into: tuple[Table, Timeline
 def land(
     spark: SparkSession, source: Source, files: Sequence[LandingFile], token_key_file: str, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
-    """Write into a timeline in one Spark job; no log names the files yet."""
+    """Write raw rows into a timeline in one Spark job; no log names the files yet."""
     job = landing_job(source, token_key_file, into)
     return [file for written in in_workers(spark, job, landing_tasks(files)) for file in written]
 
 
 def landing_tasks(files: Iterable[LandingFile]) -> list[list[LandingFile]]:
-    """Of one arrival day each, small ones together, the largest first."""
+    """Files of one arrival day, small ones together; the largest task first."""
     tasks: list[list[LandingFile]] = []
     for _, some in groupby(sorted(files, key=lambda file: (file.arrival_day, file.source_file)), _arrival_day):
         left = _SHARED_BYTES

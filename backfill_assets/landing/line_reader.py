@@ -1,4 +1,4 @@
-"""Lines as Arrow batches, unchanged, numbered from 1, in bounded memory."""
+"""Lines as Arrow batches, unchanged and numbered from 1, in bounded memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def lines_of(parts: Iterable[bytes], blanks: str = BLANKS) -> Iterator[pa.RecordBatch]:
-    """As :data:`LINES`. Only line feeds end lines; those of ``blanks`` are counted and left out."""
+    """Lines in :data:`LINES`. Only a line feed ends a line. Lines of only ``blanks`` are counted and left out."""
     before = 0
     for text in _whole_lines(_without_mark(iter(parts))):
         ends = _ends(text)
@@ -81,7 +81,7 @@ def _values(text: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def readable(lines: pa.Array) -> pa.Array:
-    """What is not UTF-8 becomes base64, no JSON object."""
+    """A line that is not UTF-8 becomes base64, which is no JSON object."""
     try:
         return lines.cast(pa.string())
     except pa.ArrowInvalid:

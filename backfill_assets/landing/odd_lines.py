@@ -34,7 +34,7 @@ Fields = dict[str, str | None]
 
 
 def as_plain_object(line: str) -> str | None:
-    """None for what is no object of distinct fields."""
+    """None if the line is not one object of distinct fields."""
     try:
         fields = _fields_of_json(line)
     except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ class _Reader:
         return _whole_signs(self._text()) if self._kind == "text" else "".join(self._written())
 
     def _written(self) -> list[str]:
-        """Iterative: nesting may be deep."""
+        """Iterative, because nesting may be deep."""
         found: list[str] = []
         closing: list[str] = []
         while True:
@@ -185,7 +185,7 @@ def _escaped(sign: str) -> str:
 
 
 def _decimal(digits: str) -> str:
-    """All digits in Java's format: at least one decimal, no exponent if a ``decimal`` can hold it."""
+    """All digits, in Java's format: at least one decimal, no exponent if a ``decimal`` can hold it."""
     mantissa, _, exponent = digits.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.removeprefix("-").partition(".")

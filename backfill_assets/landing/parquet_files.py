@@ -24,13 +24,13 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet:
-    """Column names are case-sensitive, folders are no columns. A value counts as its canonical text. A file with an
-    unreadable part is refused.
+    """Column names are case-sensitive; names of folders are no columns. A value counts as its canonical text. A file
+    with an unreadable part is refused.
     """
 
     zone: str = ""
-    """Of moments without one, as pandas writes them: ``UTC``. Else they are local times, which are no moments. 96-bit
-    moments are UTC.
+    """The zone of moments without one, as pandas writes them: ``UTC``. By default they stay local times, which are no
+    moments. 96-bit moments are UTC.
     """
 
     endings: ClassVar[Sequence[str]] = FILES_OF_ROWS

@@ -25,12 +25,12 @@ _READ = "read_parquet(?, hive_partitioning = false)"
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns have numbers: DuckDB's names ignore case."""
+    """DuckDB's names are case-insensitive, so columns have numbers."""
 
     names: Sequence[str]
     count: int
     longest_decimal: int
-    """DuckDB reads longer ones as doubles."""
+    """Beyond 38 digits DuckDB would read doubles."""
     has_moments_of_96_bits: bool
     connection: duckdb.DuckDBPyConnection
     path: str
@@ -54,7 +54,7 @@ class Rows:
 
 @contextmanager
 def rows_of(path: Path) -> Iterator[Rows]:
-    """Raises :class:`SourceUnreadable` for a file that is gone or damaged."""
+    """Raises :class:`SourceUnreadable` for a file that is gone or damaged, also within the block."""
     with opened(path) as stream, database(threads=1) as connection, _without_pattern(path) as name:
         try:
             file = pq.ParquetFile(stream)
@@ -76,7 +76,7 @@ def rows_of(path: Path) -> Iterator[Rows]:
 
 
 def _in_words(error: Exception) -> str:
-    """Without what is quoted: it may be personal."""
+    """Leaves out what is quoted, which may be a personal value."""
     return re.split(r"[\"'\n]", str(error))[0].strip(" .:")
 
 

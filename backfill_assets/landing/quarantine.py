@@ -32,7 +32,7 @@ _GENERAL_FORMS = (
     (r"(?s)^([^:]+: )'.*' is (not? [^']*)$", r"\1is \2"),
     (r"(?s)^(.*?) \(was .*\)$", r"\1"),
 )
-"""Remove landed values from reasons; the first match applies."""
+"""Remove the landed value from a reason; the first that matches applies."""
 
 
 def general(reason: str) -> str:
@@ -66,7 +66,7 @@ def all_rejects(catalog: Catalog) -> tuple[Rejects, ...]:
 
 
 def rejects_named(catalog: Catalog, name: str | None) -> tuple[Rejects, ...]:
-    """All without ``name``. Raises :class:`InvalidRequest` for a table without quarantine."""
+    """All without a ``name``. Raises :class:`InvalidRequest` for a table without quarantine."""
     if name is None:
         return all_rejects(catalog)
     step = catalog.step(name)
@@ -96,14 +96,14 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Rows with two reasons are in two groups."""
+    """A row with two reasons is in two groups."""
 
     table: str
     reason: str
     days: tuple[date, ...]
     rows: int
     resolved: int
-    """Rows of which a version at least as new was accepted."""
+    """Rows of which a version as new or newer was accepted since."""
     example: str
     file: str
     line: int
@@ -125,7 +125,7 @@ def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[s
 
 
 def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -> list[Group]:
-    """Most frequent first; ``resolved`` are positions."""
+    """The most frequent come first; ``resolved`` are positions in ``rows``."""
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
@@ -143,8 +143,8 @@ def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -
 
 
 def resolved_positions(view: View, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
-    """Rows whose key was accepted within the supersession window, in a version as new or, if unreadable, arriving as
-    late.
+    """Rows whose key was accepted within the supersession window, in a version as new; or arriving as late, if that is
+    unreadable.
     """
     landed = LandedValues(source, rejected, (*source.key_columns, source.version_field))
     keys = (_key(landed.value(row, name) for name in source.key_columns) for row in rejected)
@@ -177,7 +177,7 @@ def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Ro
 
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
-    """Of text keys only: others may be written differently."""
+    """Filters text keys only: other types may be written differently."""
     first = source.key_columns[0]
     if source.type_of(first) != "string":
         return None
@@ -251,7 +251,7 @@ def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) ->
 
 
 def commonest_reason(storage: Storage, version: int, table: str, day: date) -> str:
-    """From a sample of each file; empty if that fails."""
+    """Reads a sample of each file; empty if that fails."""
     try:
         paths = sorted(read_log(storage, table, version).by_day().get(day, ()))
     except (BackfillError, OSError):
@@ -261,7 +261,7 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
 
 
 def count_reasons(storage: Storage, files: Iterable[str]) -> Counter[str]:
-    """Of the first 10,000 rows of each readable file."""
+    """Counts the first 10,000 rows of each readable file."""
     counts: Counter[str] = Counter()
     for path in files:
         with suppress(BackfillError, OSError):

@@ -1,4 +1,4 @@
-"""From landed lines to raw rows on their days, as Ibis expressions."""
+"""The query from landed lines to raw rows on their days, as Ibis expressions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "o
 _FIELDS = "fields"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
 _GIVEN = ("bigint", "int", "boolean", "date", "timestamp")
-"""Others, except decimals, are parsed from text."""
+"""Typed values of other types, except decimals, are parsed from text."""
 _ODD = "odd_line_as_plain_object"
 _READABLE = "readable_line"
 _HMAC = "hmac_of_personal_value"
@@ -52,7 +52,7 @@ _SIGN_OF_PAIR = "u[dD][89abAB][0-9a-fA-F]{2}" + r"\\" + "u[dD][c-fC-F][0-9a-fA-F
 _ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_SIGN_OF_PAIR})'
 _TEXT = rf'"(?:[^"\\\x00-\x1f]|{_ESCAPED})*"'
 _DECIMAL = "(?:0|[1-9][0-9]{0,6})[.](?:0|[0-9]{0,2}[1-9][0-9]{0,5})|[1-9][0-9]{7,10}[.][0-9]{1,4}"
-"""Those that survive DuckDB's floats."""
+"""Decimals that survive DuckDB's 64-bit floats unchanged."""
 _NUMBER = f"-?(?:0|[1-9][0-9]{{0,17}}|{_DECIMAL})"
 _FIELD = rf"{_BLANK}{_TEXT}{_BLANK}:{_BLANK}(?:{_TEXT}|null|true|false|{_NUMBER}){_BLANK}"
 PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
@@ -206,7 +206,6 @@ def _landed_field(read: ir.Table, source: Source, name: str) -> ir.Value:
 
 
 def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
-    """Tokens replace values that may contain a personal field."""
     import ibis
 
     kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
@@ -259,7 +258,7 @@ def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
 
 
 def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
-    """In any case, with any characters between its parts."""
+    """Finds a field's name in any case, with any characters between its parts."""
     letters = text.lower().re_replace("[^a-z0-9]", "")
     names = [re.sub("[^a-z0-9]", "", name.lower()) for name in source.personal_fields]
     return reduce(or_, (letters.contains(name) for name in names))
@@ -279,7 +278,6 @@ def _event_day_fields(source: Source) -> list[str]:
 
 
 def _placed(landed: ir.Table, source: Source) -> ir.Table:
-    """The event day if possible, else the arrival day."""
     import ibis
 
     if source.replaced_whole:
@@ -314,7 +312,7 @@ def register_tokens(connection: DuckDBPyConnection, key_file: Path) -> None:
 
 
 def token(value: ir.StringValue) -> ir.StringValue:
-    """64 hexadecimal digits; null for null and empty text."""
+    """64 hexadecimal digits; null for null and for the empty text."""
     return cast("ir.StringValue", of_duckdb(_HMAC, "string", value))
 
 

@@ -1,7 +1,7 @@
-"""Refuses rollbacks of raw that lose a superseded row or count it twice.
+"""Refuses rollbacks of raw publications that lose a superseded row or count it twice.
 
-If a newer version goes and its marker stays on the older one's day, neither counts; if it comes back, and the older one
-arrived meanwhile without a marker, both do. Rows moved between days can do either.
+If a newer version goes and its marker on the older one's day stays, neither counts. If it comes back, and the older one
+arrived meanwhile without a marker, both count. Rows moved between days can do either.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ TransactionVersion = tuple[str, int]
 
 
 def require_sound_rollback(publisher: Publisher, catalog: Catalog, prepared: Prepared) -> tuple[InputRead, ...]:
-    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a row. Returns what was read: if
-    it gains rows before the rollback is published, that is refused.
+    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a row. If what was read, which is
+    returned, gains rows before the rollback is published, that is refused.
     """
     checked = (_check(publisher, catalog, prepared, change) for change in prepared.publication.tables)
     return tuple(read for read in checked if read is not None)
@@ -75,7 +75,7 @@ def _within_window(catalog: Catalog, table: str, days: Iterable[date]) -> list[d
 
 
 def _refuse_rows_since(log: PublicationLog, prepared: Prepared, table: str, beside: Iterable[date]) -> None:
-    """They were not compared with what comes back."""
+    """Later rows were not compared with those that come back."""
     states, closed = log.day_states(log.head(), {table}), log.closed_at(prepared.publication.id)
     newer = (state for day in beside if (state := states.get(TableDay(table, day))) and state.sequence > closed)
     since = [
@@ -103,8 +103,8 @@ _OF_MOVED_ROWS = (
 
 
 def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
-    """Days with a marker for a row of ``change`` that has no other copy; read as before, since compaction may have
-    merged files.
+    """Days with a marker for a row of ``change`` without another copy. A compaction may have merged their files, so
+    days are read as before.
     """
     handle = open_table(storage, change.table, read.version)
     files = partial(dataset_of_files, storage, change.table, schema=handle.schema())

@@ -1,4 +1,4 @@
-"""The records of a landed file in any format, and batches for formats that read singly."""
+"""The records of a landed file in any format, and batches for formats that read one by one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def records_of(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
 def fields_of(
     source: Source, path: Path, number: int | None = None
 ) -> Iterator[tuple[str | None, Mapping[str, Any] | None]]:
-    """Text, if the format has one, and fields, None if unreadable, of each record or that with ``number``."""
+    """Text, if the format has one, and fields, None if unreadable, of each record or the one with ``number``."""
     of_json = format_of(source).of_json
     for batch in records_of(source, path):
         wanted = batch if number is None else batch.filter(pc.equal(batch["number"], number))
@@ -61,7 +61,7 @@ def lines_in(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def batches_of(fields: Sequence[str], rows: Iterable[tuple[int, Fields | str]]) -> Iterator[pa.RecordBatch]:
-    """A text in place of fields is unreadable."""
+    """A text in place of fields is an unreadable record."""
     declared, left = set(fields), iter(rows)
     while some := list(islice(left, _ROWS_AT_ONCE)):
         read = [None if isinstance(each, str) else each for _, each in some]

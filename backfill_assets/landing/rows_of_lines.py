@@ -66,7 +66,7 @@ def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) ->
 
 @cache
 def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
-    """Cached: it takes half a second."""
+    """Cached, because it takes half a second."""
     import ibis
 
     held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)

@@ -33,7 +33,7 @@ _BRING_IT = (
 
 def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
     """Make sure that ``key_file`` has the lakehouse's key, or raise :class:`LakehouseUnusable`. The first key becomes
-    it; one is made unless there is a check value, or rows in ``tables`` with tokens.
+    the lakehouse's; one is created unless it has a check value, or rows in ``tables`` with tokens.
     """
     made = False
     if not key_file.exists():
@@ -49,7 +49,7 @@ def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
-    """Raise :class:`LakehouseUnusable` if there are tokens of a key that is not here."""
+    """Raise :class:`LakehouseUnusable` if the lakehouse has tokens of a key that is not here."""
     with_rows = next((table for table in tables if _has_rows(storage, table)), None)
     if with_rows or recorded_check(storage):
         why = f"{with_rows} has rows" if with_rows else "rows were taken in"
@@ -59,7 +59,7 @@ def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_same_key(storage: Storage, key_file: Path) -> None:
-    """Raise :class:`LakehouseUnusable` for another key."""
+    """Raise :class:`LakehouseUnusable` if the lakehouse knows another key."""
     known = recorded_check(storage)
     if known and known != check_value(read_token_key(key_file)):
         raise LakehouseUnusable(
@@ -79,7 +79,7 @@ def check_value(key: bytes) -> str:
 
 
 def read_token_key(key_file: Path) -> bytes:
-    """Any bytes. Raises :class:`LakehouseUnusable`; no message contains the key."""
+    """The key may be any bytes. Raises :class:`LakehouseUnusable`; no message contains the key."""
     try:
         key = key_file.read_bytes().strip(b" \t\r\n")
     except OSError as error:
@@ -123,7 +123,7 @@ def _token(keyed: hmac.HMAC, value: str | None) -> str | None:
 
 
 def _make(key_file: Path) -> bool:
-    """Readable by its owner alone. False if there is one by now."""
+    """Only its owner can read the key. False if there is one by now."""
     unfinished = key_file.with_name(f"{key_file.name}.{clock.token(4)}.tmp")
     try:
         key_file.parent.mkdir(parents=True, exist_ok=True)

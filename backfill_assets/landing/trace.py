@@ -43,7 +43,7 @@ def typed_key(view: View, origin: Rejects, key: str) -> pc.Expression | None:
 
 
 def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
-    """By the key, or the parts it was joined from."""
+    """Rows with this key, or with the parts it was joined from."""
     names, texts = origin.key, key.split(BETWEEN)
     if OCCURRENCE in names and len(texts) == len(names):
         texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
@@ -65,7 +65,7 @@ def occurrence_in(origin: Rejects, key: str) -> int | None:
 
 
 def places(rows: Sequence[Mapping[str, Any]]) -> pc.Expression | None:
-    """By place: a typed key may have landed as another text."""
+    """Finds rows by place: a typed key may have landed as another text."""
     return _any([_all({name: row[name] for name in ("source_file", "source_line")}) for row in rows])
 
 
@@ -102,7 +102,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Unnamed:
-    """A period that counts a row in one of unknown key."""
+    """A period that counts a row in a row whose key is unknown."""
 
     table: str
     period: DayRange
@@ -127,7 +127,9 @@ class Trail:
 
 
 def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
-    """By dataset. Raises :class:`InvalidRequest` for an unknown key, or one on too many days."""
+    """The trail of ``key`` in each dataset. Raises :class:`InvalidRequest` for an unknown key, or one on too many
+    days.
+    """
     tracing = Tracing(view, catalog)
     origins = tracing.origins(table)
     trails_found = [trail for origin in origins if (trail := tracing.trail(origin, key, day)) is not None]
@@ -219,7 +221,7 @@ class Tracing:
         return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in found]
 
     def with_counted(self, trail: Trail) -> Trail:
-        """Tables that read the row's day, and whose key it has, count it."""
+        """A table that reads the row's day, and whose key the row has, counts it."""
         held = {trail.origin.typed: list(trail.typed)}
         unnamed: dict[Unnamed, None] = {}
         for step in with_current(self.catalog.steps, read_switches(self.view.storage)):
@@ -249,7 +251,7 @@ class Tracing:
         return self.matching(table, _equal(values, table.key), DayRange.of(period.first))
 
     def with_reference_data(self, table: Table, found: Found, others: Sequence[Reads]) -> Row:
-        """With the newest entry of the row's key."""
+        """Adds the newest entry of the row's key up to the day."""
         values: Row = found.row
         for other in others:
             key = self.catalog.table(other.table).key
@@ -262,7 +264,7 @@ class Tracing:
         return {**unknown, **values}
 
     def days_looked_up(self, read: Reads, day: date) -> DayRange | None:
-        """None without rows up to the day."""
+        """Returns None for a table without rows up to the day."""
         if not isinstance(read, AsOf):
             return read.days(DayRange.of(day))
         contents = self.view.observed([read.table]).contents(read.table)
@@ -271,7 +273,9 @@ class Tracing:
 
 
 def deleted_by(view: View, trail: Trail) -> dict[Place, str]:
-    """By place, the publication of each deletion: raw's first version with it, also after a compaction."""
+    """The publication of each deletion, by place: the first version of raw that has it, found also after a
+    compaction.
+    """
     found: dict[Place, str] = {}
     for deletion in (each for each in trail.raw if each.row["record_kind"] == DELETION and each.row["source_file"]):
         same = _equal(deletion.row, ("day", "source_file", "source_line", "content_hash", "record_kind"))

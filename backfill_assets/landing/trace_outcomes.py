@@ -1,4 +1,4 @@
-"""What became of the received rows of a key: published, quarantined, deduplicated, superseded, deleted. Pure."""
+"""What became of each received row of a key: published, quarantined, deduplicated, superseded, deleted. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def fates(
 
 
 def deleted_rows(raw: Sequence[Row]) -> list[int]:
-    """Positions among received rows: the first of equal rows at a place, since a row that came back is the last."""
+    """Positions among received rows. The first of equal rows at one place are deleted: a row that came back is the
+    last.
+    """
     left = Counter(_identity(row) for row in raw if row["record_kind"] == DELETION)
     if not left:
         return []

@@ -101,7 +101,7 @@ class VersionTried:
 
     @property
     def loses(self) -> str:
-        """Rows are lost although each should come out."""
+        """Rows are lost although one should come out for each."""
         if self.aggregates or self.is_compared or self.rows_out >= self.rows_in:
             return ""
         return f"{self} loses rows: {self._numbers}, and no rule compares them."
@@ -219,7 +219,7 @@ class VersionTrial:
         self.known[table.name] = self._measured(table, rows, files)
 
     def try_step(self, step: Step) -> Iterator[VersionTried]:
-        """The current version last: later steps read its output."""
+        """The current version is last, because later steps read its output."""
         for version in sorted(step.versions, key=lambda each: each.name == step.current):
             self.progress(f"judging {step.name}, version {version.name}, {format_count(len(self.days), 'day')}")
             yield self._try_version(step, version)
@@ -342,7 +342,6 @@ class VersionTrial:
     # ---------------------------------------------------------------- rows and totals in and out
 
     def _rows_in(self, origin: Table) -> int:
-        """Superseded rows are no input."""
         days = self.known.get(origin.name, {}).values()
         return sum(int(str(metrics["rows"])) - int(metrics.get("superseded") or 0) for metrics in days)
 

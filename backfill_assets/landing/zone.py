@@ -37,7 +37,7 @@ def position_id(source: str, path: str) -> str:
 
 @dataclass(frozen=True, order=True)
 class LandedFile:
-    """As listed; ``path`` is relative, ``size`` in bytes."""
+    """A file as listed; ``path`` is relative, ``size`` in bytes."""
 
     source: str
     arrival_day: date
@@ -47,18 +47,18 @@ class LandedFile:
 
     @property
     def position(self) -> tuple[str, int]:
-        """An id, and 63 bits of the SHA-256."""
+        """The source position: an id, and 63 bits of the SHA-256."""
         return position_id(self.source, self.path), int(self.content_hash[:16], 16) >> 1
 
 
 @dataclass(frozen=True)
 class LandingZone:
-    """Lists and checks files. Raises :class:`SourceUnreadable` with the path."""
+    """Lists and checks files; never writes. Raises :class:`SourceUnreadable` with the path."""
 
     root: Path
 
     def files(self, source: Source, days: Iterable[date]) -> tuple[LandedFile, ...]:
-        """By day and path, hashed now."""
+        """Files by day and path, hashed now."""
         places = self._places(source)
         return tuple(
             self._landed_file(source, day, path)
@@ -95,7 +95,7 @@ class LandingZone:
         return tuple(sorted(self._places(source)))
 
     def folders(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """By arrival day; the source's own folder if file names have the day."""
+        """Folders by arrival day; the source's own folder if file names have the day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
@@ -104,14 +104,14 @@ class LandingZone:
         return {day: tuple(map(self._relative, places[day])) for day in sorted(places)}
 
     def paths(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """By arrival day, unread."""
+        """Unread files by arrival day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
         return {day: tuple(map(self._relative, self._data_files(source, places[day]))) for day in sorted(places)}
 
     def deliveries(self, source: Source, days: Iterable[date]) -> dict[date, DayDelivery]:
-        """``missing`` without folder or file, ``empty`` without files in the folder."""
+        """``missing`` without a folder or named file, ``empty`` without files in the folder."""
         places = self._places(source)
         return {day: self._delivery(source, places.get(day)) for day in days}
 
@@ -137,7 +137,7 @@ class LandingZone:
         return f"{source.name}/YYYY-MM-DD/NAME{format_of(source).endings[0]}"
 
     def locate(self, path: str) -> Path:
-        """Refuses links that are broken, or lead out."""
+        """Refuses broken links, and those out of the landing zone."""
         return self._inside(self.root / path)
 
     def landed_at(self, path: str) -> datetime:
@@ -160,7 +160,9 @@ class LandingZone:
             )
 
     def is_new(self, source: Source, file: LandedFile, taken_in: int) -> bool:
-        """``taken_in`` is raw's source position, or 0. Raises for a file that changed since, and for a damaged one."""
+        """``taken_in`` is raw's source position, 0 without one. Raises for a file that changed since, and for a damaged
+        new one.
+        """
         if taken_in not in (0, file.position[1]):
             raise changed_file(file)
         if not taken_in:
@@ -271,15 +273,15 @@ def _size_and_sha256(path: Path) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class LandedDay:
-    """``bytes`` are of waiting files."""
+    """``bytes`` counts waiting files only."""
 
     files: tuple[str, ...]
     waiting: tuple[str, ...] = ()
     bytes: int = 0
     changed: tuple[str, ...] = ()
-    """Of other content than ingested; empty if not compared."""
+    """Files whose content differs from what was ingested; empty if not compared."""
     gone: tuple[str, ...] = ()
-    """Ingested and gone; empty if not compared."""
+    """Ingested files that are gone; empty if not compared."""
     contents: str = ""
 
 
@@ -321,7 +323,7 @@ def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
 
 
 def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
-    """0: a rollback or an abort returned the file."""
+    """0 means that a rollback or an abort returned the file."""
     main = MainTable.open(storage, table)
     return landed_positions(source, main.transactions()) if main else {}
 

@@ -20,7 +20,7 @@ _ANY_DAY = date(2017, 3, 14)
 
 @dataclass(frozen=True)
 class FileNames:
-    """Names with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``; ``*`` is any text.
+    """File names with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``, where ``*`` is any text.
 
     ``{day}`` is an ISO date, or has a ``strftime`` format with the whole day; else :class:`InvalidRequest`.
     """
@@ -45,7 +45,7 @@ class FileNames:
 
     @property
     def glob(self) -> str:
-        """A superset: :meth:`day_of` decides."""
+        """A pattern for a superset: :meth:`day_of` decides."""
         return _DAY.sub("*", self.pattern)
 
 
@@ -93,7 +93,6 @@ def _read(text: str, form: str) -> date | None:
 
 
 def _says_a_day(form: str) -> bool:
-    """A format may lose part of the day, such as the year."""
     return not form or ("/" not in form and _read(_ANY_DAY.strftime(form), form) == _ANY_DAY)
 
 

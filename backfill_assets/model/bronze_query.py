@@ -1,4 +1,6 @@
-"""The query from raw text to typed rows: rejects with all reasons, and the version of each key that wins its day."""
+"""The declared query from raw text to typed rows: rejects with all reasons, and the version of each key that wins its
+day.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def _kept(source: Source) -> tuple[str, ...]:
 
 
 def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
-    """Rows may have landed before the fields were declared."""
+    """Rows may have landed before their fields were declared."""
     import ibis
 
     kept = of_duckdb("json_valid", "boolean", raw.rescued).ifelse(raw.rescued, None)
@@ -116,7 +118,6 @@ def _typed(refinement: Refinement, name: str) -> str:
 
 
 def _broken(rows: ir.Table, refinement: Refinement) -> Iterator[ir.BooleanValue]:
-    """Without nulls."""
     yield rows.unparsed_line.notnull()
     yield from (broken for broken, _ in _asked(rows, refinement))
     yield from (broken for broken, _ in _asked_of_row(rows, refinement))
@@ -217,7 +218,7 @@ def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
 
 
 def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """A row whose key is unique has occurrence 1, since equal rows have equal keys."""
+    """Rows of equal content have equal keys, so a row whose key is unique has occurrence 1."""
     import ibis
 
     lone, alike = (_sound(rows) for rows in lone_and_alike(judged, _KEY))
@@ -260,7 +261,7 @@ def _with_account(rows: ir.Table, others: ir.IntegerValue, hashes: ir.Value) -> 
 
 
 def _newest_first(rows: ir.Table, refinement: Refinement) -> list[ir.Value]:
-    """Among exact duplicates the first wins."""
+    """The first that arrived wins among exact duplicates."""
     import ibis
 
     names = [name for name in refinement.columns if name not in {_DAY, *refinement.key}]

@@ -101,7 +101,7 @@ def _any_is_wrong(texts: Column, spark_type: str) -> Column:
 
 
 def all_well_written(source: Source) -> Column:
-    """Whether all typed fields match their patterns, by one pattern: a fraction of many's cost."""
+    """Whether all typed fields match their patterns, by one pattern, which costs a fraction of many."""
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(F.col(name), F.lit("")) for name in typed))
     return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
@@ -198,18 +198,18 @@ def _as_before(text: Column) -> Column:
 
 
 def sum_of_hashes(hashes: Column) -> Column:
-    """Exact, decimal(38,0); 0 for no rows."""
+    """The exact sum, decimal(38,0); 0 for no rows."""
     found = _whole_hash(F.sum(_high_half(hashes)), F.sum(_low_half(hashes)))
     return F.coalesce(found, F.lit(0).cast("decimal(38,0)"))
 
 
 def _high_half(hash_: Column) -> Column:
-    """Summing halves as bigint is faster than a decimal sum."""
+    """Summing bigint halves is faster than Spark's decimal sum."""
     return F.shiftright(hash_, 32)
 
 
 def _low_half(hash_: Column) -> Column:
-    """Not negative. Beyond two thousand million rows the sum overflows: an error in Spark."""
+    """Never negative. The sum overflows beyond two thousand million rows, which is an error in Spark."""
     return hash_.bitwiseAND(F.lit(0xFFFFFFFF))
 
 

@@ -30,13 +30,13 @@ from backfill_assets.text import suggest_or_list
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """Datasets, each after those it reads. Raises :class:`InvalidRequest` for an unknown name, a left-out one's
+    """Datasets, each after those that it reads. An unknown name raises :class:`InvalidRequest`, a left-out one its
     reason.
     """
 
     datasets: tuple[Dataset, ...] = ()
     folder: Path | None = None
-    """Of the top-level package that declares the datasets."""
+    """The folder of the top-level package that declares the datasets."""
     left_out: tuple[LeftOut, ...] = ()
 
     @classmethod
@@ -59,7 +59,7 @@ class Catalog:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Each after what any of its versions reads."""
+        """All steps, each after what any of its versions reads."""
         return tuple(build_order([step for dataset in self.datasets for step in dataset.steps]))
 
     @cached_property
@@ -85,7 +85,7 @@ class Catalog:
         return next(dataset for dataset in self.datasets if step in dataset.steps)
 
     def steps_with(self, dataset: str) -> tuple[Step, ...]:
-        """Those of ``dataset`` and of all in one chain with it."""
+        """The steps of ``dataset`` and of all datasets in one chain with it."""
         asked = self.dataset(dataset)
         chain = next(chain for chain in self.chains if asked in chain)
         names = {step.name for each in chain for step in each.steps}
@@ -135,7 +135,7 @@ def discover(module: ModuleType) -> Catalog:
 
 
 def look_in_current_folder() -> None:
-    """Console scripts run without it on ``sys.path``."""
+    """Console scripts run without it on ``sys.path``, and few projects are installed."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -183,7 +183,7 @@ def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
 
 
 def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:
-    """Groups that read each other; raises if one has several first days."""
+    """Groups of datasets that read each other; raises if a group has several first days."""
     found: list[tuple[Dataset, ...]] = []
     for dataset in datasets:
         touching = [chain for chain in found if any(_read_each_other(dataset, other) for other in chain)]

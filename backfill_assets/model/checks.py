@@ -39,9 +39,9 @@ class CheckKind:
     shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
-    """With the same verdict."""
+    """An expression with the same verdict."""
     otherwise: str = "not {}"
-    """How words are negated; other texts than ``not {}`` take the argument."""
+    """``not {}`` negates ``words``; another text takes the argument."""
 
     def right(self, asked: Any) -> str:
         return self.words.format(self.shown(asked))
@@ -117,7 +117,7 @@ KINDS: Mapping[str, CheckKind] = MappingProxyType(
         "str_length": CheckKind("str_length", "{} characters long", _span, _by_name),
     }
 )
-"""In pandera's order of judging."""
+"""Pandera judges in this order."""
 
 
 def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
@@ -128,7 +128,7 @@ def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
 
 
 def as_declared(value: Column, field: T.StructField) -> Column:
-    """By the type's name: over Spark Connect a type object makes a collated string, which delta-rs cannot open."""
+    """Cast by the type's name: over Spark Connect a type object makes a collated string, which delta-rs cannot open."""
     return value.cast(field.dataType.simpleString()).alias(field.name)
 
 

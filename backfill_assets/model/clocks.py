@@ -78,7 +78,7 @@ def asks_by_name(path: str) -> str:
 
 
 def asks_by_call(path: str, method: str, arguments: int) -> str:
-    """What is asked for, or empty; ``path`` is empty for a method of a computed value."""
+    """What a call asks for, or empty; ``path`` is empty for a method of a computed value."""
     found = _FUNCTIONS.fullmatch(path)
     if found and found["name"] in _WITHOUT_ARGUMENTS and not arguments:
         return f"F.{found['name']}"
@@ -86,7 +86,7 @@ def asks_by_call(path: str, method: str, arguments: int) -> str:
 
 
 def asks_in_sql(texts: Sequence[str], *, by_name: bool) -> Iterator[str]:
-    """``by_name``: a text may be just a function's name."""
+    """``by_name`` if a text may be just a function's name."""
     for text in texts:
         plain = _QUOTED.sub(" ", text)
         for name, closed in ((each[1].lower(), each[2]) for each in _CALLED.finditer(plain)):

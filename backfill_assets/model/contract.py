@@ -17,10 +17,10 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declared_wrong import is_type, wrong_annotations
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
-"""Those of pandera's checks that judge row by row."""
+"""Pandera's checks that can be judged row by row."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 BINARY = ("double", "float")
-"""Engines write these differently, and their sums depend on the order."""
+"""Engines write these differently, and sums depend on the order of rows."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint", *BINARY, "decimal")
 SIGNIFICANT_DIGITS = 15
 """Every double keeps so many."""
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """:func:`functools.cache` with the signature: mypy takes classes for unhashable."""
+    """:func:`functools.cache` with the signature: mypy takes class arguments for unhashable."""
     return cast("Callable[P, R]", cache(function))
 
 
@@ -138,7 +138,7 @@ def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
 
 @once
 def declared_types(contract: type[Contract]) -> dict[str, str]:
-    """``decimal(6,3)``, by column."""
+    """Spark's simple names by column: ``decimal(6,3)``."""
     return {name: str(kind.simpleString()) for name, kind in spark_types(contract).items()}
 
 

@@ -34,7 +34,6 @@ ADDED_BY_INGESTION = (
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
 _NO_NAMES = (*BINARY, "array", "struct", "map")
-"""They cannot identify a row."""
 
 Streamed = bool | Literal["always"]
 
@@ -48,7 +47,7 @@ class Dataset:
     owners: tuple[str, ...]
     steps: tuple[Step, ...]
     first_day: date
-    """Shared by datasets that read each other."""
+    """Datasets that read each other share it."""
     streamed: Streamed = False
     """A person starts the first source's stream; ``always``: it starts once something is published, until a person
     stops it.
@@ -93,7 +92,7 @@ def require_sound(
 ) -> None:
     """Raise :class:`InvalidRequest` with every mistake in ``datasets``.
 
-    ``among`` are all known ones. Unless ``complete``, an unknown table may belong to another.
+    ``among`` are all known ones. Unless ``complete``, an unknown table may belong to a dataset not known yet.
     """
     for dataset in datasets:
         if mistakes := list(_Judge(dataset, among or datasets, complete=complete).mistakes()):
@@ -137,7 +136,7 @@ def _under_another_name(name: str) -> str:
 
 
 def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
-    """Raw placed and hashed its rows without these."""
+    """Raw placed and hashed its rows without these fields."""
     used = {source.event_day_field, source.version_field, *source.key_fields, *source.personal_fields.values()}
     for name in source.rescued_fields:
         if name in used:
@@ -191,7 +190,6 @@ class _Judge:
         sources = [step.source for step in dataset.steps if step.source is not None]
         self.lands_day = any("day" in source.columns for source in sources)
         self.alike = {pair for source in sources for pair in _alike_fields(source)}
-        """Reported once, for the source."""
 
     def mistakes(self) -> Iterator[Mistake]:
         names = Counter(table.name for table in self.dataset.tables)
@@ -348,7 +346,7 @@ def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
 
 
 def _nullable_key(table: Table) -> Iterator[Mistake]:
-    """Of the current version: days of older ones must be rebuilt as they were."""
+    """Only the current version is judged: days of older ones must be rebuilt as they were."""
     fields = table.contract.fields()
     for name in table.key:
         if name in fields and fields[name].nullable:
@@ -414,7 +412,7 @@ def _total_hint(table: Table, name: str) -> str:
 
 
 def _unread(where: str, step: Step, name: str, metrics: Iterable[str]) -> Iterator[Mistake]:
-    """Totals are known of tables read and those beside, accounting of all upstream."""
+    """Totals are known of tables read and of those beside; the accounting, of all upstream."""
     beside = any(table.name == name for table in step.tables)
     read = all(any(reads.table == name for reads in version.reads) for version in step.versions)
     if not beside and not read and any(metric.startswith(_TOTAL) for metric in metrics):
@@ -444,7 +442,6 @@ def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:
 
 
 def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
-    """Fields of one name in the landing query or a table."""
     yield from dict.fromkeys(
         pair
         for names in (source.fields, (*ADDED_BY_INGESTION, "day", *source.columns))

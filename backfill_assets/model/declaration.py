@@ -34,7 +34,7 @@ Layer = Literal["external", "raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
 Severity = Literal["error", "warning"]
 Follows = Literal["", "rows", "groups"]
-"""How a day follows rows that the same day of its first input gains.
+"""How a day follows when the same day of its first input gains rows.
 
 - ``rows``: each row comes from one input row of the same day and key: only changed keys are computed.
 - ``groups``: a small table, computed whole in the same publication.
@@ -46,22 +46,22 @@ Metrics = Mapping[str, Metric]
 Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
 """Ibis aggregations by metric."""
 EXAMPLE = "_example"
-"""Suffix of text metrics; all others are numbers that add up over parts of a day."""
+"""Suffix of text metrics. All others are numbers that add up over the parts of a day."""
 FROM = "from."
 """Prefix: ``from.<table>.<metric>``."""
 DUPLICATES = "duplicates"
-"""Metric: rows that lost to an equal version."""
+"""Metric: rows that lost to an equal version, if any."""
 IDENTICAL = "duplicates_identical"
 """Metric: duplicates of equal content."""
 CORRECTED = "corrected"
-"""Metric: rejected rows that came again, sound."""
+"""Metric: rejected rows that came again, sound, if any."""
 OCCURRENCE = "occurrence"
-"""Column that numbers identical lines; a key with it asks for that."""
+"""Column that numbers identical lines; in a key it asks for them."""
 OWN = ""
 ADOPTED = "adopted"
 """Code version of days adopted with their table."""
 PUBLISHED_DAYS = "published_days"
-"""Input: the days of read tables that were ever published (``table: string, day: date``)."""
+"""Input with the days of read tables that were ever published (``table: string, day: date``)."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Reads:
     first: int = 0
     last: int = 0
     partial: bool = False
-    """Unpublished days do not hold the period back."""
+    """Days never published do not hold the period back."""
 
     def __post_init__(self) -> None:
         if not self.first <= self.last <= 0:
@@ -85,7 +85,7 @@ class Reads:
         return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
 
     def counted(self, of: DayRange, filled: Sequence[date]) -> Iterable[date]:
-        """``filled``: the table's sorted days with rows."""
+        """``filled`` are the table's sorted days with rows."""
         return self.days(of)
 
     @property
@@ -95,7 +95,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class AsOf(Reads):
-    """The newest day with rows, up to the day that is built and at most ``first`` days before.
+    """The rows of the newest day with rows, up to the day that is built and at most ``first`` days before.
 
     ``AsOf("planes")`` reads ``bronze_planes``. Join by ``day``, which is the day that is built, and a key.
     """
@@ -119,12 +119,12 @@ class AsOf(Reads):
 
 @dataclass(frozen=True)
 class DayFacts:
-    """A day's metrics, and those of what it was built from."""
+    """The day's metrics, and the published metrics of what it was built from."""
 
     own: Metrics
     upstream: Mapping[str, Metrics] = field(default_factory=dict)
     companions: Mapping[str, Metrics] = field(default_factory=dict)
-    """Of the step's other tables."""
+    """Metrics of the step's other tables."""
 
     def of(self, table: str) -> Metrics:
         """Raises ``LookupError`` for an unknown table."""
@@ -134,7 +134,7 @@ class DayFacts:
         return found
 
     def number(self, metric: str, table: str = OWN) -> Decimal:
-        """Raises ``LookupError`` if not measured."""
+        """Raises ``LookupError`` if it was not measured."""
         value = self.of(table)[metric]
         if value is None:
             raise LookupError(f"The metric {metric} was not measured.")
@@ -148,7 +148,7 @@ class DayFacts:
         return whole
 
     def example(self, metric: str, table: str = OWN) -> str:
-        """``, for example CHF``, or empty."""
+        """``, for example CHF``, or an empty text."""
         found = self.of(table).get(f"{metric}{EXAMPLE}")
         return f", for example {found}" if found else ""
 
@@ -194,7 +194,7 @@ class DayRule(ABC):
     column_fields: ClassVar[tuple[str, ...]] = ("column",)
     dimension: ClassVar[Dimension]
     steady_formats: ClassVar[tuple[str, ...]] = ()
-    """Counts that are usually a steady share of the rows, for ``as_usual``."""
+    """Counts that are usually a steady share of the rows: ``as_usual`` compares them."""
     judged_afresh: ClassVar[bool] = False
     """Watchdogs judge published days by it; not for thresholds, which may have changed."""
 
@@ -216,7 +216,7 @@ class DayRule(ABC):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        """Metrics it reads besides ``rows``, by table."""
+        """Metrics besides ``rows`` that it reads, by table."""
         return {}
 
     @property
@@ -225,7 +225,7 @@ class DayRule(ABC):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Those that a difference shows."""
+        """Metrics that a difference shows."""
         return ()
 
     @property
@@ -248,7 +248,7 @@ class DayRule(ABC):
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table partitioned by ``day``, the first of its period."""
+    """A Delta table partitioned by ``day``, the first day of its period."""
 
     name: str
     layer: Layer
@@ -257,15 +257,15 @@ class Table:
     key: tuple[str, ...]
     rules: tuple[DayRule, ...] = ()
     totals: tuple[str, ...] = ()
-    """Columns with the metric ``total_<column>``, a daily sum."""
+    """Columns whose daily sum is the metric ``total_<column>``."""
     groups: tuple[str, ...] = ()
     """Columns with few values, for differences."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Origins (``table.column``) of columns with another name."""
     typed: type[Contract] | None = None
-    """Of sound rows, for a raw table."""
+    """The contract of sound rows, for a raw table."""
     unusual_beyond: float | None = 6.0
-    """Deviations from the recent median that make a day unusual, a warning; None: not compared."""
+    """Deviations from the recent median that make a day unusual (check ``as_usual``, a warning). None: not compared."""
 
     @cached_property
     def measured(self) -> Aggregates:
@@ -274,8 +274,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Version:
-    """A way to compute a step: a pure function of the rows it reads, and of :data:`PUBLISHED_DAYS` with a partial read.
-    A day's rows must be in one partition, which becomes a file.
+    """One way to compute a step: a pure function of the rows it reads, and of :data:`PUBLISHED_DAYS` with a partial
+    read. All rows of a day must be in one partition, which becomes one file.
     """
 
     name: str
@@ -304,21 +304,21 @@ class Source:
     version_field: str
     fields: tuple[str, ...]
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Of fields that are not text: ``{"quantity": "bigint"}``."""
+    """Fields that are not text: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The token's column, by field."""
     renamed_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The column in raw, by field."""
     rescued_fields: tuple[str, ...] = ()
-    """Fields declared after rows carried them, also read from ``rescued``."""
+    """Fields declared after rows carried them: also read from ``rescued``."""
     supersession_window_days: int = 0
     """How far away newer versions of a row are looked for."""
     earliest_day: date | None = None
-    """Rows before it are flagged and stay on their arrival day. None: ``first_day``."""
+    """Rows before it stay on their arrival day, flagged. None: ``first_day``."""
     days_ahead: int = 1
     """Rows further after their arrival day stay on it, flagged."""
     event_zone: str = IN_UTC
-    """The zone that decides a moment's day; arrival days are UTC."""
+    """The zone that decides a moment's day: ``Europe/Berlin``. Arrival days are UTC."""
     first_day: date | None = None
     """Set by the dataset; without one any day is possible."""
 
@@ -332,7 +332,7 @@ class Source:
         return Placement(self.earliest_day or self.first_day, self.days_ahead, self.event_zone)
 
     def days_around(self, days: Iterable[date]) -> set[date]:
-        """``days``, and those that may hold other versions of their rows."""
+        """``days``, and those that may hold other versions of their rows; empty without a window."""
         width = self.supersession_window_days
         return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
@@ -371,7 +371,7 @@ class Source:
 
     @property
     def parsed_columns(self) -> tuple[str, ...]:
-        """Those whose text is not yet their value."""
+        """Raw columns whose text is not yet their value."""
         return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
 
     def column_of(self, field: str) -> str:
@@ -383,7 +383,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Step:
-    """Tables published together. With a ``source`` it appends (raw), else it replaces days; ``external`` days are
+    """Tables published together. With a ``source`` it appends (raw), else it replaces whole days; ``external`` days are
     observed.
     """
 
@@ -394,11 +394,11 @@ class Step:
     external: ExternalTable | None = None
     cadence: Cadence = Cadence.DAILY
     lateness: Lateness | None = None
-    """None: all late rows are taken."""
+    """By default all late rows are taken."""
     delivered_within: timedelta | None = None
-    """After the end of the day in UTC (check ``delivered``)."""
+    """Time after the end of the day in UTC (check ``delivered``)."""
     sends_totals: bool = False
-    """Whether landed days have a ``_control.json`` (check ``as_sent``)."""
+    """Whether each landed day has a ``_control.json`` (check ``as_sent``)."""
 
     @property
     def name(self) -> str:
@@ -418,7 +418,7 @@ class Step:
 
     @property
     def code_version(self) -> str:
-        """Current; of raw the ingestion and its placement."""
+        """The current version; for raw the ingestion and its placement."""
         return self.source.placement.code_version if self.source else self.current
 
     def version(self, name: str | None = None) -> Version:
@@ -438,9 +438,9 @@ _OF_YEAR = "-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _FRACTION = "([.][0-9]{1,9})?"
 _UTC, _ANY_YEAR = "(Z|[+-]00(:?00)?)", "[0-9]{4}"
 _AWAY = "[+-]((0[0-9]|1[0-7])(:?[0-5][0-9])?|18(:?00)?)"
-"""Spark reads no others."""
+"""Spark reads no offsets further from UTC."""
 _YEARS_BETWEEN = "([1-8][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[2-9]|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
-"""Within 1 to 9999 with any offset."""
+"""These years stay within 1 to 9999 with any offset."""
 MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
 """The only form once: older hashes treat others as text."""
 ENDLESS = "Inf"

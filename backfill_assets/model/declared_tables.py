@@ -45,7 +45,7 @@ class TableTransform:
     clustered: bool = False
 
     def decides_rows(self) -> Mapping[str, object]:
-        """Without checks, which only hold days back, and ``clustered``, which only changes files."""
+        """Checks only hold days back, and ``clustered`` only changes files: neither is part of it."""
         reads = [each.declared for each in self.reads]
         digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
         columns = {
@@ -64,7 +64,7 @@ class TableTransform:
 
 
 def with_completeness(report: DataFrame, published: DataFrame, table: str, cadence: Cadence) -> DataFrame:
-    """Published days without rows count."""
+    """Published days without rows count too."""
     period, days = ("week", F.lit(7)) if cadence is Cadence.WEEKLY else ("month", F.dayofmonth(F.last_day("day")))
     of_table = published.where(F.col("table") == table)
     counted = of_table.groupBy(F.trunc("day", period).alias("day")).agg(F.count("*").alias("days_published"))
@@ -83,7 +83,7 @@ class DeclaredTables(ABC):
     first_day: date
     unusual_beyond: float | None = 6.0
     is_declaration: ClassVar[bool] = True
-    """Its methods' arguments are no logic, see :mod:`backfill_assets.model.logic`."""
+    """Arguments of its methods are no logic, see :mod:`backfill_assets.model.logic`."""
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare

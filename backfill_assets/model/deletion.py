@@ -9,7 +9,7 @@ DELETION = "deletion"
 DELETED = "deleted"
 """Metric: received rows taken back."""
 DELETED_HASHES = "deleted_hash_sum"
-"""Metric: their content hashes, summed."""
+"""Metric: the sum of their content hashes."""
 DELETED_MARKERS = "deleted_markers"
 """Metric: markers whose newer version was taken back."""
 OF_DELETIONS = (DELETED, DELETED_HASHES, DELETED_MARKERS)
@@ -19,6 +19,6 @@ REFRESH = "source-side refresh"
 
 
 def count_standing(metrics: Mapping[str, object], of: str = "") -> int:
-    """Less deletions and what they cancel; metric names begin with ``of``."""
+    """Rows less deletions and the rows they cancel; metric names begin with ``of``."""
     taken = sum(int(str(metrics.get(f"{of}{each}") or 0)) for each in (DELETED, DELETED_MARKERS))
     return int(str(metrics.get(f"{of}rows") or 0)) - 2 * taken

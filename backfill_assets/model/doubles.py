@@ -26,7 +26,7 @@ def in_digits(value: Column | str, digits: int) -> Column:
 
 
 def in_units(value: Column, digits: int) -> Column:
-    """As hashed: units of the last digit, a whole double."""
+    """The hashed form: units of the last digit, as a whole double."""
     return F.round(value.cast("double") * F.lit(10.0**digits))
 
 

@@ -18,11 +18,11 @@ RULE = "as_declared"
 NOT_AS_DECLARED = "not_as_declared"
 """Metric: received rows that drift."""
 FIELDS = f"{NOT_AS_DECLARED}{EXAMPLE}"
-"""Metric: their fields, as :func:`as_text` writes them."""
+"""Metric: the fields, as :func:`as_text` writes them."""
 MATERIAL = Decimal("0.01")
-"""Missing or retyped fields up to this share are defects of rows."""
+"""Above this share missing or retyped fields are drift, not defects of rows."""
 RECENT = timedelta(days=28)
-"""Drift not seen for so long is over."""
+"""Drift not observed for so long is over."""
 _MOST_FIELDS, _LONGEST_NAME, _LONGEST_EXAMPLE = 20, 80, 60
 _NEXT_STEP = (
     "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of it "
@@ -38,7 +38,7 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True)
 class FieldRows:
-    """Rows of a day in which a field drifts; it may have any name."""
+    """Rows of a day in which a field drifts; its name is any text that a source writes."""
 
     kind: DriftKind
     field: str
@@ -91,7 +91,7 @@ class Drift:
     days: int
     rows: int
     of: int
-    """Received on these days."""
+    """Received rows of these days."""
     example: str
 
     @property
@@ -105,7 +105,7 @@ class Drift:
 
 
 def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = None) -> list[Drift]:
-    """The drift up to ``until``."""
+    """The drift up to ``until``, without fields declared since or not observed for :data:`RECENT`."""
     newest = until or max(days, default=date.min)
     found: dict[tuple[DriftKind, str], list[tuple[date, FieldRows]]] = {}
     known_until = newest
@@ -132,7 +132,7 @@ def _example_of(seen: Sequence[tuple[date, FieldRows]]) -> str:
 
 
 def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome:
-    """A warning; days without the metric pass, and say so."""
+    """A warning. Days published before drift was measured pass, and say so."""
     found = [each for each in drifts(source, days, day) if each.last == day]
     measured = f"{format_count(_received(days[day]), 'row')} as declared"
     observed = "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published")

@@ -20,7 +20,7 @@ _OF_THE_MACHINE = frozenset({"localtime"})
 
 
 def day_named(source: Source, text: str) -> date | None:
-    """Of the first date or moment in ``text``, for messages."""
+    """The event day of the first date or moment in ``text``, for messages."""
     found = _MOMENT.search(text)
     try:
         if found is None or not found[1]:
@@ -41,7 +41,7 @@ def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def zone_meant(zone: str) -> str:
-    """Empty if ``zone`` is one."""
+    """Empty if ``zone`` is a time zone."""
     if zone == IN_UTC or zone in _zones():
         return ""
     return suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")

@@ -30,7 +30,7 @@ class _OnDays(Contract):
 class ExternalTable:
     """A table that others write; versions read it by ``name``.
 
-    ``contract`` has the columns that are read; days with rows that break it are held back. ``Field(landed="ordered
+    ``contract`` has the columns that are read: a day made of rows that break it is held back. ``Field(landed="ordered
     at")`` is a name there, ``Field(personal="email")`` keeps a token. Transforms also get ``day``.
     """
 
@@ -43,10 +43,9 @@ class ExternalTable:
     event_zone: str = IN_UTC
     written: Written = "delta"
     asset_key: tuple[str, ...] = ()
-    """Of an existing Dagster asset; empty: the name."""
+    """The key of an existing Dagster asset; by default the name."""
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-        """Always refuses: its days are observed."""
         self.refuse("its days are looked at, and never built", f"backfill run {self.name} --days A..B looks at them.")
 
     def decides_rows(self) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""Contracts of raw, bronze and quarantine: landed columns, and those that account for every row."""
+"""The contracts of raw, bronze and quarantine: landed columns, and those that account for every row."""
 
 from __future__ import annotations
 

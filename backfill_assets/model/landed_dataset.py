@@ -53,21 +53,21 @@ class _Row:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LandedDataset(DeclaredTables):
     rows: str
-    """In the plural."""
+    """What rows are, in the plural."""
     most_rows: int
-    """A day with more is held back."""
+    """A day with more rows is held back."""
     tolerated_rejects: int
-    """So many are allowed, whatever their share."""
+    """So many rows may be rejected, whatever their share."""
     most_rejected: Decimal = Decimal("0.01")
-    """A day with a greater share is held back."""
+    """The share above which a day is held back."""
     tolerated_duplicates: int = 0
     """Rows that may lose to one of equal key and version."""
     most_duplicates: Decimal = Decimal(0)
     """A day with a greater share is held back."""
     arrives: ArrivedWithin = _WITHIN_A_WEEK
-    """Later rows only warn."""
+    """Rows that land later only warn."""
     late_rows: Beyond = "rebuild"
-    """Of later rows. Rejecting is logic: with history it needs a new row version."""
+    """What becomes of later rows. Rejecting them is logic: a dataset with history needs a new row version."""
     totals: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     numbered: bool = False
@@ -85,13 +85,13 @@ class LandedDataset(DeclaredTables):
     sends_totals: bool = False
     format: Format | None = None
     files: str = ""
-    """Names with the arrival day, ``sales_{day}.csv``; empty: folders have it."""
+    """File names with the arrival day: ``sales_{day}.csv``. Empty: folders have it."""
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare
 
     def row(self, version: str, description: str) -> Callable[[C], C]:
-        """Declare the class of a sound row, a version of bronze; the last one is current."""
+        """Declare the class of a sound row. Each is a version of bronze, the last one current."""
 
         def declare(contract: C) -> C:
             self._rows.append(_Row(version, description, contract))

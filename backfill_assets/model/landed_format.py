@@ -15,7 +15,7 @@ from backfill_assets.model.declaration import Source
 
 OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 VALUES = "values by type"
-"""Column of values known without parsing; no field's name has a space."""
+"""Column of values known without parsing; no field has a space in its name."""
 FILES_OF_ROWS = (".parquet", ".pq")
 
 
@@ -24,7 +24,7 @@ class Format(Protocol):
 
     @property
     def endings(self) -> Sequence[str]:
-        """The usual one first; other files are strays."""
+        """The usual one comes first; other files are strays."""
 
     @property
     def of_json(self) -> bool:
@@ -34,9 +34,9 @@ class Format(Protocol):
         """Why nothing of a file may be read, with byte or line."""
 
     def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Records in order, with :func:`record_columns`: ``number`` counts lines or rows from 1.
+        """All records in order, with :func:`record_columns`: ``number`` is the line or row, from 1.
 
-        An unreadable one has its text as ``value``, and null ``fields``. Raises :class:`SourceUnreadable` for a file
+        An unreadable record has its text as ``value``, and null ``fields``. Raises :class:`SourceUnreadable` for a file
         that is gone or damaged.
         """
 
@@ -50,7 +50,7 @@ class FormatOfValues(Format, Protocol):
 
 
 def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
-    """Fields are text, null if absent; ``of_json`` formats have number and text."""
+    """Fields are text, null if absent; a format ``of_json`` has only number and text."""
     columns = [("number", pa.int64()), ("value", pa.string())]
     if not format_.of_json:
         columns += [("fields", pa.struct([(name, pa.string()) for name in fields])), ("others", OTHERS)]

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _SIGNS = r'[^"\\\x00-\x1f]*'
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-fA-F]{{2}}|{_PAIR})'
-"""JSON's, without unpaired surrogates."""
+"""JSON's, except unpaired surrogates."""
 _PLAIN = "-?(?:0|[1-9][0-9]*)(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null"
 ITEM = rf'"{_SIGNS}(?:{ESCAPED}{_SIGNS})*"|{_PLAIN}'
 ITEM_OF_JAVA = rf'"{_SIGNS}(?:{ESCAPED}{_SIGNS})*+"|{_PLAIN}'
-"""Possessive: Java keeps a backtracking state per escape."""
+"""Possessive, because Java would keep a backtracking state per escape."""
 AROUND = r"[ \t\r\n]*([\[\],])[ \t\r\n]*"
 SKELETONS, OPEN_END = ("[1]", "[]"), ",]"
-"""A list without each ``1,``; what none contains."""
+"""A list without each ``1,``; what no list contains."""
 
 
 def is_list(text: ir.StringValue) -> ir.BooleanValue:
@@ -31,7 +31,7 @@ def is_list(text: ir.StringValue) -> ir.BooleanValue:
 
 
 def texts_of(text: ir.StringValue) -> ir.ArrayValue:
-    """As if each had landed by itself."""
+    """Texts of the items, as if each had landed by itself."""
     import ibis
 
     items = cast("ir.ArrayValue", of_duckdb("regexp_extract_all", "array<string>", text, ITEM))

@@ -35,7 +35,7 @@ AS_HASHED = "as hashed"
 _HASH, _LINE = "content_hash", "unparsed_line"
 _HOUR = 11
 _LINE_END = r"(\r\n|[\r\n])?"
-"""Java's ``$`` allows one at the end, and Spark's cast trims it."""
+"""Java's ``$`` allows one behind the text, and Spark's cast trims it."""
 _ANY_LINE_END = r"(\r\n|[\r\n\x{85}\x{2028}\x{2029}])?"
 _IBIS_TYPES: Mapping[str, str] = MappingProxyType(
     {
@@ -57,8 +57,8 @@ MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """The value, or null. Nothing is rounded: ``12.345`` is no decimal(18,2), ``1e999`` no double. A double is the
-    nearest one; -0.0 becomes 0.0.
+    """The value of ``text``, or null. Nothing is rounded: ``12.345`` is no decimal(18,2), ``1e999`` no double. A double
+    is the nearest one; -0.0 becomes 0.0.
     """
     import ibis
 
@@ -121,8 +121,8 @@ def ibis_type(spark_type: str) -> str:
 
 
 def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """A value's one text: decimals with all digits, moments as microseconds since 1970 UTC, doubles as XXH64 of their
-    bytes, with one zero and one NaN, since engines write them differently.
+    """The one text of a value: decimals with all digits, moments as microseconds since 1970 UTC, doubles, which engines
+    write differently, as the XXH64 of their bytes, with one zero and one NaN.
     """
     if has_structure(spark_type):
         return text_of_parts(value, spark_type, canonical)
@@ -136,12 +136,12 @@ def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
 
 
 def canonical_text(text: ir.StringValue, spark_type: str) -> ir.StringValue:
-    """What is no value stays as it is."""
+    """A text that is no value stays as it is."""
     return text if spark_type == "string" else _text_of(parsed(text, spark_type), text, spark_type)
 
 
 def landed_text(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """Parses to ``value``; equal for equal values."""
+    """A text that parses to ``value``, equal for equal values."""
     if spark_type == "timestamp":
         return cast("ir.StringValue", value.cast("timestamp").strftime(MICROSECONDS))
     return canonical(value, spark_type)
@@ -159,7 +159,7 @@ def _day_text(value: ir.Value) -> ir.StringValue:
 
 
 def on_its_clock(source: Source, value: ir.Value) -> ir.Value:
-    """Local time in the event day's zone, by DuckDB's own rules: all workers of a release agree."""
+    """The local time of an event day in its zone, by DuckDB's own rules: all workers of a release agree."""
     if source.type_of(source.event_day_field) != "timestamp":
         return value
     if source.event_zone == IN_UTC:
@@ -191,7 +191,7 @@ def key_text(source: Source, rows: ir.Table, name: str) -> ir.StringValue:
 
 
 def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.StringValue:
-    r"""Key columns as one text; null if one is empty or missing.
+    r"""One text of several key columns; null if one is empty or missing.
 
     A dash joins them; a backslash escapes dashes and backslashes in all parts but the last: ``10-1`` and ``2`` give
     ``10\-1-2``.
@@ -205,7 +205,7 @@ def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.Strin
 
 
 def parts_of_key(key: str, count: int) -> list[str] | None:
-    """The inverse of :func:`joined_key`; None for too few parts."""
+    """The inverse of :func:`joined_key`; None if ``key`` has fewer parts."""
     parts, at = [], 0
     for _ in range(count - 1):
         part = _PART.match(key, at)
@@ -232,12 +232,12 @@ def content_hash_of_text(source: Source, rows: ir.Table) -> ir.IntegerValue:
 
 
 def content_hash_of_values(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """Equal to the hash of the raw row."""
+    """The hash of a typed row, equal to that of its raw row."""
     return _content_hash(source, lambda name: canonical(rows[name], source.type_of(name)))
 
 
 def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], ir.Value]) -> ir.IntegerValue:
-    """:func:`content_hash_of_text` from parsed values, null where there is none."""
+    """:func:`content_hash_of_text` from values parsed before, null where the text is none."""
 
     def text(name: str) -> ir.StringValue:
         landed, kind = _landed(rows, name), source.type_of(name)
@@ -247,7 +247,7 @@ def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], 
 
 
 def raw_content_hash(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """Also of a line that is no JSON object."""
+    """The hash also of a line that is no JSON object."""
     return _or_of_line(rows, content_hash_of_text(source, rows))
 
 
@@ -273,7 +273,7 @@ def _hashed_of(source: Source) -> tuple[str, ...]:
 
 
 def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """Of a row that landed when :data:`MOMENT_IN_UTC` was a moment's only form."""
+    """The hash of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
 
     def text(name: str) -> ir.StringValue:
         landed, kind = _landed(rows, name), source.type_of(name)
@@ -286,7 +286,7 @@ def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
 
 
 def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
-    """Whether a landed moment is not :data:`MOMENT_IN_UTC`; never null."""
+    """Whether a landed moment has another form than :data:`MOMENT_IN_UTC`; never null."""
     import ibis
 
     moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
@@ -299,7 +299,7 @@ def hashed(*values: ir.Value) -> ir.IntegerValue:
 
 
 def _as_before(text: ir.StringValue) -> ir.BooleanValue:
-    """The last character nearly always answers."""
+    """The last character answers for nearly every row."""
     plainly = text.endswith("Z") & (text.length() <= _LONGEST_BEFORE)
     return (plainly | _is_before(text)).fill_null(True)
 
@@ -329,6 +329,6 @@ def _is_like(text: ir.StringValue, pattern: str) -> ir.BooleanValue:
 
 
 def typed_value(text: ir.StringColumn, spark_type: str) -> ir.Value:
-    """Sorts as its type; days and moments with six decimals are text. Null for no value."""
+    """A value that sorts as its type, or null. Days, and moments with six decimals, are text."""
     value = parsed(text, spark_type)
     return landed_text(value, spark_type) if spark_type in ("date", "timestamp") else value

@@ -33,7 +33,7 @@ def refused_at_once(left_out: Sequence[LeftOut]) -> BackfillError:
 def sound_datasets(
     declared: Iterable[Dataset | DeclaredTables], left_out: Iterable[LeftOut] = ()
 ) -> tuple[Sequence[Dataset], Sequence[LeftOut]]:
-    """Also leaves out what reads something left out."""
+    """Datasets that read something left out are left out too."""
     found: list[Dataset] = []
     gone = list(left_out)
     for each in declared:
@@ -87,7 +87,6 @@ def _readers(datasets: Sequence[Dataset], gone: Sequence[LeftOut]) -> Iterator[L
 
 
 def _twice(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
-    """Which one is meant is unknown: both go."""
     counts = Counter(name for dataset in datasets for name in {dataset.name} | names_of(dataset))
     if twice := sorted(name for name, count in counts.items() if count > 1):
         error = InvalidRequest(

@@ -18,7 +18,9 @@ class ColumnOf:
 
 
 def column_lineage(step: Step, table: Table, table_named: Callable[[str], Table]) -> Mapping[str, tuple[ColumnOf, ...]]:
-    """By column of the current version: the first table read that has its name, or ``table.made_of``. Raw has none."""
+    """The origins of each column in the current version: the first table read that has its name, or ``table.made_of``.
+    Raw has none.
+    """
     if step.source is not None:
         return {}
     upstream = {read.table: columns_of(table_named(read.table)) for read in step.version().reads}

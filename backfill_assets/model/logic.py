@@ -63,7 +63,7 @@ class Logic:
 
 
 def logic_of(version: Version, packages: Sequence[str] = ()) -> Logic:
-    """``packages`` are followed; by default the project's."""
+    """Cached. ``packages`` are followed; by default the project's own."""
     known = _READ.get((id(version), tuple(packages)))
     if known is None or known[0] is not version:
         known = _READ[id(version), tuple(packages)] = (version, _read(version, tuple(packages)))
@@ -95,7 +95,7 @@ class _Reading:
     project: Project
     is_aside: bool = False
     parts: dict[str, str] = field(default_factory=dict)
-    """Numbered as they are met: names and places do not count."""
+    """References number the parts in order: their names and places do not count."""
     waiting: deque[Callable[[], None]] = field(default_factory=deque)
     asks: set[Asked] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
@@ -116,7 +116,7 @@ class _Reading:
         return Logic(_hash("\n".join(texts)), parts, tuple(sorted(self.asks)), tuple(sorted(self.unread)))
 
     def look_aside(self, source: ModuleSource, made: ast.expr) -> None:
-        """A constant's value is in the fingerprint; its expression may still use a clock."""
+        """The value of a constant is in the fingerprint; its expression may still use a clock."""
         apart = _Reading(self.project, is_aside=True)
         apart.of_module(source).write(made)
         apart.follow_all()
@@ -156,7 +156,7 @@ class _Reading:
         return self.object(value)
 
     def function(self, function: FunctionType) -> str:
-        """Outside the project only the name counts, with project functions that it closes over or wraps."""
+        """The name alone counts outside the project, with the project functions that it closes over or wraps."""
         module, code = _module_of(function), function.__code__
         if not self.project.owns(module):
             inside = [each for each in _inside(function) if self.project.owns(_module_of(each))]

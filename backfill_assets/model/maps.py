@@ -21,7 +21,7 @@ def has_map(kind: Any) -> bool:
 
 
 def in_key_order(value: Column, kind: Any) -> Column:
-    """Each map, at any depth, as a list of entries."""
+    """A list of entries replaces each map, at any depth."""
     if not has_map(kind):
         return value
     if kind.typeName() == "array":

@@ -1,4 +1,6 @@
-"""Measurements of a day's rows as Ibis expressions, for the judge and rules."""
+"""Measurements of a day's rows as Ibis expressions, for the judge and for rules'
+:data:`~backfill_assets.model.declaration.Aggregates`.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 def exact_sum(
     values: ir.NumericColumn, where: ir.BooleanValue | None = None, *, digits: int | None = None
 ) -> ir.Scalar:
-    """The sum where ``where``; 0 for none. Doubles need ``digits``, or raise :class:`InvalidRequest`: their sum depends
-    on the order.
+    """The sum over rows that meet ``where``; 0 for none. Doubles need ``digits``, or raise :class:`InvalidRequest`:
+    their sum depends on the order.
     """
     import ibis
 
@@ -78,7 +80,7 @@ def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
 
 
 def least(values: ir.Column) -> ir.StringScalar:
-    """As text; empty without rows."""
+    """The least value as text; empty without rows."""
     return values.cast("string").min().fill_null("")
 
 
@@ -121,7 +123,7 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
-    """Rows with an undeclared field, a missing one, or a text not of its type; less deleted ones."""
+    """Rows, less deleted ones, with an undeclared field, a missing one, or a text not of its type."""
     differing = _differing(source, typed, rows).values()
     return _standing(rows, reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
@@ -176,7 +178,7 @@ def _demanded(source: Source, typed: type[Contract]) -> list[str]:
 
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
-    """Of a row on its arrival day that names another."""
+    """The readable day of a received row that was put on its arrival day all the same."""
     if source.replaced_whole:  # no row names a day
         return cast("ir.DateValue", rows.arrival_day.nullif(rows.arrival_day))
     text = rows[source.event_day_field].cast("string")
@@ -225,7 +227,7 @@ class RowHash(WrittenHash):
 
     @property
     def name(self) -> str:
-        """With a fingerprint of the columns."""
+        """Contains a fingerprint of the columns."""
         return f"{_ROW_HASH}_{_fingerprint(self.contract)}"
 
     @property
@@ -343,7 +345,7 @@ class ContentHash(WrittenHash):
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
     def by_fields_known(self) -> list[ContentHash]:
-        """With all, then ever fewer rescued fields."""
+        """Sources with all, then ever fewer rescued fields."""
         rescued = self.source.rescued_fields
         return [replace(self, source=_without(self.source, rescued[count:])) for count in range(len(rescued), -1, -1)]
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 Moment = int | str | Decimal
-"""A version that compares like its type, one within a key."""
+"""A version that compares like its type; one type within a key."""
 
 
 class Copy(NamedTuple):
@@ -63,7 +63,6 @@ def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMar
 
 
 def _oldest_by_day(received: Iterable[VersionRow]) -> dict[date, tuple[Moment, int]]:
-    """A day with an older version needs a marker."""
     oldest: dict[date, tuple[Moment, int]] = {}
     for version in received:
         oldest[version.day] = min(oldest.get(version.day, _age(version)), _age(version))

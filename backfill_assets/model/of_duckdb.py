@@ -18,7 +18,7 @@ def of_duckdb(name: str, kind: Any, *values: Any) -> Any:
 
 @cache
 def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
-    """Ibis uses name and signature alone."""
+    """Ibis uses name and signature; nothing is called."""
     import ibis
 
     def call(*_: object) -> object:

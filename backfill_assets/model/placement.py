@@ -1,4 +1,4 @@
-"""On which days raw rows are put, as raw's code version, and which days another declaration concerns. Pure."""
+"""On which days raw rows are put, as raw's code version; and which raw days another declaration concerns. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AHEAD_OF_ARRIVAL = "ahead_of_arrival"
 """Metric: rows that arrived before their day."""
 _ANY = "any day"
 IN_UTC = "UTC"
-"""Older code versions name no zone: it is not named."""
+"""Not named in code versions, because older ones name no zone."""
 _WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead(?:, days of ([\w/+-]+))?", re.ASCII)
 _BETWEEN = "; "
 _ANEW = "all "
@@ -26,7 +26,7 @@ IMPLAUSIBLE = "is no plausible day"
 
 @dataclass(frozen=True)
 class Placement:
-    """The event days that are possible; rows with others stay on their arrival day, flagged."""
+    """Which event days are possible. Rows with others stay on their arrival day, flagged."""
 
     earliest_day: date | None
     days_ahead: int
@@ -39,7 +39,7 @@ class Placement:
 
     @property
     def of_all_rows(self) -> str:
-        """Of rows appended to a day whose others were placed again."""
+        """The code version of rows appended to a day whose other rows were all placed again."""
         return f"{_ANEW}{self.code_version}"
 
     def concerns(self, day: date, code_version: str, metrics: Mapping[str, object]) -> bool:
@@ -60,7 +60,7 @@ class Placement:
 
 
 def both(one: str, other: str) -> str:
-    """Of a day with rows of ``one`` that gained some of ``other``."""
+    """The code version of a day with rows of ``one`` after appending rows of ``other``."""
     if other.startswith(_ANEW):
         return other.removeprefix(_ANEW)
     known = filter(None, (*one.split(_BETWEEN), *other.split(_BETWEEN)))
@@ -76,7 +76,7 @@ def is_ingestion(code_version: str) -> bool:
 
 
 _UNRECORDED = Placement(date(2000, 1, 1), 1)
-"""Of all sources before it was recorded."""
+"""The placement of all sources before it was recorded."""
 
 
 @cache

@@ -168,7 +168,7 @@ class TotalAgrees(DayRule):
     column: str
     fact: str
     fact_total: str
-    """Of ``fact``, or ``rows``."""
+    """A total of ``fact``, or ``rows``."""
     name_format = "total_agrees_{column}"
     dimension = "consistency"
     judged_afresh = True
@@ -200,7 +200,7 @@ class VolumeWithin(DayRule):
 
     at_most: int
     made_of: str | None = None
-    """A table that gives at least one row if it has any, and at most as many."""
+    """A table that gives at least one row here if it has any, and never more than it has."""
     name_format = "volume_within"
     dimension = "completeness"
 
@@ -235,7 +235,7 @@ class FewOfReceived(DayRule):
 
     @abstractmethod
     def looks_closer(self, facts: DayFacts) -> bool:
-        """So many rows may be wrong that raw is counted."""
+        """Whether so many rows may be wrong that they are counted in raw."""
 
     def most(self, facts: DayFacts) -> int:
         return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
@@ -260,7 +260,7 @@ class FewRejected(FewOfReceived):
         return self._rejected(facts) > self.most(facts)
 
     def _rejected(self, facts: DayFacts) -> int:
-        """Without late rows, whose limit is their own."""
+        """Late rows have a limit of their own."""
         return facts.count("rows", self.quarantine) - int(facts.of(self.quarantine).get(LATE_ROWS) or 0)
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -279,7 +279,7 @@ class FewRejected(FewOfReceived):
         )
 
     def _unbelieved(self, facts: DayFacts) -> str:
-        """The rows may be right, and the declared days wrong."""
+        """Such rows may be right, and the declared range of days wrong."""
         rows = facts.of(self.raw).get(ON_ARRIVAL_DAY)
         if not rows:
             return ""
@@ -308,7 +308,7 @@ class FewDuplicates(FewOfReceived):
         return _needs((OWN, "deduplicated"), (self.raw, "received"), (self.quarantine,))
 
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Bronze shows no versions: ``judge/second_look.py`` counts equal ones in raw."""
+        """Bronze does not show versions: ``judge/second_look.py`` counts equal ones in raw."""
         return facts.count("deduplicated") > self.most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -370,9 +370,9 @@ class FewUnknown(DayRule):
 
     column: str
     unknown: str
-    """The value for unknown."""
+    """The value that stands for unknown."""
     lines: str
-    """The column with a row's lines."""
+    """The column with the lines of a row."""
     baseline: Decimal
     times: int = 4
     tolerated_lines: int = 20
@@ -478,7 +478,7 @@ class ArrivedWithin(DayRule):
     steady_formats = (LATE_ROWS,)
 
     def measure(self) -> Aggregates:
-        """Markers have no arrival day."""
+        """Markers in raw have no arrival day."""
         return {
             LATE_ROWS: lambda rows: rows.count(where=rows.arrival_day.delta(rows.day, unit="day") > self.days),
             "arrived_rows": lambda rows: rows.arrival_day.count(),

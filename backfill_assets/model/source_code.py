@@ -23,13 +23,13 @@ _MUTATORS = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """Packages whose logic is followed; others count by name, since they have releases."""
+    """Packages whose logic is followed; other code counts by name, because it has releases."""
 
     packages: tuple[str, ...]
 
     @classmethod
     def around(cls, module: str) -> Project:
-        """The package of ``module``; :meth:`owns` adds uninstalled modules beside it."""
+        """The package of ``module``; :meth:`owns` adds modules beside it that are not installed."""
         root = module.partition(".")[0]
         return cls(() if root in sys.stdlib_module_names else (_EXAMPLES if root == _OURS else root,))
 
@@ -41,7 +41,6 @@ class Project:
 
 _OURS, _EXAMPLES = "backfill_assets", "backfill_assets.examples"
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-"""Also the system's, which a virtual environment may share."""
 
 
 @cache
@@ -74,7 +73,7 @@ class ModuleSource:
 
     @cached_property
     def functions(self) -> dict[int, list[FunctionNode]]:
-        """By the first decorator's line, like code objects."""
+        """Keyed by the line of the first decorator, like code objects."""
         found: dict[int, list[FunctionNode]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, FunctionNode):
@@ -107,7 +106,7 @@ class ModuleSource:
 
     @cached_property
     def changed(self) -> frozenset[str]:
-        """Changed in functions: no constants."""
+        """Names whose values functions change: no constants."""
         bodies = (node for nodes in self.functions.values() for node in nodes)
         return frozenset(name for body in bodies for name in _changed_in(body))
 
@@ -130,7 +129,7 @@ def module_source(name: str) -> ModuleSource | None:
 
 
 def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """By bound name; ``package`` resolves relative imports."""
+    """Dotted names by bound name; ``package`` resolves relative imports."""
     if isinstance(node, ast.Import):
         return {
             each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
@@ -166,7 +165,7 @@ def names_around(function: FunctionType) -> Callable[[str], Any]:
 
 
 def bound_names(node: ast.AST) -> dict[str, None]:
-    """In order, without ``global`` and ``nonlocal`` ones."""
+    """Names in order, without ``global`` and ``nonlocal`` ones."""
     found: dict[str, None] = {}
     if isinstance(node, FunctionNode):
         found |= dict.fromkeys(each.arg for each in arguments(node))
@@ -189,7 +188,7 @@ SCOPES = FunctionNode | _COMPREHENSIONS | ast.ClassDef
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Without inner scopes, but with what ``:=`` binds in comprehensions."""
+    """Leaves out inner scopes, except names that ``:=`` binds in a comprehension."""
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, _COMPREHENSIONS):

@@ -17,9 +17,10 @@ _PLACE = "hash of place"
 
 
 def standing(raw: ir.Table) -> ir.Table:
-    """``raw`` without deletions, and without an equal row for each.
+    """``raw`` without its deletions, and without one equal row for each.
 
-    A deletion lacks the arrival day. Rows of one place are compared in all other columns; nearly all are alone there.
+    A deletion lacks the row's arrival day. Rows of one place are compared in all other columns; nearly all are alone
+    there.
     """
     placed = raw.mutate({_PLACE: hash_of([raw[name] for name in PLACE])})
     lone, alike = lone_and_alike(placed, _PLACE)
@@ -43,6 +44,6 @@ def _is_deletion(rows: ir.Table) -> ir.BooleanValue:
 
 
 def _kind(rows: ir.Table) -> ir.StringValue:
-    """What a deletion cancels: only markers have no file."""
+    """The record kind a deletion cancels: only markers have no file."""
     cancelled = rows.source_file.isnull().ifelse("supersession", "received")
     return cast("ir.StringValue", _is_deletion(rows).ifelse(cancelled, rows.record_kind))

@@ -29,7 +29,7 @@ def type_of_parts(spark_type: str, leaf: Callable[[str], str]) -> str:
 
 
 def texts_of_parts(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """Values as text, maps as entries; null for another shape."""
+    """Each value as text, each map as entries; null for another shape."""
     import ibis
 
     plain = of_duckdb(PLAIN, "string", text, ibis.literal(spark_type))
@@ -67,7 +67,7 @@ def value_of_parts(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.Value:
 
 
 def any_is_wrong(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.BooleanValue:
-    """Never null."""
+    """Whether a part is no value; never null."""
     found = structure_of(spark_type)
     if found is None:
         return cast("ir.BooleanValue", texts.notnull() & leaf(texts, spark_type).isnull())
@@ -84,7 +84,7 @@ def any_is_wrong(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.BooleanValu
 
 
 def text_of_parts(value: ir.Value, spark_type: str, leaf: Leaf) -> ir.StringValue:
-    """A struct in declared order, a map by key; null for null."""
+    """The canonical text: a struct in declared order, a map by key; null for null."""
     import ibis
 
     found = structure_of(spark_type)

@@ -28,7 +28,7 @@ class References(Protocol):
         pass
 
     def called(self, node: ast.Call, texts: Sequence[str]) -> None:
-        """For every call; ``texts`` may be its arguments."""
+        """Called for every call, with texts that may be its arguments."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class SyntaxWriter:
         return f"{kind}({shape}{stars} {defaults} {outside} {f'{returns}({body})' if returns else body})"
 
     def class_(self, node: ast.ClassDef) -> str:
-        """Without the name; annotations may decide how a value is read."""
+        """The name is left out; annotations may decide how a value is read."""
         outside = f"{self._decorators(node)}{self._all(node.bases)}{self._all(node.keywords)}"
         names = bound_names(node)
         self.scopes.append(_Scope({name: f".{name}" for name in names}, is_class=True))
@@ -186,7 +186,6 @@ class SyntaxWriter:
     # ------------------------------------------------------------------ local names
 
     def _visible(self) -> Iterator[_Scope]:
-        """Nearest first; a class's only directly in it."""
         for scope in reversed(self.scopes):
             if not scope.is_class or scope is self.scopes[-1]:
                 yield scope

@@ -1,4 +1,4 @@
-"""Spark's ``xxhash64`` for DuckDB: XXH64 of each value, seeded with the hash before; nulls are skipped."""
+"""Spark's ``xxhash64`` for DuckDB: XXH64 of value after value, each seeded with the hash before; nulls are skipped."""
 
 from __future__ import annotations
 
@@ -113,7 +113,6 @@ def _of_integers(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _of_floats(seeds: Words, values: pa.Array, present: Rows) -> Words:
-    """One zero, one NaN."""
     numbers = _numbers(values, values.type.to_pandas_dtype())[present]
     with np.errstate(invalid="ignore"):
         plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)
@@ -123,7 +122,7 @@ def _of_floats(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _of_decimals(seeds: Words, values: pa.Array, present: Rows) -> Words:
-    """Like Spark: a word if the type fits, else the shortest bytes."""
+    """Like Spark: a word if the type's digits fit, else the shortest bytes."""
     if values.type.precision <= _DIGITS_OF_WORD:
         halves = np.frombuffer(values.buffers()[1], np.uint64, 2 * len(values), 2 * _WORD * values.offset)
         return _of_words(seeds, halves[::2][present])
@@ -131,7 +130,7 @@ def _of_decimals(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _shortest_bytes(values: pa.Array) -> _Texts:
-    """Most significant first, without repeats of the sign."""
+    """Most significant first, without bytes that only repeat the sign."""
     size = 2 * _WORD
     first_last = np.frombuffer(values.buffers()[1], np.uint8, size * len(values), size * values.offset)
     content = first_last.reshape(-1, size)[:, ::-1]
@@ -145,7 +144,7 @@ def _shortest_bytes(values: pa.Array) -> _Texts:
 
 
 def _of_lists(seeds: Words, values: pa.Array) -> Words:
-    """A list's end is not hashed."""
+    """The end of a list is not hashed."""
     ends, hashes = values.offsets.to_numpy().astype(np.int64), seeds.copy()
     lengths = ends[1:] - ends[:-1]
     for number in range(int(lengths.max())):
@@ -176,9 +175,9 @@ class _Texts:
 
     data: npt.NDArray[np.uint8]
     starts: Places
-    """Of the prefixes; one if lengths are equal."""
+    """Starts of the prefixes; only the first if lengths are equal."""
     lengths: Places
-    """With prefix; one if equal."""
+    """Lengths with prefix; one number if equal."""
     shortest: int
     longest: int
     prefix: bytes
@@ -189,7 +188,7 @@ class _Texts:
         return _ALL if self.shortest >= least else _those(self.lengths >= least)
 
     def words(self, places: Places, some: Rows = _ALL) -> Words:
-        """``places`` are multiples of the word size; bytes behind a text are arbitrary."""
+        """Places are multiples of the word size. Bytes behind a text are arbitrary."""
         if isinstance(places, int):
             return self._words_at(places, some)
         read = self._read(places, some)
@@ -216,7 +215,7 @@ class _Texts:
         return (read & mask) | known
 
     def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
-        """Copied: numpy is faster on aligned words."""
+        """Copies: numpy computes faster on aligned words."""
         at = self.starts + places
         if isinstance(at, int):
             size, apart = ((wide, self.count), (_WORD, self.apart)) if wide else ((self.count,), (self.apart,))
@@ -248,7 +247,7 @@ def _texts(values: pa.Array, present: Rows, prefix: bytes) -> _Texts:
 
 
 def _at(data: npt.NDArray[np.uint8], starts: Any, lengths: Any, prefix: bytes, apart: int) -> _Texts:
-    """A null may hide bytes between texts, which then are not evenly ``apart``."""
+    """A null may hide bytes between texts: then they are not evenly ``apart``."""
     before = len(prefix)
     shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
     if shortest == longest and starts[-1] - starts[0] == apart * (len(starts) - 1):
@@ -270,7 +269,7 @@ def _of_texts(seeds: Words, texts: _Texts) -> Words:
 
 
 def _of_stripes(seeds: Words, texts: _Texts, long: Rows) -> Words:
-    """A lane per word; equal numbers of stripes finish together."""
+    """A lane per word; texts with equal numbers of stripes finish together."""
     lanes, rows = seeds + _LANES, np.arange(texts.count)[long]
     stripes = texts.lengths >> 5 if isinstance(texts.lengths, int) else texts.lengths[long] >> 5
     for first, last in pairwise([0, *np.unique(stripes).tolist()]):

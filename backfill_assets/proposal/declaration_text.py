@@ -1,4 +1,4 @@
-"""The module of a proposed dataset, with what was seen and questions as comments. Pure."""
+"""The module that declares a proposed dataset, with what was seen and open questions as comments. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Proposal:
 
 
 def declaration(proposal: Proposal) -> str:
-    """It can be imported; it is sound once questions are answered."""
+    """The module can be imported; whether it is sound depends on the open questions."""
     return "\n".join(DeclarationText(proposal).lines()) + "\n"
 
 
@@ -265,7 +265,6 @@ def _imports(body: str) -> Iterator[str]:
 
 
 def _columns(fields: Sequence[TypedField]) -> Mapping[str, str]:
-    """By landed field; a personal one's has a token."""
     of_long_type = {each.name for each in fields if each.type.startswith(("decimal(", "array<"))}
     columns = dict(columns_of_fields((each.name for each in fields), of_long_type))
     for name in (each.name for each in fields if each.personal):

@@ -21,7 +21,7 @@ class TableOfOthers:
 
 
 def external_declaration(proposal: Proposal, table: TableOfOthers) -> str:
-    """It can be imported; without a day it is not sound."""
+    """The module can be imported; without a day it is not sound."""
     return "\n".join(_ExternalText(proposal, table).lines()) + "\n"
 
 

@@ -40,9 +40,9 @@ class Proposed:
     landed_as: str
     """``2026-01-05/orders.csv``, or the name alone if it has the day."""
     arrived: date
-    """Of folder or name, or else its last."""
+    """The day of its folder or name, or else its last day."""
     days: DayRange | None
-    """None if the declaration lacks something."""
+    """All days of the sample; None if the declaration lacks something."""
     questions: int
 
 
@@ -93,7 +93,6 @@ def _delimited(files: Copied) -> _Read:
 
 
 def _rows(files: Copied) -> _Read:
-    """Only texts are examined."""
     schema = pq.read_schema(files.files[-1].path)
     types = {each.name: kind for each in schema if (kind := type_of_arrow(each.type)).startswith(_SAID)}
     kinds = {each.name: {"text": 1} if type_of_arrow(each.type) == "string" else {} for each in schema}

@@ -28,8 +28,9 @@ class ProposedTable:
 
 
 def proposed_table(name: str, package: str, location: str, taken: Collection[str] = ()) -> ProposedTable:
-    """Named as its folder, or as the dataset if that is no name or ``taken``. Raises :class:`InvalidRequest` for a
-    table that has no rows or cannot be opened.
+    """The table gets the name of its folder, or of the dataset if that is no name or ``taken``.
+
+    Raises :class:`InvalidRequest` for a table that has no rows or cannot be opened.
     """
     table = find_table(location)
     with sampled_table(table) as (profile, rows, text_days):

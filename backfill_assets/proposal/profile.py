@@ -1,4 +1,4 @@
-"""What is seen of a sample: fields' values by kind and form, and how rows differ."""
+"""What is seen of a sample: values of each field by kind and form, and how rows differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FieldProfile:
     present: int
     different: int
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """As JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``."""
+    """How JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``."""
     fits: Mapping[str, int] = field(default_factory=dict)
     """Values that can be read, by Spark type."""
     forms: Mapping[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class DaysSeen:
     ahead: int = 0
     """Rows whose day is more than a day after their arrival."""
     late: int = 0
-    """More than a week after their day."""
+    """Arrived more than a week after their day."""
 
 
 class SampledRows(Protocol):
@@ -65,4 +65,4 @@ class SampledRows(Protocol):
         """Rows equal to an earlier one."""
 
     def different(self, columns: Collection[str], day: str = "") -> int:
-        """Together, for each day of the column ``day``."""
+        """Distinct values of ``columns`` together, for each day of the column ``day``."""

@@ -96,7 +96,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def pattern_of(names: Sequence[str]) -> str:
-    """``sales_{day:%Y%m%d}.csv``; empty if names have days in several ways."""
+    """``sales_{day:%Y%m%d}.csv``; empty if not all names have their day alike."""
     for mark, like in _FORMS:
         parts = [re.fullmatch(rf"(.*?)(?<!\d){like}(?!\d)(.*)", name, re.DOTALL) for name in names]
         if not all(parts):
@@ -134,7 +134,7 @@ class Copied:
 
 
 def copied(chosen: Chosen, into: Path) -> Copied:
-    """At most :data:`MOST_BYTES`, in UTF-8; Parquet stays in place."""
+    """Copies at most :data:`MOST_BYTES` of all files, in UTF-8. Parquet is read in place."""
     most = MOST_ROWS // len(chosen.files)
     if chosen.kind == "parquet":
         there = tuple(SampledFile(str(each.path), each.arrived, most) for each in chosen.files)

@@ -9,7 +9,7 @@ from backfill_assets.text import escape_controls
 
 QUESTION = "# QUESTION: "
 WIDTH = 88
-"""Ruff's default."""
+"""Ruff's default line length."""
 _INDENT = "    "
 
 

@@ -52,7 +52,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class TableFound:
-    """At its newest version."""
+    """A table at its newest version, without rows."""
 
     storage: Storage
     is_delta: bool
@@ -61,10 +61,10 @@ class TableFound:
     types: Mapping[str, str]
     left: tuple[str, ...] = ()
     physical: Mapping[str, str] = field(default_factory=dict)
-    """In files, where they differ."""
+    """Column names in files, where they differ."""
 
     def first_day(self, column: str) -> date | None:
-        """By partitions and statistics of all files; or None."""
+        """Known by partitions and statistics of all files, or else None."""
         found = [_day_of(each.partition.get(column) or each.least.get(column)) for each in self.files]
         return min((day for day in found if day), default=None) if all(found) else None
 
@@ -133,7 +133,7 @@ def _of_folders(path: str) -> Mapping[str, str]:
 
 
 def type_of_arrow(kind: pa.DataType) -> str:
-    """Spark's; ``struct`` for nested and unknown ones."""
+    """Spark's name; ``struct`` for nested and unknown types."""
     names = {
         "bool": "boolean",
         "int8": "tinyint",

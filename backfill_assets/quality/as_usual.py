@@ -1,7 +1,7 @@
 """Whether a day is as usual, compared with the recent past in the publication log. Pure.
 
-Compared with the weekday's median; the tolerance is learned from median deviations, which a few bad days hardly move.
-Except at origins, a figure is a share of the input's rows: a quiet day is unusual once.
+A figure is compared with its median on the weekday; the tolerance is learned from median deviations, which a few bad
+days hardly move. Except at origins, a figure is a share of the input's rows: a quiet day is unusual once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ Counts = Literal["", "events", "groups"]
 DaysMetrics = Mapping[date, Metrics]
 
 _PERIODS = 56
-"""Eight of each weekday."""
 _LEAST_SAME, _LEAST = 4, 12
-"""Of the weekday, and in all."""
 _LONGEST_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 31}
 _OF_NORMAL = 1.4826
-"""The standard deviation by median deviation."""
+"""The standard deviation, if the median deviation is 1."""
 _LEAST_SHARE = 0.01
-"""Constant figures may begin to vary."""
+"""A constant figure may begin to vary."""
 _WORTH_A_NOTE = 0.05
 _NEXT_STEP = (
     "Compare the day with its source. If it is right, there is nothing to do: it is part of the past from now on. If "
@@ -43,9 +41,7 @@ class Figure:
     metric: str
     per: str = ""
     counts: Counts = ""
-    """Deviations of counts are at least the square root of n: ``events`` of the day's rows, ``groups`` of usual
-    ones.
-    """
+    """Counts deviate by at least the square root of n: ``events`` of the day's rows, ``groups`` of the usual rows."""
 
     @property
     def name(self) -> str:
@@ -53,7 +49,7 @@ class Figure:
         return self.metric.removeprefix("total_") + " per row" * bool(self.per) + f" of {of}" * bool(of)
 
     def of(self, day: Metrics) -> float | None:
-        """None if not measured, or without rows."""
+        """None if it was not measured, or without rows."""
         value = _standing(day, self.metric)
         return value / self.rows(day) if value is not None and _standing(day, self.per or "rows") else None
 
@@ -68,7 +64,7 @@ class Figure:
 
 
 def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
-    """Volume, totals and steady counts; totals that must agree are compared by that rule."""
+    """Volume, totals and steady counts. Totals that must agree with another table are compared there."""
     per = "rows" if step.is_origin else f"{FROM}{step.version().reads[0].table}.rows"
     kind: Counts = "events" if table.layer == "quarantine" else "groups" if table.layer == "report" else ""
     volume = Figure("rows") if step.is_origin else Figure("rows", per, kind)
@@ -88,7 +84,7 @@ class Band:
 
 
 def learn(same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
-    """Deviations of all ``kinds`` from their own medians."""
+    """Deviations are those of all ``kinds`` from their own medians."""
     deviations = [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
     return Band(median(same), beyond * max(_OF_NORMAL * median(deviations), least))
 
@@ -115,7 +111,7 @@ class Finding:
 
 
 def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
-    """From days before ``day`` alone."""
+    """Days before ``day`` only: it never judges itself."""
     beyond = table.unusual_beyond or math.inf
     return [
         Finding(figure, value, *_band(figure, days, day, step.cadence, beyond))
@@ -125,7 +121,7 @@ def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Fin
 
 
 def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome | None:
-    """A warning; None for tables that are not compared."""
+    """A warning. None for a table that is not compared."""
     if table.unusual_beyond is None:
         return None
     found = findings(table, step, days, day)
@@ -145,7 +141,7 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
 
 
 def fewer_rows(step: Step, days: DaysMetrics, day: date, least: float = _WORTH_A_NOTE) -> str:
-    """A note: a tenth may be missing, but days vary by more."""
+    """A note only: a tenth of the rows may be missing, but days vary by more."""
     kind = _kind(day, step.cadence)
     same = [days[each] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
     usual, rows = median(map(_rows, same)) if len(same) >= _LEAST_SAME else 0.0, _rows(days[day])
@@ -159,7 +155,7 @@ def _rows(day: Metrics) -> float:
 
 
 def _standing(day: Metrics, metric: str) -> float | None:
-    """Without deleted rows and deletions."""
+    """Row counts without deleted rows and deletions."""
     if (value := day.get(metric)) is None:
         return None
     of = metric.removesuffix("rows")

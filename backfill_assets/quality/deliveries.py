@@ -18,9 +18,9 @@ from backfill_assets.text import format_count, format_duration
 
 DELIVERED_AS_USUAL = "delivered_as_usual"
 _BEYOND = 6.0
-"""Standard deviations after the median: overdue."""
+"""Standard deviations after the median at which a delivery is overdue."""
 _LEAST_DEVIATION = timedelta(minutes=10)
-"""Punctual ones may begin to vary."""
+"""Punctual deliveries may begin to vary."""
 _OF_HISTORY = timedelta(days=3)
 """Later first files are history, or corrections."""
 LEARNED_DAYS, _LEAST_SAME, _LEAST = 56, 4, 12
@@ -39,7 +39,7 @@ class Totals(BaseModel):
 
 
 def as_sent(sent: Totals | None, landed: Totals, control: str) -> RuleOutcome:
-    """``sent`` is None without the file ``control``."""
+    """Without the file ``control``, ``sent`` is None."""
     if sent is None:
         return _sent(str(landed), f"{control} beside the files", "Ask the source for it. The rows are taken in.")
     next_step = "Ask the source for the rest as a new file; if its totals are wrong, for a new control file."
@@ -55,7 +55,7 @@ def _sent(observed: str, expected: str, next_step: str) -> RuleOutcome:
 
 
 def delivered(day: date, within: timedelta, landed_at: datetime | None, now: datetime) -> RuleOutcome | None:
-    """Due ``within`` a time after the day's end in UTC; None before."""
+    """A delivery is due ``within`` a time after the end of the day in UTC; None before."""
     due = _end_of(day) + within
     if landed_at is None and now < due:
         return None
@@ -70,14 +70,14 @@ def delivered(day: date, within: timedelta, landed_at: datetime | None, now: dat
 
 @dataclass(frozen=True)
 class UsualDelivery:
-    """The latest usual delay after a day's end."""
+    """The latest usual delay after the end of a day."""
 
     within: timedelta
     learned_from: str
 
 
 def usual_delivery(day: date, landed: Mapping[date, datetime]) -> UsualDelivery | None:
-    """None with fewer than four of the weekday, or twelve in all: sources may rest on Sundays."""
+    """None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays."""
     kinds: dict[int, list[float]] = {}
     for before in (day - timedelta(n) for n in range(1, LEARNED_DAYS + 1)):
         delay = landed[before] - _end_of(before) if before in landed else _OF_HISTORY

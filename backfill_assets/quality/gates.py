@@ -62,7 +62,7 @@ class KeyIsUnique(DayRule):
 
 
 def gates_of(table: Table) -> tuple[DayRule, ...]:
-    """Contract, key, and declared rules."""
+    """Contract and key, which every table has, and the declared rules."""
     key = (KeyIsUnique(table.key),) if table.key else ()
     return (ContractHolds(), *key, *table.rules)
 
@@ -72,12 +72,12 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
 
 
 def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
-    """Whose metrics of the day ``rules`` read."""
+    """Tables whose metrics of the same day ``rules`` read."""
     return tuple(dict.fromkeys(name for rule in rules for name in rule.tables))
 
 
 def looked_at_beside(step: Step) -> tuple[str, ...]:
-    """That ``step`` does not build."""
+    """Tables that the gates of ``step`` read and that it does not build."""
     names = looked_at(rule for table in step.tables for rule in table.rules)
     return tuple(name for name in names if name not in step.table_names)
 
@@ -131,7 +131,7 @@ class DimensionQuality:
     passed: int
     rules: int
     worst: str = ""
-    """In words, errors first; or empty."""
+    """The worst breach in words, errors first; empty if unknown."""
 
     @property
     def share(self) -> float | None:
@@ -157,13 +157,13 @@ def chart(qualities: Iterable[DimensionQuality]) -> str:
 
 
 def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
-    """Recorded with the day; adds up over deliveries."""
+    """Recorded with the day; they add up over deliveries."""
     judged = [each for each in summarize(outcomes) if each.rules]
     return {_metric(each.dimension, kind): getattr(each, kind) for each in judged for kind in _KEPT}
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """None for days published before."""
+    """Returns None for days published before they were recorded."""
     found = []
     for name in DIMENSIONS:
         passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)

@@ -47,7 +47,7 @@ def numbers(table: Table) -> Aggregates:
 
 @cache
 def examples(table: Table) -> Aggregates:
-    """Measured where the metric is not 0."""
+    """Measured only where the metric they show is not 0."""
     of_rules = {name: made for name, made in _of_rules(table).items() if name.endswith(EXAMPLE)}
     return {f"{VIOLATING}{EXAMPLE}": lambda rows: least(first_breach(table.contract, rows)), **of_rules}
 
@@ -57,7 +57,7 @@ def shows_examples(metrics: Metrics, table: Table) -> bool:
 
 
 def complete(metrics: Metrics, table: Table) -> Metrics:
-    """In recorded order, with zeros; without deletions, as before they existed."""
+    """The recorded order, with zeros for what is missing; a day without deletions is as before they existed."""
     has_deletions = metrics.get(DELETED) or metrics.get(DELETED_MARKERS)
     left_out = () if has_deletions else OF_DELETIONS
     found = {**zero_metrics(table), **metrics}
@@ -78,7 +78,9 @@ def as_metrics(measured: Mapping[str, object]) -> Metrics:
 
 
 def add_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
-    """Exact; the first example is kept. Keys add up only if none is on two days. None for what a day lacks."""
+    """Sums are exact; the first example is kept. Key counts add up only if no key is on two days. A number that one day
+    lacks is None.
+    """
     names = dict.fromkeys(name for day in days for name in day)
     absent = dict.fromkeys(OF_DELETIONS, 0)
     return {name: _together(name, [day.get(name, absent.get(name)) for day in days]) for name in names}

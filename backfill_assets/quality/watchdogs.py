@@ -14,7 +14,7 @@ FILES, CONTENT = "files_as_published", "content_as_published"
 
 @dataclass(frozen=True)
 class RecordedDay:
-    """As logged, and whether files match."""
+    """What the log records, and whether files match it."""
 
     rows: int
     checksum: str | None

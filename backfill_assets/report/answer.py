@@ -29,7 +29,7 @@ class Tone(enum.StrEnum):
 class Special(abc.ABC):
     @abc.abstractmethod
     def plain(self) -> object:
-        """The value in JSON."""
+        pass
 
     @abc.abstractmethod
     def shown(self, *, short: bool) -> str:
@@ -38,7 +38,7 @@ class Special(abc.ABC):
 
 @dataclass(frozen=True)
 class Id(Special):
-    """Shortened for people."""
+    """People see it shortened, programs whole."""
 
     text: str
 
@@ -117,7 +117,7 @@ class Toned(Special):
 
 @dataclass(frozen=True)
 class Worded(Special):
-    """With other words for people."""
+    """A value with other words for people."""
 
     value: object
     words: str
@@ -131,7 +131,7 @@ class Worded(Special):
 
 @dataclass(frozen=True)
 class Datum(Special):
-    """Without thousands separators."""
+    """Shown as it is, without thousands separators."""
 
     value: object
 
@@ -156,7 +156,7 @@ class Line:
     tone: Tone = Tone.PLAIN
     do: str = ""
     name: str = ""
-    """In JSON; lines without one are ``notes``."""
+    """Key in JSON; lines without one are ``notes``."""
     link: str = ""
 
 
@@ -165,7 +165,7 @@ NOT_DONE = Line("Nothing was done: --dry-run.", Tone.QUIET)
 
 @dataclass(frozen=True)
 class Grid:
-    """Narrow terminals drop columns and fold text."""
+    """Narrow terminals drop columns and fold text; nothing is cut."""
 
     name: str
     columns: tuple[str, ...]
@@ -173,12 +173,12 @@ class Grid:
     title: str = ""
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    """Columns on one line, as ids and numbers are."""
+    """Columns that stay on one line, as ids and numbers always do."""
     groups: tuple[str, ...] = ()
     most: int | None = None
     """Rows on a terminal and in Markdown."""
     one_by_one: bool = False
-    """Each row becomes a list where the terminal is too narrow."""
+    """If the terminal is too narrow, each row becomes a list."""
 
     def numbers(self) -> frozenset[str]:
         found = set(self.columns)
@@ -217,11 +217,11 @@ class Answer:
     """Commands, the likeliest first; or a sentence with one."""
     links: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    """In JSON; defaults to the title."""
+    """Key in JSON of a section; defaults to the title."""
     folded: bool = False
-    """A page shows the title until it is opened."""
+    """A page shows only the title until it is opened."""
     brief: Answer | None = None
-    """On a terminal, until all is asked for."""
+    """What a terminal shows until all is asked for; others get all."""
 
     def with_next(self, commands: tuple[str, ...]) -> Answer:
         return replace(self, next=commands, brief=self.brief.with_next(commands) if self.brief else None)
@@ -233,7 +233,7 @@ class Answer:
         return next(part for part in self.parts if isinstance(part, Grid) and part.name == name)
 
     def as_json(self) -> dict[str, Any]:
-        """By name, with typed values; nothing is rounded or cut."""
+        """Facts and tables by name, with typed values; nothing is rounded or cut."""
         tables = {_key(part.name): list(_rows(part)) for part in self.parts if isinstance(part, Grid)}
         lines = [part for part in self.parts if isinstance(part, Line)]
         notes = [_note(part) for part in lines if not part.name]
@@ -266,7 +266,7 @@ def _key(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """In JSON: days as ranges, dates as ISO text; decimals, NaN and infinity as text."""
+    """The value in JSON: days as ranges, dates as ISO text; decimals, NaN and infinity as text."""
     match value:
         case Special():
             return value.plain()
@@ -286,7 +286,7 @@ def _is_in_json(value: Any) -> bool:
 
 
 def shown(value: Any, *, short: bool = False) -> str:
-    """On one line; None is empty."""
+    """The text for people, on one line; None is empty."""
     match value:
         case Special():
             return value.shown(short=short)

@@ -16,12 +16,11 @@ Cells = Sequence[Sequence[str]]
 _ROOMY_CELL = 24
 """Columns are dropped before text is folded further."""
 _LONGEST_WORD = 28
-"""Longer words are broken anywhere."""
 Pieces = Callable[[str], list[str]]
 _FRAME, _BETWEEN = 1, 3
 _WORD = re.compile(r"\S*\s*")
 _PART = re.compile(r".+?(?:\.\.(?=\d)|_(?=\w)|$)")
-"""In a range of days, and between words of a name."""
+"""Long words break within a range of days, and between the words of a name."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Fitted:
 
 
 def fit(table: Grid, cells: Cells, width: int) -> Fitted | None:
-    """None: each row becomes a list."""
+    """Returns None if each row has to be a list."""
     natural = {name: max(cell_len(name), *(_width(row[at]) for row in cells)) for at, name in enumerate(table.columns)}
     if _line_width(natural.values()) <= width:
         return Fitted(natural)
@@ -68,7 +67,6 @@ def _without_decoration(
 
 
 def _widened(least: Mapping[str, int], natural: Mapping[str, int], spare: int) -> Mapping[str, int]:
-    """The most folded column first."""
     found = dict(least)
     while spare and (lacking := [name for name in found if found[name] < natural[name]]):
         found[max(lacking, key=lambda name: natural[name] / found[name])] += 1

@@ -58,7 +58,7 @@ class Terminal:
     has_json: bool = False
 
     def say(self, answer: Answer, *, long: bool = True) -> None:
-        """The brief on a terminal, unless ``long``."""
+        """A terminal gets the brief unless ``long``; a pipe gets everything."""
         if self.for_people and not long and answer.brief:
             self.say(answer.brief)
             return
@@ -100,7 +100,6 @@ class Terminal:
             self.console.print(Text(escape_controls(line), _STYLES[part.tone_of(line)]), soft_wrap=True)
 
     def _typed(self, command: str) -> str:
-        """With short ids; ``ID^`` is the state before a publication."""
         return _ID.sub(lambda found: self.show_id(found[0]), command)
 
     def _line(self, text: str, tone: Tone = Tone.PLAIN) -> None:
@@ -108,7 +107,7 @@ class Terminal:
             self.console.print(Text(escape_controls(text), _STYLES[tone]), soft_wrap=True)
 
     def _facts(self, facts: Sequence[Fact]) -> None:
-        """Without a box, to be copied."""
+        """No box, so that values can be copied."""
         said = ((fact, text) for fact in facts for text in self._lines(fact.value) if text)
         lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact, text in said]
         if not self.for_people:
@@ -193,7 +192,7 @@ class Terminal:
 
 
 def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
-    """Without broken words, to be copied."""
+    """No word is broken, so that paths and ids can be copied."""
     if cell_len(text) <= width or width < _LEAST_ROOM:
         return [(name, text)]
     first, *more = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -24,7 +24,9 @@ PATIENCE_SECONDS = 300
 
 
 def archive_classes(settings: Settings) -> Path | None:
-    """None if this Java makes none. Raises :class:`subprocess.TimeoutExpired` on a slow or busy machine."""
+    """Returns None if this Java makes no archive. Raises :class:`subprocess.TimeoutExpired` on a slow or busy
+    machine.
+    """
     file = archive_file(settings)
     empty_folder(settings).mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
@@ -49,7 +51,7 @@ def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
 
 
 def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
-    """Waits for the JVM, whose output is open until the archive is written."""
+    """Waits for the JVM, whose output stays open until the archive is written."""
     ours = ("BACKFILL_", "SPARK_REMOTE")
     elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
@@ -64,7 +66,7 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
 
 
 def main() -> int:
-    """Only a Spark that cannot build is an error."""
+    """A missing archive or a slow machine is no error; a Spark that cannot build is."""
     try:
         made = archive_classes(Settings.from_environment())
     except subprocess.TimeoutExpired:

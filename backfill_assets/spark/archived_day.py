@@ -109,7 +109,7 @@ def sums_by_unit(lines: DataFrame) -> DataFrame:
 
 
 def land(landing: Path) -> None:
-    """A duplicate, and a line to reject."""
+    """One line is a duplicate, one is rejected."""
     morning = f"{DAY}T08:00:00Z"
     rates = [{"unit": unit, "rated_on": str(DAY), "rate": "1.5", "sent_at": morning} for unit in ("AAA", "BBB")]
     lines = [

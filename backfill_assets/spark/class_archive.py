@@ -23,13 +23,13 @@ def archive_file(settings: Settings) -> Path:
 
 
 def empty_folder(settings: Settings) -> Path:
-    """Java archives nothing beside a folder with files."""
+    """Java archives nothing if the class path has a folder with files."""
     return archive_file(settings).parent / "empty"
 
 
 def start_folder(settings: Settings) -> Path:
-    """For ``SPARK_CONF_DIR``, on Spark's class path. A profile with other files (Hadoop's) needs its folder there, and
-    starts without an archive.
+    """A folder for ``SPARK_CONF_DIR``, which Spark puts on the class path. A profile with other files (Hadoop's, say)
+    needs its own there, and starts without an archive.
     """
     return empty_folder(settings) if _handed_over(settings) else _profile(settings)
 

@@ -28,7 +28,7 @@ class _Asked(NamedTuple):
 
 
 def computed(version: Version, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    """For rows that are looked at; builds write in workers. A day's rows are in one partition."""
+    """For rows that are only looked at; builds write in workers. A day's rows are in one partition."""
     transform = version.transform
     if not isinstance(transform, Refinement):
         return transform(inputs)

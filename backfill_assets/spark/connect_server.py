@@ -30,7 +30,7 @@ exec 3<&0 </dev/null
 exec 3<&-
 exec "$@"
 """
-"""For ``sh -c`` with a signal (``TERM``) and a command, which gets it when its starter has ended."""
+"""For ``sh -c`` with a signal (``TERM``) and a command: the command gets the signal when its starter has ended."""
 
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -118,7 +118,7 @@ def free_port() -> int:
 def start_daemon(
     command: Sequence[str], settings: Settings, log: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Without variables of another Spark; :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
+    """Leaves out variables of another Spark; :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
     elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     profile = {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile), "PYSPARK_PYTHON": sys.executable}

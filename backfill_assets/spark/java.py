@@ -20,7 +20,7 @@ _HINT = (
 
 
 def java_command() -> Path | None:
-    """As Spark's scripts choose: ``JAVA_HOME``, else the first on ``PATH``."""
+    """Chooses as Spark's scripts do: ``JAVA_HOME``, else the first on ``PATH``."""
     if home := os.environ.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
     path = shutil.which("java")
@@ -28,7 +28,7 @@ def java_command() -> Path | None:
 
 
 def without_incubator() -> dict[str, str]:
-    """Variables for Spark's scripts: that Java without its incubator module, whose warning they print."""
+    """With this environment, Spark's scripts start that Java without its incubator module, which prints a warning."""
     java = java_command()
     return {"JAVA_HOME": str(_LAUNCHER), "BACKFILL_JAVA": str(java)} if java else {}
 

@@ -48,7 +48,7 @@ class PartitionQuery:
     """Runs in the worker before the query. Picklable."""
 
     def __call__(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Everything is computed before the first row."""
+        """Everything is computed before the first row is returned."""
         first = next(given, None)
         if first is None:
             return
@@ -70,8 +70,9 @@ def in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> list[pa.RecordBatch
 
 
 def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> DataFrame:
-    """Lazy. A query that compares rows needs them in one partition: ``rows.repartition("day")``. Raises
-    :class:`LakehouseUnusable` if workers lack this package; later errors:
+    """Lazy. A query that compares rows needs them in one partition: ``rows.repartition("day")``.
+
+    Raises :class:`LakehouseUnusable` if the workers lack this package; for errors as rows are taken, see
     :func:`~backfill_assets.spark.workers.errors_of_workers`.
     """
     require_workers(rows.sparkSession)
@@ -79,7 +80,7 @@ def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> Data
 
 
 def write_by_query(rows: DataFrame, query: PartitionQuery, into: DayFolders) -> list[AddedFile]:
-    """A file a day and partition, in one Spark job; no log names them yet."""
+    """A file a day and partition, in one Spark job. No log names the files yet."""
     written = of_partitions(rows.select(*query.given.names), _DayWriter(query, into))
     return [file for files in written for file in files]
 

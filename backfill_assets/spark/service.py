@@ -57,7 +57,7 @@ class SparkService:
     started: str
     processes: tuple[SparkProcess, ...]
     home: str
-    """A copied folder has a copy."""
+    """Copying the folder copies the note."""
 
     @property
     def port(self) -> int:
@@ -78,8 +78,8 @@ def running_service(settings: Settings) -> SparkService | None:
 
 
 def start_service(settings: Settings, port: int | None, profile: str) -> SparkService:
-    """On the loopback interface, once it has run a job; ``standalone`` has a master and two workers. Raises
-    ``LakehouseUnusable`` if one runs.
+    """Waits until the server, on the loopback interface, has run a job; ``standalone`` also has a master and two
+    workers. Raises ``LakehouseUnusable`` if one runs.
     """
     if running := running_service(settings):
         hint = f"Use it: export SPARK_REMOTE={running.url}. To start another: backfill spark stop"
@@ -115,7 +115,7 @@ def _start(settings: Settings, port: int | None, profile: str, cluster: Standalo
 
 
 def stop_service(settings: Settings) -> SparkService | None:
-    """Waits until the port is free; None if nothing ran."""
+    """Waits until the port is free. Returns None if nothing ran."""
     noted = _read_record(settings)
     stopped = [_end(process) for process in noted.processes] if noted else []
     if noted and any(stopped):
@@ -126,7 +126,7 @@ def stop_service(settings: Settings) -> SparkService | None:
 
 
 def reachable(service: SparkService) -> bool:
-    """A living process may hang."""
+    """A process that is alive may hang."""
     return answers(service.port)
 
 
@@ -154,7 +154,7 @@ def _read_record(settings: Settings) -> SparkService | None:
 
 
 def command_line(pid: int) -> str:
-    """Empty for an ended process, also a zombie."""
+    """Empty if the process has ended, even as a zombie."""
     try:
         return " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:

@@ -34,7 +34,7 @@ RESTART_SECONDS = 120.0
 KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
 """The command that restarts the Spark server."""
 _ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
-"""From a new server at the address."""
+"""A new server at the address does not know the session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
@@ -42,7 +42,7 @@ _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 def spark_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Closed afterwards on a Connect server; embedded Spark lives on."""
+    """The session is closed on a Connect server; embedded Spark lives as long as its process."""
     session = open_session(settings, app_name, session_id, options)
     try:
         yield session
@@ -54,8 +54,8 @@ def spark_session(
 def open_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """With Delta, UTC and the profile's settings, overridden by ``options``. ``session_id``, a UUID, is for
-    :func:`end_session`. Raises ``LakehouseUnusable``.
+    """A session with Delta, UTC and the profile's settings; ``options`` override the profile. ``session_id``, a UUID,
+    is for :func:`end_session`. Raises ``LakehouseUnusable``.
     """
     if settings.spark_remote:
         return _connect(settings, settings.spark_remote, session_id, options or {})
@@ -98,7 +98,7 @@ def keeper() -> str:
 
 
 def worker_python() -> str:
-    """Spark's choice is the first ``python3`` on the path, without our packages."""
+    """Spark's own choice is the first ``python3`` on the path, without our packages."""
     return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
@@ -119,7 +119,7 @@ def answers_within(url: str, seconds: float) -> bool:
 
 
 def end_session(settings: Settings, session_id: str) -> None:
-    """A dead client's Connect session would go on writing."""
+    """Needed after a client died: its Connect session would go on writing."""
     from pyspark.errors import PySparkException
 
     if not settings.spark_remote:
@@ -135,7 +135,7 @@ def end_session(settings: Settings, session_id: str) -> None:
 
 
 def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """The profile's, then JARs, memory, S3, and ``options``."""
+    """Over the profile's settings: JARs, memory, S3, and ``options``."""
     computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
     if "spark.driver.memory" not in profile(settings):
         computed["spark.driver.memory"] = driver_memory()
@@ -145,12 +145,12 @@ def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, 
 
 
 def driver_memory(usable: int | None = None) -> str:
-    """A quarter of the memory, 1 to 8 GiB: two runs and Dagster fit."""
+    """A quarter of the memory, 1 to 8 GiB: two runs and Dagster fit too."""
     return f"{min(8, max(1, (usable_memory() if usable is None else usable) // 4 // 1024**3))}g"
 
 
 def profile(settings: Settings) -> dict[str, str]:
-    """Raises ``LakehouseUnusable`` for a missing one."""
+    """Raises ``LakehouseUnusable`` for a missing profile."""
     file = settings.spark_conf / settings.spark_profile / "spark-defaults.conf"
     try:
         lines = [line.strip() for line in file.read_text().splitlines()]
@@ -193,8 +193,8 @@ def _connect(settings: Settings, url: str, session_id: str | None, options: Mapp
 
 
 def require_answer(url: str) -> None:
-    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``: the client would try for minutes. A server
-    that restarts is waited for.
+    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``, where the client would try for minutes. A
+    server that a command restarts is waited for.
     """
     if not answers_within(url, RESTART_SECONDS if keeper() else 0):
         hint = f"{how_to_start()}, or unset SPARK_REMOTE: then Spark runs inside the process."
@@ -270,10 +270,10 @@ class _KnownClass:
 
 
 def remember_lookups(session: SparkSession) -> None:
-    """Cache PySpark's look-ups of Java classes and methods in this process.
+    """Cache PySpark's look-ups of Java classes and methods, in a session inside this process.
 
-    Each ``F.col`` asks the JVM what ``org.apache.spark.sql.functions`` is, and has: some 5,000 calls from raw to a
-    day's revenue.
+    Each ``F.col`` asks the JVM what ``org.apache.spark.sql.functions`` is and has: some 5,000 calls from raw to a day's
+    revenue.
     """
     jvm: Any = session.sparkContext._jvm
     for name in _CLASSES:

@@ -34,14 +34,14 @@ def written_schema(contract: type[Contract]) -> StructType:
 
 
 def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
-    """Without columns carried for that alone."""
+    """Drops columns that were carried only to be hashed."""
     found = rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
     return found.drop(AS_HASHED) if AS_HASHED in rows.columns else found
 
 
 @contextmanager
 def made_meanwhile(*queries: Callable[[], object]) -> Iterator[None]:
-    """Errors are raised where the query is used."""
+    """Their errors are raised where the query is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="queries") as beside:
         for query in queries:
             beside.submit(query)

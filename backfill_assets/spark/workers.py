@@ -55,7 +55,9 @@ def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Seque
 
 
 def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Answer]) -> list[Answer]:
-    """Answers in any order, pickled and raised as for :func:`in_workers`; errors in reading ``rows`` are Spark's."""
+    """Answers are in any order. Pickling and errors are as for :func:`in_workers`; errors in reading ``rows`` are
+    Spark's.
+    """
 
     def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(_given(work, batches))]}, schema=_ANSWER)
@@ -103,7 +105,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """For ``mapInArrow``, with errors for :func:`errors_of_workers`."""
+    """For ``mapInArrow``; errors become such as :func:`errors_of_workers` recognises."""
 
     def carried(batches: Batches) -> Batches:
         try:
@@ -145,12 +147,13 @@ def _carried(said: str) -> BackfillError | None:
 
 
 _known: dict[object, Mapping[str, str]] = {}
-"""By what sessions share: each micro-batch has its own."""
+"""Keyed by what sessions share: each micro-batch has a session of its own."""
 
 
 def require_workers(spark: SparkSession) -> Mapping[str, str]:
-    """Package versions of the workers, asked once. Raises :class:`LakehouseUnusable` unless they equal those here: rows
-    do not depend on where they are computed.
+    """Package versions of Spark's workers, asked once.
+
+    Raises :class:`LakehouseUnusable` unless they equal those here: rows must not depend on where they are computed.
     """
     shared = getattr(spark, "sparkContext", spark)  # A session of a Connect server has none.
     if shared not in _known:

@@ -33,7 +33,7 @@ class BatchRead:
     bytes: int = 0
     publication: str = ""
     days: tuple[date, ...] = ()
-    """That gained rows, or markers."""
+    """Days that gained rows, or markers of newer versions on other days."""
     at: datetime | None = None
 
     @property
@@ -59,7 +59,7 @@ class Checkpoint:
         return (self.folder / "metadata").exists()
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
-        """By partition, after the last event."""
+        """The offset after the last event of ``batch``, by partition."""
         ends: dict[str, int] = self._source_offset(batch)[topic]
         return {int(partition): end for partition, end in ends.items()}
 
@@ -94,7 +94,7 @@ class Reading(RawWriter, ABC):
     usual_most: ClassVar[int]
     counts_events: ClassVar[bool]
     first: bool = True
-    """Until a batch is published, a killed stream's stagings may be adopted."""
+    """Until a batch is published, what a killed stream has staged may be adopted."""
     start: Start | None = None
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ class Reading(RawWriter, ABC):
         self.hold_seconds = HOLD_SECONDS
 
     def adopted(self, change: RawChange) -> StagedChange | None:
-        """Before the first batch alone: it looks at each open timeline."""
+        """Only before the first batch: it looks at each open timeline."""
         return super().adopted(change) if self.first else None
 
     @property
@@ -118,11 +118,11 @@ class Reading(RawWriter, ABC):
     @property
     @abstractmethod
     def positions(self) -> tuple[StreamPosition, ...]:
-        """By partition, since opening."""
+        """Positions by partition, since the source was opened."""
 
     @abstractmethod
     def open(self, most: int) -> DataFrame:
-        """From where raw ends, ``most`` a batch. Raises :class:`SourceUnreadable`."""
+        """Rows from where raw ends, ``most`` a batch. Raises :class:`SourceUnreadable`."""
 
     @abstractmethod
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
@@ -132,14 +132,14 @@ class Reading(RawWriter, ABC):
         pass
 
     def read_again(self) -> BatchRead | None:
-        """Each idle minute, for what could not be read."""
+        """Called each idle minute, to retry what could not be read."""
         return None
 
     def explain(self, error: Exception) -> Exception | None:
         return None
 
     def brought(self, done: StagedChange | None, received: Received | None = None, size: int = 0) -> BatchRead:
-        """A killed stream's rows have no time of receipt."""
+        """Rows that a killed stream had staged have no time of receipt."""
         if done is None:
             return BatchRead(bytes=size)
         self.first = False

@@ -1,4 +1,4 @@
-"""Reads a topic by Spark's Kafka source; metadata and odd events by the Kafka client in Spark's JVM."""
+"""Reads a topic: with Spark's Kafka source, and with the Kafka client in Spark's JVM for metadata and odd events."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _OF_AN_EVENT = re.compile(
     r"|Received exception when fetching the next record|\[(?:[A-Z_]+_OVERFLOW|CAST_INVALID_INPUT)[\].]"
     rf"|{_OF_A_VALUE}"
 )
-"""Of Spark (which converts event times to microseconds first), Kafka, and DuckDB (which makes rows)."""
+"""Errors of Spark (which converts event times to microseconds up front), of Kafka, and of DuckDB (which makes rows)."""
 _TIME = re.compile(r"ConsumerRecord\(topic = [^,]*, partition = \d+,[^)]*? offset = (\d+), \w+ = (-?\d+),")
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
 _AROUND = ("TASK_WRITE_FAILED",)
-"""They only say where an error came up."""
+"""Conditions that only say where an error came up."""
 
 
 class BrokerAway(SourceUnreadable):
@@ -51,13 +51,13 @@ class KafkaRecord:
     key: bytes | None = None
     value: bytes | None = None
     time: int | None = None
-    """Milliseconds since 1970, by the producer."""
+    """Milliseconds since 1970 if the producer is right."""
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """For embedded Spark, in whose JVM the client runs."""
+    """Needs embedded Spark: the Kafka client runs in its JVM."""
 
     spark: SparkSession
     source: KafkaTopic
@@ -96,12 +96,12 @@ class Broker:
         return TopicOffsets(oldest, end, self.ids())
 
     def ends(self) -> Offsets:
-        """By partition; ``isolation.level`` applies."""
+        """End offsets by partition; ``isolation.level`` applies."""
         with self._client(self._new_consumer) as consumer:
             return _by_partition(consumer.endOffsets(self._partitions(consumer)))
 
     def ids(self) -> TopicIds:
-        """Brokers before Kafka 2.8 have one for all topics."""
+        """Brokers before Kafka 2.8 have one id for all topics."""
         names = self._jvm.java.util.ArrayList()
         names.add(self.source.topic)
         with self._client(self._new_admin) as admin:
@@ -131,7 +131,7 @@ class Broker:
                     yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
 
     def times(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
-        """From one string a poll: a JVM call an event is too slow."""
+        """Parsed from one string a poll: a JVM call for each event would be too slow."""
         for polled in self._polled(wanted):
             if isinstance(polled, KafkaRecord):
                 yield polled
@@ -239,7 +239,7 @@ def is_about_an_event(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """Its name alone: the message may quote the event."""
+    """The error's name only: its message may quote the event, which may be personal."""
     if of_a_value := re.search(_OF_A_VALUE, str(error)):
         return of_a_value[1]
     named = re.findall(r"\[([A-Z]+(?:_[A-Z]+)+)[\].]|\b(?:[a-z]+\.)+(\w+(?:Exception|Error))\b", str(error))
@@ -253,7 +253,7 @@ def says_events_are_gone(error: Exception) -> bool:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """``name=value`` lines, which may be secret and are in no message."""
+    """``name=value`` lines. Values may be secret and are in no message."""
     lines = [line.strip() for line in text.splitlines()]
     found = {}
     for number, line in enumerate(lines, 1):

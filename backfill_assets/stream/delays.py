@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Quantiles of a batch's times, oldest first, dense at the 99th percentile."""
+"""Quantiles of a batch's times, oldest first; dense where they decide the 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Delays:
 
 @dataclass(frozen=True)
 class Received:
-    """A batch's times at :data:`SHARES`, in milliseconds since 1970."""
+    """Receipt times of a batch at :data:`SHARES`, in milliseconds since 1970."""
 
     events: int
     at_ms: tuple[int, ...]
@@ -32,7 +32,7 @@ class Received:
         return cls(events, tuple(times[min(len(times) - 1, int(share * len(times)))] for share in SHARES))
 
     def weighted(self, now: datetime) -> list[tuple[float, float]]:
-        """Seconds (not negative: clocks may differ) and events."""
+        """Seconds and number of events; never below 0, as clocks of two machines may differ."""
         at = now.timestamp() * 1000
         shares = zip(SHARES, SHARES[1:], self.at_ms, strict=False)
         return [(max(0.0, (at - ms) / 1000), self.events * (end - first)) for first, end, ms in shares]

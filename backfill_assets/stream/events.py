@@ -34,7 +34,7 @@ _TIMES, _EVENTS, _TOMBSTONES = "arrival_times", "events", "tombstones"
 
 @dataclass(frozen=True)
 class EventsSeen:
-    """Spark's observation of a batch."""
+    """What Spark observed of a batch while it wrote it."""
 
     events: int
     tombstones: int
@@ -110,7 +110,7 @@ def _file(topic: str) -> Column:
 
 
 def within(ranges: Sequence[OffsetRange]) -> Column:
-    """Offsets are data: as literals, each batch would be compiled anew."""
+    """Offsets are data: as literals, each batch would compile code of its own."""
     of = {each.partition: each for each in ranges}
     all_parts = [of.get(number, OffsetRange(number, 0, 0)) for number in range(max(of, default=0) + 1)]
     first, end = (_of_partition(part) for part in ([e.first for e in all_parts], [e.end for e in all_parts]))
@@ -127,13 +127,13 @@ def _line(value: Column) -> Column:
 
 
 _READ_HERE = 500
-"""Parts of so few offsets are read by the client if Spark cannot."""
+"""If Spark cannot read a part of so few offsets, the client does."""
 _NEAR = 100
-"""Between two odd events so close, the client reads: another Spark read takes longer."""
+"""Events between two odd ones closer than this are read by the client too: another Spark read takes longer."""
 _LAST_MS = 253_402_300_799_999
-"""The end of 9999: later times are micro- or nanoseconds."""
+"""The end of the year 9999: later times are micro- or nanoseconds."""
 _FIRST_BROKER = date(2011, 1, 1)
-"""Before Kafka: a time of 0, or of a wrong clock."""
+"""Times before Kafka's first release are 0, or of a wrong clock."""
 _COLUMNS = T.StructType(
     [
         T.StructField("key", T.BinaryType()),
@@ -192,7 +192,7 @@ def _clusters(offsets: Sequence[int], near: int) -> list[tuple[int, int]]:
 
 
 def event_time(sent: int | None, otherwise: datetime) -> datetime:
-    """Milliseconds; larger numbers are micro- or nanoseconds."""
+    """Kafka has milliseconds; larger numbers are read as micro- or nanoseconds."""
     if sent is None or sent < 0:
         return otherwise
     while sent > _LAST_MS:
@@ -207,7 +207,7 @@ class EachEvent:
     now: datetime
 
     def with_odd_times(self, ranges: Sequence[OffsetRange]) -> DataFrame:
-        """For times alone: halving costs Spark two reads a step."""
+        """For failures on times alone: halving would cost two reads a step for each event."""
         odd = {(each.partition, each.offset) for part in ranges for each in self.broker.times(part) if _is_odd(each)}
         sound, others = around(ranges, odd, _NEAR)
         parts = [*map(self._by_spark, sound), *(self._here(self._readable(part)) for part in others)]
@@ -218,7 +218,7 @@ class EachEvent:
         return [_with_reason(each, each.reason) if each.reason else each for each in records]
 
     def events(self, ranges: Sequence[OffsetRange]) -> DataFrame:
-        """An unreadable one has ``{"unreadable": reason}`` as value."""
+        """An event that cannot be read has ``{"unreadable": reason}`` as its value."""
         sound, others = set_apart(ranges, lambda part: self._fails(self._by_spark(part)) is None, _READ_HERE)
         parts = [
             *map(self._by_spark, sound),
@@ -230,7 +230,7 @@ class EachEvent:
         return self.broker.read(part).select(*_COLUMNS.names)
 
     def _alone(self, kept: Sequence[KafkaRecord]) -> list[KafkaRecord]:
-        """The reason replaces the value of an event that makes no row."""
+        """If no row can be made of an event, the reason replaces its value."""
         why: dict[int, str] = {}
 
         def is_sound(part: OffsetRange) -> bool:

@@ -1,4 +1,4 @@
-"""Grows the days that gained rows, after each batch, in all tables that follow raw."""
+"""After each batch, grows the days that gained rows in all tables that follow raw."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ class Follower:
         )
 
     def forget(self) -> None:
-        """Input files are looked up again after a compaction of raw, or an error."""
+        """After a compaction of raw, or an error, input files are looked up in the log again."""
         self.memory = InputMemory()
 
     def _bring_reference_data(self, steps: Sequence[Step], due: Sequence[date], today: date) -> None:
-        """Once a day, and hourly for an open day."""
+        """Looks once a day; for an open day each hour."""
         new = {day for day in due if self._supplied.get(day, 0) < self._hour(day, today)}
         if new:
             _ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
@@ -200,7 +200,7 @@ class _ReferenceData:
     progress: Progress
 
     def build(self, days: Collection[date]) -> None:
-        """Today's too: what lands later makes them stale."""
+        """Also for today: what lands later makes its facts stale."""
         for table, wanted in self._missing(days).items():
             (step,) = self.lake.with_current([self.lake.catalog.step(table)])
             (raw,) = (self.lake.catalog.step(read.table) for read in step.version().reads[:1])

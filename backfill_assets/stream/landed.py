@@ -61,7 +61,7 @@ class LandingReading(Reading):
         )
 
     def open(self, most: int) -> DataFrame:
-        """Spark only names files, by default without old ones beside newer."""
+        """Spark only names files. Spark's default leaves out old files beside newer ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         taken_in = files_taken_in(self.lake.storage, self.source.name, self.table.name)
         self._read_files = self._by_day(taken_in)
@@ -73,7 +73,7 @@ class LandingReading(Reading):
         return self.take_in(checkpoint.landed_paths(number))
 
     def look(self) -> None:
-        """Only in folders that changed: a day may have 86,400 files."""
+        """Only folders that changed are counted: a day may have 86,400 files."""
         newest = list(self.lake.landing.folders(self.source).items())[-_SHOWN_DAYS:]
         root = self.lake.landing.root
         changed = {day: tuple(file_stamp(root / folder) for folder in folders) for day, folders in newest}
@@ -143,7 +143,7 @@ def _require_bytes(file: LandedFile) -> None:
 
 
 def file_stamp(path: Path) -> FileStamp:
-    """It may be removed at any moment."""
+    """A landed file may be removed at any moment."""
     try:
         found = path.stat()
     except OSError:

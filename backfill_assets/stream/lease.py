@@ -85,10 +85,10 @@ class HeldEvents(AuditRecord):
     rule: str
     why: str
     events: int
-    """In raw, and not in the published table."""
+    """Events in raw that the published table was not built from."""
     since: datetime
     version: str = ""
-    """That was tried: another may let the day through."""
+    """The version that was tried: another may let the day through."""
     rejected: int = 0
     reasons: dict[str, int] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """From the first 10,000 rows of each file."""
@@ -105,7 +105,7 @@ class StreamBatch(AuditRecord):
     batch: int
     events: int
     seconds: float
-    """Until its days had followed."""
+    """Until the days it touched had followed."""
     answer_seconds: float | None = None
     pace: float = 1.0
     slowed_down: str = ""
@@ -113,7 +113,7 @@ class StreamBatch(AuditRecord):
     publication: str = ""
     days: tuple[date, ...] = ()
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
-    """By the table in which readers have the events."""
+    """Keyed by the table in which readers have the events."""
     held_back: str = ""
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class StreamBatch(AuditRecord):
 
 
 class StreamStatus(AuditRecord):
-    """At the last beat; kept until the next stream begins."""
+    """State at the last beat; kept until the next stream begins."""
 
     table: str
     source: str
@@ -132,16 +132,16 @@ class StreamStatus(AuditRecord):
     started: datetime
     beat: datetime
     until: datetime
-    """Of the lease, unless it beats."""
+    """The lease ends then, unless there is another beat."""
     state: StreamState = "starting"
     positions: tuple[StreamPosition, ...] = ()
     events: int = 0
     batches: int = 0
     last: StreamBatch | None = None
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
-    """Of the last minutes, in raw and in the last table that follows."""
+    """Delays of the last minutes, in raw and in the last table that follows."""
     boundary: str = ""
-    """Where history ended, once it has."""
+    """Where history ended; empty until then."""
     held_back: tuple[HeldEvents, ...] = ()
     note: str = ""
     error: str = ""
@@ -157,7 +157,7 @@ class StreamStatus(AuditRecord):
 
     @property
     def lag(self) -> int | None:
-        """None if a partition's end is unknown."""
+        """Returns None if a partition's end is unknown."""
         lags = [each.lag for each in self.positions]
         return None if None in lags or not lags else sum(lag or 0 for lag in lags)
 
@@ -174,8 +174,9 @@ class StreamLease:
     _lost: AnotherStreamRuns | None = None
 
     def beat(self, **changes: Any) -> StreamStatus:
-        """Renew the lease and write the status; a table that another took and left is taken again. Raises
-        :class:`AnotherStreamRuns`.
+        """Renew the lease and write the status. Raises :class:`AnotherStreamRuns`.
+
+        A table that another stream took and left is taken again.
         """
         with self._lock:
             if self._lost:
@@ -227,7 +228,7 @@ class StreamLease:
 
     @contextmanager
     def renewed(self, every_seconds: float = BEAT_EVERY_SECONDS) -> Iterator[StreamLease]:
-        """In a thread, as a batch may outlast it; the next beat reports a lost table."""
+        """Renew the lease in a thread, as a batch may outlast it. A lost table is reported by the next beat."""
         ended = threading.Event()
         thread = threading.Thread(target=self._renew, args=(ended, every_seconds), daemon=True, name="stream-lease")
         thread.start()
@@ -284,7 +285,6 @@ def refusal(running: StreamStatus) -> AnotherStreamRuns:
 
 
 def overtaken(status: StreamStatus, running: StreamStatus) -> AnotherStreamRuns:
-    """For a stream suspended longer than its lease."""
     kept = f"{format_count(status.events, 'event')} in {format_count(status.batches, 'batch')}"
     return AnotherStreamRuns(
         f"{running.holder} has streamed into {running.table} since {running.started:%Y-%m-%d %H:%M:%S}Z, while this"
@@ -294,13 +294,13 @@ def overtaken(status: StreamStatus, running: StreamStatus) -> AnotherStreamRuns:
 
 
 def read_stream(storage: Storage, table: str) -> StreamStatus | None:
-    """None without one, or for a damaged file."""
+    """Returns None if there was none, or if its file is damaged."""
     claims = _claims(storage, table)
     return _status(claims, claims.newest())
 
 
 def still_held(held: Iterable[HeldEvents], raw: str, states: Mapping[TableDay, DayState]) -> list[HeldEvents]:
-    """Counts events again, and drops days published since."""
+    """Updates event counts, and drops days published since."""
     counted = ((each, rows_not_built(states, raw, each.table, each.day)) for each in held)
     return [each.model_copy(update={"events": events}) for each, events in counted if events]
 

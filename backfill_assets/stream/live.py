@@ -40,12 +40,11 @@ _ON_A_DISK = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
-"""For folders: writers to a bucket need the default class for local parts."""
+"""A lakehouse in a folder needs no more; writers to a bucket need the default class for their local parts."""
 _MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
 _HEAP = "2g"
-"""Java would take a quarter of the machine."""
+"""Java's default is a quarter of the machine."""
 _GIVES_BACK = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-"""Returns memory after a large batch."""
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 _MOST_LOST = 3
@@ -56,7 +55,7 @@ OnBatch = Callable[["DataFrame", int], None]
 
 
 def stream_settings(profile: Mapping[str, str], usual_memory: str, *, on_s3: bool) -> dict[str, str]:
-    """``profile`` wins; ``usual_memory`` is a run's."""
+    """Memory in ``profile`` wins. ``usual_memory`` is a run's, which may be less than a stream's."""
     java = profile.get(_JAVA, "").replace("-XX:+UseParallelGC", _GIVES_BACK)
     heap = profile.get(_MEMORY) or min(_HEAP, usual_memory, key=lambda size: int(size.removesuffix("g")))
     return {**STREAM_SETTINGS, **({} if on_s3 else _ON_A_DISK), _JAVA: java, _MEMORY: heap}
@@ -71,7 +70,7 @@ class Trigger:
 
 
 def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBatch) -> StreamingQuery:
-    """``on_batch`` gets batch and number, in another thread."""
+    """``on_batch`` gets each micro-batch with its number, in another thread."""
     writer = rows.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(folder))
     if trigger.available_now:
         return writer.trigger(availableNow=True).start()
@@ -101,10 +100,10 @@ class LiveStream:
     _followed: datetime | None = None
 
     def run(self) -> None:
-        """Read until all is read (``available_now``), or forever; an absent broker is waited for.
+        """Read until everything is read (``available_now``), or forever; an absent broker is waited for.
 
-        Raises :class:`SourceUnreadable` for a topic that is missing, another, or has lost unread events, and
-        :class:`LakehouseUnusable` for a full disk.
+        Raises :class:`SourceUnreadable` for a topic that is missing, was created again, or has deleted unread events,
+        and :class:`LakehouseUnusable` for a full disk.
         """
         waited = 0.0
         while True:
@@ -126,7 +125,6 @@ class LiveStream:
             seconds -= 1.0
 
     def _read(self) -> bool:
-        """Whether the query ended, or another batch size is needed."""
         self._most = self._most_wanted()
         rows = self.reading.open(self._most)
         self._failure = self._last = None
@@ -147,7 +145,7 @@ class LiveStream:
 
     def _on_batch(self, checkpoint: Checkpoint) -> OnBatch:
         def publish(rows: DataFrame, number: int) -> None:
-            """Spark reports errors as text: the error is kept for the waiting thread."""
+            """Spark reports errors as text, so the error itself is kept for the waiting thread."""
             with self._busy:
                 if self._stopping:
                     return
@@ -187,7 +185,7 @@ class LiveStream:
         return batch
 
     def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
-        """Of the batch before: Spark reports it once ended."""
+        """Observes the batch before: Spark reports a batch once it has ended."""
         last, self._last = self._last, None
         if last is None or progress is None or progress.batchId != last.batch:
             return None
@@ -223,7 +221,7 @@ class LiveStream:
             raise self.reporter.overtaken() or self._explained(error) from error
 
     def _goes_on_without(self, checkpoint: Checkpoint, error: Exception) -> bool:
-        """It is a cache; losing it repeatedly raises :class:`LakehouseUnusable`."""
+        """A lost checkpoint is only lost cache; if that repeats, raises :class:`LakehouseUnusable`."""
         is_gone = isinstance(self._failure, CheckpointGone) or (self._failure is None and not checkpoint.is_there)
         if isinstance(error, BackfillError) or not is_gone:
             return False
@@ -250,7 +248,7 @@ class LiveStream:
                 self._busy.release()
 
     def _see_source(self, now: datetime) -> None:
-        """Also during a batch: the backlog grows with slow ones."""
+        """Also during a batch: a slow one is when the backlog grows."""
         if self._seen is None or now - self._seen >= _SEE_SOURCE:
             self._seen = now
             self.reading.look()
@@ -270,7 +268,7 @@ class LiveStream:
 
     @contextmanager
     def _stopped(self, query: StreamingQuery) -> Iterator[None]:
-        """Lets a batch end, for a bounded time."""
+        """A running batch is finished first, for a bounded time."""
         try:
             yield
         except KeyboardInterrupt:

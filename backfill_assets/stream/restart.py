@@ -13,7 +13,7 @@ STEADY = timedelta(minutes=10)
 _FIRST_WAIT = timedelta(seconds=15)
 _LONGEST_WAIT = timedelta(minutes=10)
 Ending = Literal["failed", "stopped", "finished"]
-"""``stopped`` by a person, ``finished`` by itself; killed processes ``failed``."""
+"""``stopped`` by a person, ``finished`` by itself; ``failed`` includes killed processes."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,10 @@ def decide_restart(
 
 
 def _without_beside(earlier: Sequence[EarlierStart], holder: str) -> list[EarlierStart]:
-    """A start that ended before an older one never was the stream. The end of a run killed with its daemon shows late:
-    if the one after it was stopped by then, so was the stream.
+    """A start that ended before an older one never was the stream.
+
+    The end of a run killed with its daemon is noticed late. If a person stopped the one after it by then, the stream
+    was stopped.
     """
     return [
         start
@@ -89,7 +91,7 @@ def early_ends(earlier: Sequence[EarlierStart]) -> int:
 
 
 def wait_after(early: int) -> timedelta:
-    """Zero after a lasting start; else 15 s, doubled by each early end, at most 10 minutes."""
+    """Zero after a start that lasted; else 15 s, doubled with each early end, up to 10 minutes."""
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(early - 1, 10)) if early else timedelta(0)
 
 

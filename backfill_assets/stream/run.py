@@ -80,7 +80,7 @@ def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> 
 
 
 def _require_possible(request: StreamRequest) -> None:
-    """A topic knows times, landed files bytes."""
+    """A topic knows event times but not bytes; landed files are the reverse."""
     start = request.start
     if isinstance(request.source, KafkaTopic):
         if request.limit.unit is RateUnit.BYTES:
@@ -107,7 +107,7 @@ def _streamed_step(catalog: Catalog, table: str) -> Step:
 
 
 def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progress: Progress) -> Reading:
-    """Transactions count once committed, by default."""
+    """Events of a transaction count once it is committed, by default."""
     if isinstance(request.source, KafkaTopic):
         properties = {"isolation.level": "read_committed", **request.properties}
         topic = request.source
@@ -118,7 +118,7 @@ def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progr
 # ------------------------------------------------------------------ what follows a batch
 
 _PAUSE = timedelta(hours=1)
-"""After damage in a table: each attempt leaves files."""
+"""Pause after a damaged file in a table: each compaction attempt leaves files behind."""
 
 
 def _after_batch(follower: Follower, follows: bool, days: Collection[date]) -> None:

@@ -63,7 +63,7 @@ Offsets = Mapping[int, int]
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
-    """``end`` is exclusive; offsets may lack events."""
+    """``end`` is exclusive; an offset may have no event."""
 
     partition: int
     first: int
@@ -79,7 +79,7 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class TopicOffsets:
-    """By partition, the oldest kept and the one after the newest."""
+    """The oldest offset kept, and the one after the newest, by partition."""
 
     oldest: Offsets
     end: Offsets
@@ -110,7 +110,7 @@ def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None)
 
 
 def known_topic(known: TopicPositions, source: KafkaTopic, ids: TopicIds, *, new_topic: bool) -> TopicPositions:
-    """Raises :class:`SourceUnreadable` for another topic than read; ``new_topic`` starts without positions."""
+    """Raises :class:`SourceUnreadable` for another topic than the one read; ``new_topic`` starts without positions."""
     if not known.begun or known.ids == ids:
         return known
     if not new_topic:
@@ -136,7 +136,7 @@ def lost_ranges(start: Offsets, oldest: Offsets) -> list[OffsetRange]:
 
 
 def require_not_shorter(source: KafkaTopic, start: Offsets, end: Offsets) -> None:
-    """Raises :class:`SourceUnreadable` if events are gone that were read."""
+    """Raises :class:`SourceUnreadable` if the topic has fewer events than were read."""
     ahead = [partition for partition, offset in sorted(start.items()) if offset > end.get(partition, 0)]
     if ahead:
         partition = ahead[0]

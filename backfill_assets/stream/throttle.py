@@ -192,7 +192,6 @@ class Throttle:
         return max(0.0, (amount / rate.per_second if rate else took) / self.pace.factor - took)
 
     def _usual_seconds(self, records: int) -> float | None:
-        """Scaled up for larger batches, not down."""
         if len(self._answers) < FEWEST_BATCHES:
             return None
         return median(seconds * max(1.0, records / max(1, of)) for seconds, of in self._answers)

@@ -60,16 +60,16 @@ from backfill_assets.stream.sources import (
 from backfill_assets.text import format_count
 
 _EVENTS_OF_A_TASK = 50_000
-"""A task writes a file by event day; most batches are one."""
+"""Each task writes a file for each event day; most batches are one task."""
 
 
 @dataclass(frozen=True)
 class StartRequest:
     from_beginning: bool = False
     since: date | None = None
-    """With ``from_beginning``: the first arrival day (UTC)."""
+    """The first arrival day (UTC) of history; with ``from_beginning``."""
     accept_gap: bool = False
-    """Skip events that the broker deleted unread, recorded."""
+    """Skip events that the broker deleted unread, and record which."""
     new_topic: bool = False
     """Read another topic of a known name, from its first event."""
 
@@ -164,7 +164,7 @@ class TopicReading(Reading):
         self._move(positions, f"{self.topic} {start.reason}")
 
     def _move(self, positions: tuple[Position, ...], reason: str) -> None:
-        """Today is published without rows, as the history's entry."""
+        """Today is published as a day without rows, so that the history has the entry."""
         change = RawChange(positions, empty=[self._today], reason=reason, read=self._events)
         self.carry_out(lambda: change, most=1)
 
@@ -181,8 +181,8 @@ class TopicReading(Reading):
         return self.brought(done, self.seen.received if self.seen else None)
 
     def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:
-        """None if raw has read all of ``planned``. Raises :class:`PublicationRefused` if another stream reads the same,
-        and :class:`SourceUnreadable` for another topic of that name.
+        """Returns None if raw has read all of ``planned``. Raises :class:`PublicationRefused` if another stream reads
+        the same, and :class:`SourceUnreadable` for another topic of that name.
         """
         self.seen = None
 
@@ -218,7 +218,7 @@ class TopicReading(Reading):
     def _stage_first_of(
         self, attempts: Sequence[Callable[[], DataFrame]], stage_rows: Callable[[DataFrame], EventsSeen]
     ) -> tuple[DataFrame, EventsSeen]:
-        """The first attempt in which Spark fails on no event; else the last's error is raised."""
+        """The first attempt on which Spark does not fail on an event; errors of the last are raised."""
         for read in attempts[:-1]:
             try:
                 return (wanted := read()), stage_rows(wanted)
@@ -281,7 +281,7 @@ class TopicReading(Reading):
         return found if found.days else None
 
     def require_same_topic(self) -> None:
-        """Topic ids never come back: it was the right one all along."""
+        """Topic ids never come back, so the topic was the right one all along."""
         ids = self.broker.ids()
         if self.known.ids not in (None, ids):
             raise another_topic(self.topic, self.known.ids, ids)
@@ -293,7 +293,6 @@ class TopicReading(Reading):
         return self._why_gone() if away is None and says_events_are_gone(error) else away
 
     def _why_gone(self) -> Exception | None:
-        """As the next start would say; None if all events are there."""
         try:
             kept = self.broker.offsets()
             known = known_topic(self._read_so_far(), self.topic, kept.ids, new_topic=False)

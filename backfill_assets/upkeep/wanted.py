@@ -88,7 +88,7 @@ def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> R
 
 
 def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
-    """First builds are no fault, so no incident has them. The same days have the same id: none is launched twice."""
+    """First builds are no fault. The same days have the same id: none is launched twice."""
     known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
     return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
 

@@ -62,7 +62,7 @@ class DevPart:
     started: float = 0.0
     early_ends: int = 0
     is_awaited: bool = False
-    """Restarted, and not ready since."""
+    """It was restarted, and has not been ready since."""
 
     def ending(self) -> str:
         if self.process is None:
@@ -102,7 +102,6 @@ class DevParts:
         return bool(ended)
 
     def stop(self) -> None:
-        """End every session; a run gets some seconds to report."""
         stop_sessions(self._sessions)
 
     def _restart(self, part: DevPart, how: str) -> None:
@@ -167,7 +166,7 @@ class Location(NamedTuple):
 
     @classmethod
     def of_project(cls, folder: Path) -> Location:
-        """Serve the UI at ``port`` until Ctrl-C or a closed terminal."""
+        """Raises :class:`InvalidRequest` if none is named."""
         module = of_project(folder, "dagster", "module_name")
         if not module:
             raise InvalidRequest(
@@ -179,7 +178,7 @@ class Location(NamedTuple):
 
 
 def serve(settings: Settings, port: int, location: Location, commands: DagsterCommands | None = None) -> int:
-    """Serve the UI at ``port`` until Ctrl-C or a closed terminal ."""
+    """Serve the UI at ``port`` until Ctrl-C or a closed terminal."""
     _handle_signals(_interrupt_once)
     make_lives, ui, letters = _is_make_alive(), f"http://{LOOPBACK}:{port}", letters_port(port)
     variables = {
@@ -247,7 +246,7 @@ class _OwnSpark:
 def _dagster(
     commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, start: _Start
 ) -> list[DevPart]:
-    """Code server, daemon and UI. The others find the code server by its port, which it keeps."""
+    """The others find the code server by its port, which it keeps across restarts."""
     port = free_port()
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=location.name))
     place = ("-h", LOOPBACK, "-p", str(port), "-m", location.module, "--location-name", location.name)
@@ -266,7 +265,7 @@ def _dagster(
 
 
 def letters_port(ui_port: int) -> int:
-    """The port after the UI's, so that links last; a free one if it is taken."""
+    """The port after the UI's, for links that survive a restart; a free one if it is taken."""
     return free_port() if ui_port >= _LAST_PORT or answers(ui_port + 1) else ui_port + 1
 
 
@@ -356,7 +355,7 @@ def ask_next_ticks(ui: str) -> list[str]:
 
 
 def next_ticks(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for the UI's answer, next tick first. Pure."""
+    """Lines for the UI's answer, the next tick first. Pure."""
     nodes = answer["data"]["repositoriesOrError"]["nodes"]
     found = [
         (tick["timestamp"], schedule["name"], (schedule["description"] or "").partition(". ")[0].rstrip("."))

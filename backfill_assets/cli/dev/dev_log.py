@@ -34,7 +34,7 @@ _LAUNCHED = re.compile(r"Launched [1-9]\d* runs?\.")
 _HARMLESS = re.compile(r"No cursor for event type")
 """Dagster's warning in a home without events."""
 _PASSING = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]+)*|\d+")
-"""Messages that differ only in ids and numbers are the same."""
+"""Ids and numbers: messages that differ only in these are the same."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Sieve:
     left_out: dict[str, int] = field(default_factory=dict)
     room: int = 0
     is_repeated: bool = False
-    """The stack trace of a repeated message is hidden too."""
+    """The current message was shown recently: its stack trace is hidden too."""
 
     def take(self, raw: str, now: float) -> Iterator[str]:
         line = _COLOURS.sub("", raw.rstrip("\n"))

@@ -19,7 +19,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def letter_server(storage: Storage, port: int = 0) -> ThreadingHTTPServer:
-    """Each plan's letter at ``/<plan id>``; port 0 takes a free one."""
+    """Serves each plan's letter at ``/<plan id>``; port 0 takes a free one."""
 
     class LetterRequest(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -59,7 +59,7 @@ def _has_daemon(settings: Settings, file: Path) -> HasDaemon:
 
 
 def require_place(settings: Settings, port: int) -> None:
-    """Raise :class:`HasDaemon` if ``backfill dev`` of this home runs, or ``port`` is in use."""
+    """Raise :class:`HasDaemon` if ``backfill dev`` of this home runs, or something listens at ``port``."""
     if dev := running_dev(settings):
         raise HasDaemon(
             f"`backfill dev` of {settings.home} runs already: {dev.ui}{FIRST_PAGE}",

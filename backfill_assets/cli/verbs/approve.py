@@ -54,7 +54,6 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
 
 
 def _is_under_way(at: CampaignRun) -> bool:
-    """Whether it is published, and has steps left."""
     from backfill_assets.campaign.standing import PlanStanding, standing_of
 
     ended = at.settle()

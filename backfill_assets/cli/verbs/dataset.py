@@ -122,7 +122,6 @@ def _next_of_table(name: str, found: ProposedTable) -> Iterator[str]:
 
 
 def _new_module_in(name: str) -> Path:
-    """Raises :class:`InvalidRequest` if the name is taken or cannot be a module."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InvalidRequest(f"{name!r} cannot be the name of a dataset.", hint="Write it like sea_temperatures.")
     taken = _taken_names()
@@ -137,7 +136,7 @@ def _new_module_in(name: str) -> Path:
 
 
 def _taken_names() -> Set[str]:
-    """Those of datasets that failed to load too."""
+    """Names of datasets that failed to load are taken too."""
     catalog = current_catalog()
     unsound = (each.names for each in catalog.left_out)
     return {*(each.name for each in catalog.datasets), *catalog.table_names}.union(*unsound)
@@ -191,7 +190,7 @@ def _open_questions(name: str) -> Sequence[OpenQuestion]:
 
 
 def _declared(name: str, questions: Sequence[OpenQuestion]) -> tuple[Catalog, Dataset]:
-    """Open questions may make a declaration unsound: they are added to the error."""
+    """An unsound declaration may come from open questions: they are added to the error."""
     try:
         catalog = current_catalog()
         return catalog, catalog.dataset(name)

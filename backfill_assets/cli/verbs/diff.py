@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class DaysDiffer(CommandFailed):
-    """The published rows were not reproduced."""
+    """Inputs and code gave rows other than the published ones."""
 
     exit_code = 3
 
 
 class DaysNotReproduced(CommandFailed):
-    """Some days cannot be computed again; the others are equal."""
+    """Some days cannot be computed again; all others came out equal."""
 
     exit_code = 4
 
@@ -183,7 +183,7 @@ def _recompute(what: str) -> None:
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """Of a plan or campaign: what brought its days, also if undone."""
+    """For a plan or campaign: the publication that brought its days, also if undone since."""
     from backfill_assets.campaign.published import published_by
     from backfill_assets.lakehouse.campaign_journal import plan_of
 

@@ -60,7 +60,7 @@ def heading(text: str) -> str:
 
 
 def sections(text: str) -> Mapping[str, str]:
-    """By heading, with subsections."""
+    """Each section by its heading, with its subsections."""
     code = [found.span() for found in _CODE.finditer(text)]
     marks = [m for m in _HEADING.finditer(text) if not any(first <= m.start() < last for first, last in code)]
     found = {}

@@ -56,7 +56,7 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
 
 
 def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
-    """The undo of a campaign can be undone."""
+    """An undo of a campaign can be undone."""
     from backfill_assets.campaign.rollback import require_in_force
     from backfill_assets.campaign.standing import PlanWord, require_allowed
 
@@ -83,7 +83,7 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
-    """The plan may be unreadable."""
+    """Works without the plan too, if it cannot be read."""
     from backfill_assets.campaign.look import look, settle
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.plan.keep import plan_as_kept

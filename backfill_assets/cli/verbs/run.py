@@ -188,7 +188,6 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
 
 
 def _look_at_tables_of_others(asked: RunRequest) -> None:
-    """Record what moved in external tables, for the plan to count."""
     from backfill_assets.external.observe import observe_tables, tables_of_others
     from backfill_assets.model.graph import expand_tables, steps_of
 

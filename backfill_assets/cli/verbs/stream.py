@@ -119,7 +119,7 @@ def stream(
 
 
 def _run_info(table: str) -> RunInfo:
-    """Maintenance knows streams by the beginning of ``launched_by``."""
+    """Maintenance recognizes a stream's publications by the beginning of ``launched_by``."""
     from backfill_assets.publish.fold import STREAM
 
     run = run_info("stream")

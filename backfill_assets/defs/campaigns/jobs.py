@@ -202,7 +202,6 @@ class _Carried:
                 show_as_run(instance, self.context.run, ASSET, name)
 
     def carry_on(self, at: CampaignRun) -> Move:
-        """Goes on until a person decides."""
         shown = set(at.state.done)
         observed = partial(observe_context_of, self.backfill.settings, self.backfill.catalog)
 
@@ -313,7 +312,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
 
 @contextmanager
 def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
-    """The partition for the campaign's current state; those of earlier states are deleted after the block."""
+    """The partition for the campaign's current state; partitions of earlier states are deleted after the block."""
     name = page_of(at.plan, standing_of(at.facts))
     before = [each for each in instance.get_dynamic_partitions(SENSOR) if is_page_of(each, at.campaign)]
     instance.add_dynamic_partitions(SENSOR, [name])

@@ -112,7 +112,7 @@ def last_found(at: CampaignRun) -> str:
 
 
 def letter_link(facts: Mapping[str, Any], plan: str, served: str) -> dict[str, dg.MetadataValue]:
-    """``served`` is the letter server's address, or empty."""
+    """``served`` is the address of the letter server, or empty."""
     page = str(facts.get("report", ""))
     if not page:
         return {}
@@ -156,13 +156,13 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """Also a tag of the run; held-back days do not count."""
+    """Also a tag of the run. Only staged days count."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.validation.get('staged', planned))} at once, for every reader"
 
 
 def _approval(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """A launchpad for each listed approver: open-source Dagster has no login."""
+    """Each listed approver has a launchpad: open-source Dagster has no login."""
     plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
     approvers = at.approvers
     able = approvers.able

@@ -26,13 +26,13 @@ from backfill_assets.text import format_count
 
 SENSOR = "external_tables"
 _MOST_DAYS = 300
-"""In a tick: an event takes 10 ms."""
+"""Limits a tick: an event takes 10 ms."""
 Place = tuple[int, str]
 
 
 @dataclass
 class ObservedUpTo:
-    """The cursor; a new log at the same place starts anew."""
+    """The cursor. A new log at the same place starts anew."""
 
     log: str
     places: dict[str, Place] = field(default_factory=dict)

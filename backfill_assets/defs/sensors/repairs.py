@@ -113,7 +113,7 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 
 
 def restore_sensor() -> dg.SensorDefinition:
-    """A sensor has one job; that of ``repairs`` is the watchdogs."""
+    """A sensor has one job, and that of ``repairs`` is the watchdogs."""
 
     def restore(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         asked = [each for each in launches(IncidentBook(backfill.storage).open()) if each.restores]
@@ -206,7 +206,6 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
 
 
 def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
-    """Dagster starts one run for a key."""
     started = dg.RunsFilter(tags={RUN_KEY_TAG: str(request.run_key), SENSOR_NAME_TAG: SENSOR})
     return bool(instance.get_runs(started, limit=1))
 
@@ -302,7 +301,7 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
 def _said_of_failed(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
 ) -> Iterator[tuple[TableDay, Said]]:
-    """Checks of ``forced`` days that have not run keep their verdicts."""
+    """A check of a ``forced`` day that has not run keeps its verdict."""
     for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
@@ -342,7 +341,7 @@ def _suspicions(
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
 ) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, str], set[str]]:
-    """Days that a gate holds back; days whose run ended before their gates; runs ended by others' gates."""
+    """Days that a gate holds back; days whose run ended before their gates; runs ended by gates of others."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: dict[TableDay, str] = {}
     held_back: set[str] = set()

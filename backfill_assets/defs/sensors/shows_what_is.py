@@ -78,7 +78,7 @@ SENSOR = "dagster_shows_what_is"
 REPORTED_BY, REPORTED_TAG = "told_by", "backfill/checks_reported"
 _EVERY_SECONDS = 30
 _PATIENCE = timedelta(seconds=30)
-"""A run reports within seconds; a slower one repeats it."""
+"""A run reports its publication within seconds; a slower one repeats it."""
 _MOST_DAYS, _NEWEST_RUNS = 200, 40
 _AFTER_THIS_TICK_SECONDS, _RELOAD_TIMEOUT_SECONDS = 1.0, 180
 _BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
@@ -156,7 +156,7 @@ class ShownDays:
         return found
 
     def report(self, states: Sequence[DayState], run_of: Callable[[str], str], by: str) -> None:
-        """Inputs first: Dagster calls a day outdated that is older than they are."""
+        """Reports inputs first: Dagster calls a day outdated that is older than its inputs."""
         found_of = _by_table(states)
         for table in (table for table in self.tables.by_table if table in found_of):
             of_table = sorted(found_of[table], key=lambda state: state.day)
@@ -214,7 +214,7 @@ class ReportedUpTo:
 
     @classmethod
     def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
-        """Anew if partitions have grown, or the log is another."""
+        """Starts anew if partitions have grown, or the log was made again."""
         # By table: one may grow to where another ends already, and a plain set would not change.
         ends = {
             name: [str(each.start.date()), str(each.end.date()) if each.end else "open"]
@@ -248,7 +248,7 @@ def _by_table(states: Iterable[DayState]) -> dict[str, list[DayState]]:
 
 @dataclass(frozen=True)
 class _RunBehind:
-    """Without a Dagster run, as of a rollback, the id is made up."""
+    """A publication without a Dagster run, such as a rollback, gets a made-up id."""
 
     run_id: str
     under_way: bool
@@ -295,8 +295,8 @@ _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
 
 
 def put_checks_right(shown: ShownDays) -> int:
-    """Each run once. A published day repeats its earlier verdict; others say that nothing was checked, or that there is
-    no data.
+    """Reports each run once. A published day repeats its earlier verdict; others say that nothing was checked, or that
+    there is no data.
     """
     reported = 0
     for run in _unreported(shown.instance):
@@ -355,7 +355,7 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
 
 
 def _held_back_in(instance: dg.DagsterInstance, run: str) -> bool:
-    """Whether a gate failed in the run, which then ended as it should."""
+    """A run with a failed gate ended as it should."""
     events = instance.get_records_for_run(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
     logged = (each.event_log_entry.dagster_event for each in events)
     said = [each.asset_check_evaluation_data for each in logged if each is not None]
@@ -401,7 +401,7 @@ def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | 
 def _ends_of_partitions(
     tables: PartitionedTables, context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
 ) -> tuple[str, Any]:
-    """Web server and daemon keep load time's partitions: the location is reloaded, once for each change."""
+    """Web server and daemon keep the partitions of load time: the location is reloaded, once for each change."""
     now = days_of_data(tables.catalog, backfill.settings)
     if now is None or now == tables.data:
         return "" if now is not None else "Landing zone or log cannot be read.", None

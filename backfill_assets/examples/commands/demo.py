@@ -141,7 +141,7 @@ def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
 
 
 def _shown_by_dagster(settings: Settings, days: DayRange) -> bool:
-    """Dagster knows days that commands built once a backfill has found them unchanged."""
+    """Dagster does not know days built by commands alone, until a backfill has found them unchanged."""
     import dagster as dg
 
     from backfill_assets.cli.dev.dagster_home import dagster_home

@@ -152,7 +152,7 @@ def live(events_per_second: float, seconds: float | None, seed: int, landing: Pa
 
 
 def parse_defects(text: str | None) -> dict[str, int] | None:
-    """None: each defect's own rate; ``none``: no defects."""
+    """Returns None for each defect's own rate; ``none`` is no defects."""
     if text is None:
         return None
     counts: dict[str, int] = {}

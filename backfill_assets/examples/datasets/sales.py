@@ -177,9 +177,9 @@ def half_up_quotient(amount: Column, rate: Column) -> Column:
 # --------------------------------------------------------------------- reports
 
 UNKNOWN = "UNKNOWN"
-"""Of products that the catalogue does not have."""
+"""The department of products that the catalogue does not have."""
 _UNKNOWN_BASELINE = Decimal("0.0033")
-"""Of 1,469,307 real lines of 2017, 4,836 have no product in the catalogue; 0.8 % on the worst day."""
+"""The catalogue lacks products of 4,836 of the 1,469,307 real lines of 2017; 0.8 % on the worst day."""
 
 # What every report has of the lines that it is about.
 Euros = Annotated[T.DecimalType, 18, 4]
@@ -200,7 +200,6 @@ _ADDS_UP: tuple[DayRule, ...] = (
 
 
 def sums() -> list[Column]:
-    """In the types of the contracts."""
     return [
         F.sum("amount_eur").cast("decimal(18,4)").alias("revenue_eur"),
         F.count("*").alias("lines"),

@@ -17,7 +17,7 @@ _WAYS = ("quarantined", "deduplicated", "superseded", "deleted")
 
 @dataclass(frozen=True)
 class AccountedTable:
-    """A count is None where a table, such as a report, cannot know it."""
+    """A count is None where the table cannot know it, as a report."""
 
     table: str
     days: int
@@ -32,7 +32,7 @@ class AccountedTable:
 
 
 def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
-    """Quarantines are a column of their table; weekly and monthly tables count periods."""
+    """Quarantine tables are a column of the table beside them; weekly and monthly tables count periods."""
     accounts = []
     for step in steps:
         rejects = next((table.name for table in step.tables if table.layer == "quarantine"), None)
@@ -84,7 +84,7 @@ def _account(
 
 
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:
-    """Against raw as it was when the day was built."""
+    """Compared with raw as it was when the day was built."""
     received = _from(content, "raw_", "received", "content_hash_sum")
     superseded = _own_part(content, "superseded")
     others = (
@@ -101,7 +101,7 @@ def _day(content: DayContent, rejected: DayContent | None) -> _Day:
 
 
 def _published_part(content: DayContent, superseded: _Part | None) -> _Part:
-    """Without markers, and rows that a newer version on another day supersedes."""
+    """Without raw's markers and bronze's rows that a newer version on another day supersedes."""
     own = content.metrics
     rows = int(own["received"] or 0) if "received" in own else content.rows - (superseded.rows if superseded else 0)
     hashes = _number(own.get("recomputed_hash_sum"))

@@ -61,7 +61,7 @@ def launch_demo(
     location: str = "backfill_assets.definitions",
     version: str = "",
 ) -> DemoBackfill:
-    """``location`` is the module with the assets; ``version`` for steps that have it."""
+    """``location`` is the module with the assets; ``version`` is for the steps that have it."""
     dev = running_dev(settings)
     if dev is not None:
         _require_same_places(settings, dev)
@@ -81,7 +81,7 @@ def launch_demo(
 
 
 def _require_same_places(settings: Settings, dev: RunningDev) -> None:
-    """Runs of ``make dev`` use its places."""
+    """Runs of ``make dev`` use the places that it was started with."""
     places = {
         "the lakehouse": (dev.lakehouse, str(settings.lakehouse)),
         "the landing zone": (dev.landing, str(settings.landing)),
@@ -98,7 +98,7 @@ def _require_same_places(settings: Settings, dev: RunningDev) -> None:
 
 @dataclass(frozen=True)
 class DemoBackfill:
-    """The daemon starts after the launch: its first look for backfills comes soonest."""
+    """The daemon is started after the launch: its first check for backfills comes soonest."""
 
     settings: Settings
     instance: dg.DagsterInstance
@@ -142,7 +142,7 @@ class DemoBackfill:
 
     @contextmanager
     def _running_daemon(self) -> Iterator[Callable[[], bool]]:
-        """It leads a session: what it starts ends with it."""
+        """The demo's own daemon leads a session: nothing it starts outlives it."""
         if self.dev is not None:
             say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
             yield self._dev_lives
@@ -213,8 +213,8 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_lives: bool = False) -> None:
-    """A living daemon stops its runs; otherwise they are dead, and recorded as canceled so that no daemon resumes
-    them.
+    """A living daemon stops its runs itself. Otherwise they are dead, and are recorded as canceled: no other daemon
+    resumes them.
     """
     backfill = _existing_backfill(instance, backfill_id)
     ended = backfill._replace(status=BulkActionStatus.CANCELING)
@@ -235,12 +235,10 @@ def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> Partit
 
 
 def _runs(instance: dg.DagsterInstance, backfill_id: str) -> Sequence[dg.DagsterRun]:
-    """Newest first."""
     return instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
 
 
 def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
-    """The first: later ones followed from it."""
     failed = dg.DagsterEventType.STEP_FAILURE
     for record in instance.get_records_for_run(run_id, of_type=failed, limit=1).records:
         event = record.event_log_entry.dagster_event
@@ -260,7 +258,7 @@ def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
 
 
 def _variables(settings: Settings) -> dict[str, str]:
-    """Absolute: the daemon works in the repository."""
+    """Absolute paths: the daemon works in the repository."""
     paths = {
         "BACKFILL_HOME": settings.home,
         "BACKFILL_LAKEHOUSE": settings.lakehouse,

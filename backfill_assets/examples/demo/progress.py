@@ -22,7 +22,7 @@ class BackfillProgress:
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
     message: str = ""
-    """The newest about days, with the time left."""
+    """The newest message about days, with the time left."""
     error: str = ""
     failure: str = ""
 
@@ -44,7 +44,7 @@ class Phases:
 
 @contextmanager
 def shown(steps: Sequence[str]) -> Iterator[Show]:
-    """Each line once; on a terminal also what is waited for."""
+    """Shows each line once; on a terminal also what the demo waits for."""
     began, said = clock.seconds(), set[str]()
     with console().status("") as status:
 

@@ -69,7 +69,7 @@ class WayCounts:
 
 @dataclass(frozen=True)
 class HazardText:
-    """What a page says; ``texts.toml`` explains the fields."""
+    """What a page says besides counts; ``texts.toml`` explains the fields."""
 
     name: str
     title: str
@@ -97,7 +97,7 @@ class Hazard:
 
     @property
     def shown(self) -> bool:
-        """Whether the naive ways, and only those, went wrong on the same events."""
+        """Whether the naive ways went wrong, and only those, on the same events."""
         same = len({way.events for way in self.ways}) == 1
         return same and all(bool(way.goes_wrong) is not (way.safe or way.careful) for way in self.ways)
 

@@ -134,7 +134,6 @@ def repeat_appending(lake: PlainLake) -> None:
 
 
 def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
-    """A dying attempt has appended its file, and not recorded it."""
     for file in lake.landed():
         if file.name not in done:
             lake.append(lake.lines_of([file]))
@@ -144,12 +143,12 @@ def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
 
 
 def repeat_streaming(lake: PlainLake) -> None:
-    """It dies after an append in ``foreachBatch``, before Spark records the batch."""
+    """The stream appends in ``foreachBatch``, and dies before Spark records the batch."""
     _killed(lake, lambda rows, batch: lake.append(rows))
 
 
 def repeat_merging(lake: PlainLake) -> None:
-    """Merges, dies at the same moment, and loses its checkpoint."""
+    """The stream merges, dies at the same moment, and loses its checkpoint too."""
     _killed(lake, lake.merge_batch)
     lake.lose_checkpoint()
     lake.stream_merging()
@@ -173,7 +172,7 @@ def _killed(lake: PlainLake, write: Write) -> None:
 
 
 def repeat_without_checkpoint(lake: PlainLake) -> None:
-    """Delta's own sink writes each batch once by its checkpoint, which is lost."""
+    """Delta's own sink writes each batch once by the checkpoint, which is lost."""
     for name in _PARTS:
         lake.land(name)
         lake.stream()
@@ -228,7 +227,7 @@ _MOST_IN_A_TASK = "spark.sql.files.maxPartitionBytes"
 
 
 def with_a_bad_line(lines: Lines) -> Files:
-    """In a small day: Spark reads large files first."""
+    """In one of the smallest days: Spark reads large files first."""
     day = sorted(lines, key=lambda each: sum(map(len, lines[each])))[len(lines) // 10]
     *others, last = lines[day]
     bad = json.dumps(json.loads(last) | {"quantity": "many"}, separators=(",", ":"))
@@ -246,7 +245,7 @@ def one_big_job(lake: PlainLake) -> str:
 
 @contextmanager
 def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
-    """Files of usual size have a task each; Spark would join these small ones."""
+    """Files of usual size have a task each; Spark would put small ones together."""
     before = spark.conf.get(_MOST_IN_A_TASK) or ""
     spark.conf.set(_MOST_IN_A_TASK, "1")
     try:
@@ -276,7 +275,6 @@ def _done_tasks(lake: PlainLake) -> int:
 
 
 def _newest(rows: DataFrame, *, strict: bool) -> DataFrame:
-    """``strict`` casts fail on no number."""
     from pyspark.sql import functions as F
 
     quantity = F.col("quantity").cast("bigint") if strict else F.col("quantity").try_cast("bigint")
@@ -358,7 +356,7 @@ def boundary_merging(lake: PlainLake) -> None:
 
 
 def _load_then_stream(lake: PlainLake, load: Callable[[DataFrame], None], stream: Callable[[], None]) -> None:
-    """More lands between the load's read and its write."""
+    """The load plans its read before more lands, and writes after it."""
     lake.land("history")
     history = lake.source()
     lake.land("meanwhile")

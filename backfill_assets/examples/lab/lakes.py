@@ -51,7 +51,7 @@ PLAIN = "sales"
 RAW, BRONZE, QUARANTINE, FACT = "raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"
 KEY = ("day", "basket_id", "product_id")
 STAGED, OVERTAKEN = "days staged", "another run took in the same files"
-"""Words of progress: days are staged; files were read before."""
+"""Words of progress messages: days are staged; files were read before."""
 Files = Mapping[date, Mapping[str, Sequence[str]]]
 """Lines by day and file."""
 
@@ -68,7 +68,7 @@ class ScratchLake:
     files: Files
     progress: Progress = silent
     sent: Counter[Key] = field(default_factory=Counter)
-    """By the lines, not by a table."""
+    """Counted from the sent lines, not from a table."""
     days_computed: int = 0
     days_thrown_away: int = 0
 
@@ -92,7 +92,7 @@ class ScratchLake:
         return [path for folder in folders for path in sorted(folder.glob("*.jsonl.gz"))]
 
     def compare(self, table: str, rows: pa.Table) -> TableCount:
-        """``rows``: day, basket_id, product_id."""
+        """``rows`` have day, basket_id and product_id."""
         names = zip(*(rows[name].to_pylist() for name in KEY), strict=True)
         found = Counter((day, f"{basket}-{product}") for day, basket, product in names)
         return count_table(table, self.sent, found)
@@ -145,14 +145,14 @@ class PlainLake(ScratchLake):
         self.stream_by_batch(self.merge_batch)
 
     def merge_batch(self, rows: DataFrame, batch: int) -> None:
-        """By the checkpoint's batch number, which begins at 0 in a new one."""
+        """Once by the checkpoint's batch number; a new checkpoint counts from 0 again."""
         stream = json.loads((self.checkpoint / "metadata").read_text())["id"]
         rows.sparkSession.conf.set("spark.databricks.delta.write.txnAppId", stream)
         rows.sparkSession.conf.set("spark.databricks.delta.write.txnVersion", str(batch))
         self.merge(rows)
 
     def merge(self, rows: DataFrame) -> None:
-        """As people write it who know of retries."""
+        """Keeps the newest version of each sale, as somebody writes it who knows of retries."""
         rows.sparkSession.sql(
             f"CREATE TABLE IF NOT EXISTS delta.`{self.table}` ({_LINE}, day date) USING delta PARTITIONED BY (day)"
         )
@@ -164,7 +164,7 @@ class PlainLake(ScratchLake):
         )
 
     def rows_again(self) -> int:
-        """Written again by merges, which rewrite whole files."""
+        """Existing rows that merges have written again: they rewrite whole files."""
         metrics = [entry.get("operationMetrics", {}) for entry in DeltaTable(self.table).history()]
         return sum(int(each.get(name, 0)) for each in metrics for name in _WRITTEN_AGAIN)
 
@@ -175,7 +175,7 @@ class PlainLake(ScratchLake):
         shutil.rmtree(self.checkpoint)
 
     def source(self, days: Sequence[date] = ()) -> DataFrame:
-        """Of files that are there when the read is planned."""
+        """Files that are there when the read is planned."""
         return self.lines_of(self.landed(days))
 
     def lines_of(self, files: Sequence[Path]) -> DataFrame:
@@ -219,7 +219,7 @@ def with_day(rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class CountedZone(LandingZone):
-    """Counts each opening of a file, also for its hash."""
+    """Counts each opening of a file, for its hash too."""
 
     opened: list[int] = field(default_factory=list)
 
@@ -256,7 +256,9 @@ class SafeLake(ScratchLake):
         self.most_at_once = self.days_computed = self.days_thrown_away = 0
 
     def stream(self, days: Sequence[date], reached: Reached = nowhere) -> None:
-        """Unread files of ``days`` go into raw, bronze follows. ``reached``: at each step of raw's publication."""
+        """Unread files of ``days`` go into raw, and bronze follows. ``reached`` is called at each step of raw's
+        publication.
+        """
         before, lake = sum(self.zone.opened), self._lake(reached)
         lake.publisher.recover([RAW])
         LandingReading(lake, CATALOG.step(RAW), _RUN, self._report).take_in(self.landed(days))
@@ -271,7 +273,7 @@ class SafeLake(ScratchLake):
         when_staged: Callable[[], object] | None = None,
         force: bool = False,
     ) -> None:
-        """Each day by its published version; ``when_staged`` is called once."""
+        """Builds each day by its published version; ``when_staged`` is called once, before publication."""
         waiting = [when_staged] if when_staged else []
 
         def hear(message: str) -> None:
@@ -302,7 +304,7 @@ class SafeLake(ScratchLake):
         return Counter(day.way for day in undone.plan.days)
 
     def count(self, table: str) -> TableCount:
-        """As any Delta reader; ``+`` joins tables."""
+        """Reads as any Delta reader does; ``+`` joins several tables."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 

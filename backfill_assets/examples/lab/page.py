@@ -33,7 +33,7 @@ def page(hazard: Hazard) -> str:
 
 
 def chart(hazard: Hazard) -> str:
-    """Bars of one scale."""
+    """All bars have one scale; names are escaped."""
     drawn = [parts(way) for way in hazard.ways]
     about = {
         "title": hazard.text.title,
@@ -47,7 +47,7 @@ def chart(hazard: Hazard) -> str:
 
 
 def parts(way: WayCounts) -> dict[str, int]:
-    """Days of work, or rows of the worst table."""
+    """Days if work is counted, else rows of the worst table."""
     worst = max(way.tables, key=lambda table: table.missing + table.doubled)
     if way.is_about_work:
         found = {RIGHT: way.days_computed - way.days_thrown_away, LOST: way.days_thrown_away}

@@ -29,7 +29,7 @@ class PlainWay:
 
 @dataclass(frozen=True)
 class SafeWay:
-    """Those of a hazard share a lakehouse."""
+    """All safe ways of a hazard share a lakehouse."""
 
     name: str
     play: Callable[[SafeLake], str]
@@ -42,7 +42,7 @@ class Arrangement:
     files: Callable[[Mapping[date, list[str]]], Files]
     ways: tuple[PlainWay | SafeWay, ...]
     one_line_of: int = 1
-    """One in so many is played."""
+    """One real line in so many is played."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Workbench:
     progress: Progress
 
     def warm_up(self, day: date) -> None:
-        """Once uncounted: the first way would pay for loading classes."""
+        """Plays once uncounted: the first way would pay for loading classes."""
         self.step("Spark warms up ...")
         files, home = {day: {"first": sales_lines(DayRange.of(day))[day][:1]}}, self.folder / "warm-up"
         plain, safe = PlainLake(self.spark, home / "plain", files), SafeLake(self.spark, home / "safe", files)

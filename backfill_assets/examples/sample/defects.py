@@ -24,7 +24,7 @@ Values = dict[str, str]
 
 @dataclass(frozen=True)
 class SampleDelivery:
-    """``event_day``: the raw day that accounts for it."""
+    """``event_day`` is the raw day that accounts for it."""
 
     arrival_day: date
     event_day: date
@@ -73,7 +73,7 @@ def newer_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
 
 
 def tied_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
-    """Equal ``updated_at``: content decides. Amounts are equal, so that totals do not depend on the winner."""
+    """Equal ``updated_at``: the content decides. Amounts are equal: totals do not depend on the winner."""
     other = row | {"retail_disc": _double(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
     return [_publish(row, place.day), _drop(other, place.day, place.day, "deduplicated")]
 

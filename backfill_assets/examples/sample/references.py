@@ -1,4 +1,4 @@
-"""What sales are looked up in: the ECB's rates since 1999, and a real or synthetic catalogue."""
+"""What sales are looked up in: the European Central Bank's rates since 1999, and a real or synthetic catalogue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CATALOGUE_LEAD_DAYS = 35
 """So far reports look back for a product's entry."""
 FIRST_PRODUCT = 25_671
 PRODUCTS = 2_000
-"""Of the synthetic catalogue: some change department every week, some are missing."""
+"""Some products of the synthetic catalogue change department every week, some are missing."""
 DEPARTMENTS = ("GROCERY", "DRUG GM", "PRODUCE", "MEAT-PCKGD", "TRAVEL & LEISURE")
 
 _SATURDAY = 5
@@ -62,7 +62,7 @@ def last_published() -> date:
 
 
 def land_rates(writer: LandingWriter, days: DayRange) -> None:
-    """Also for :data:`RATES_LEAD_DAYS` before; weekends and holidays have files of zero rows."""
+    """Lands each day and the :data:`RATES_LEAD_DAYS` before; a weekend or holiday has a file of zero rows."""
     first, last = min(published_rates()) + timedelta(days=RATES_LEAD_DAYS), last_published()
     if days.first < first or days.last > last:
         raise InvalidRequest(
@@ -73,7 +73,7 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
 
 
 def rate_lines(day: date) -> list[str]:
-    """Those after the last known day repeat it."""
+    """Days after the last known one repeat its rates."""
     rates = published_rates().get(min(day, last_published()), {})
     return [_rate_line(day, currency, rate) for currency, rate in rates.items()]
 
@@ -86,10 +86,10 @@ def _rate_line(day: date, currency: str, rate: str) -> str:
 
 
 def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[date], Sequence[str]]) -> None:
-    """A file of zero rows a day, and the whole catalogue on the first day and the first of a month: overlapping ranges
-    land equal files.
+    """Lands a file of zero rows a day, and the whole catalogue on the first day and the first of a month: overlapping
+    ranges land equal files.
 
-    Lead days get files too: a day that never came holds back all that looks over it.
+    Lead days get files too: a day that never came would hold back all that looks over it.
     """
     for day in [*_between_months(writer, days), *days]:
         writer.write("products", day, [])
@@ -162,6 +162,6 @@ def _entry(number: int, day: date) -> dict[str, str | None]:
 
 
 def department_on(day: date, number: int) -> str:
-    """Some move every Saturday."""
+    """Moving products change department every Saturday."""
     turn = (day.toordinal() - _SATURDAY - 1) // 7 if number in _MOVING else 0
     return DEPARTMENTS[(number + turn) % len(DEPARTMENTS)]

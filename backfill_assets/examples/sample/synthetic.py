@@ -20,7 +20,7 @@ from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines, sound
 
 @dataclass(frozen=True)
 class SyntheticSpec:
-    """``defects`` are counts over the range; ``None``: each one's rate, ``{}``: none."""
+    """``defects`` are counts over the whole range; ``None`` means each defect's rate, ``{}`` none."""
 
     days: DayRange
     rows_per_day: int
@@ -34,7 +34,7 @@ class SampleDay:
     path: str
     sound: list[Row]
     struck: dict[int, tuple[str, SampleDelivery]]
-    """By line number in the file, from 1."""
+    """Defect and delivery, by line number in the file, from 1."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Synthesis:
 
 
 def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None] = lambda day: None) -> Synthesis:
-    """Sales with a catalogue and ECB rates; ``hear`` is called by day, before files are in place."""
+    """Lands sales with a catalogue and ECB rates. ``hear`` is called for each day, before files are in place."""
     plan = planned_defects(spec)
     waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
     fates: Counter[SampleFate] = Counter(dict.fromkeys(FATES, 0))
@@ -66,7 +66,7 @@ def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None
 
 
 def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
-    """Spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
+    """Defects are spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
     plan: dict[date, dict[str, int]] = {day: {} for day in spec.days}
     for name, count in _defect_counts(spec).items():
         for day, share in _spread(name, count, spec).items():
