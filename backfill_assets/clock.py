@@ -77,7 +77,6 @@ def between(least: float, most: float) -> float:
 
 @contextmanager
 def use(clock: Clock) -> Iterator[None]:
-    """Replaces the clock for all threads of this process."""
     global _clock  # noqa: PLW0603
     before, _clock = _clock, clock
     try:

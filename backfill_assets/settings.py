@@ -144,7 +144,6 @@ class Settings:
 
 
 def of_project(folder: Path, tool: str, key: str) -> str:
-    """A value of ``[tool.<tool>]`` in ``pyproject.toml``; empty without it."""
     return str(tools_of_project(folder).get(tool, {}).get(key, ""))
 
 

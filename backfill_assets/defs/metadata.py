@@ -133,7 +133,6 @@ def judged_for(day: BuiltDay) -> str:
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, Any]:
-    """Scores from 0 to 1, by dimension. A reused day shows those of its publication."""
     if day.rules:
         return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "")
     kept = from_record(day.metrics)

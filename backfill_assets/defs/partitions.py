@@ -29,7 +29,6 @@ class Chain:
     """
 
     start: date
-    """The first day of results."""
     days_per_run: int | None = None
     name: str = ""
     last: date | None = None

@@ -37,7 +37,6 @@ class Sums(Record):
 
     @property
     def share(self) -> Decimal | None:
-        """None if main has nothing, or if unknown."""
         return self.change / abs(self.before) if self.change is not None and self.before else None
 
     def __add__(self, other: Sums) -> Sums:
@@ -188,7 +187,6 @@ class TableDifference:
     unchanged: tuple[date, ...] = ()
     sums: Mapping[str, Sums] = field(default_factory=dict)
     nulls: Mapping[str, Sums] = field(default_factory=dict)
-    """Share of all rows, by column."""
 
 
 def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str, str]]:

@@ -259,7 +259,6 @@ class Difference(Record):
 
     @property
     def headline(self) -> TableCompared | None:
-        """The target's table or, if it does not change, the first that does."""
         asked = next((table for table in self.tables if table.table == self.target), None)
         changed = next((table for table in self.tables if table.differing), None)
         if asked is None or (changed and not asked.differing):

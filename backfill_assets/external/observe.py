@@ -48,7 +48,6 @@ _SCHEMA = (
 @dataclass(frozen=True)
 class At:
     id: str
-    """The table's id, and a hash of its declaration."""
     version: int
 
 
@@ -66,7 +65,6 @@ class Observed:
     table: str
     version: int
     changed: tuple[date, ...] = ()
-    """New days, and days whose rows may differ."""
     publication: str = ""
 
 

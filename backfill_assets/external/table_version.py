@@ -19,7 +19,6 @@ class TableVersion:
     version: int
     files: tuple[ExternalFile, ...]
     types: Mapping[str, str]
-    """Delta's JSON names, nested types by their first word."""
 
 
 def day_in(text: str, kind: str, zone: str, moved: timedelta = timedelta()) -> date | None:

@@ -23,7 +23,6 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def problems_of(external: ExternalTable, there: Mapping[str, str]) -> list[str]:
-    """Types are those of Delta's JSON."""
     return list(_problems(external, {name.lower(): kind for name, kind in there.items()}, there))
 
 

@@ -38,7 +38,6 @@ class KeyedFiles:
 
 
 def keys_of_raw(storage: Storage, raw: KeyedFiles, refinement: Refinement) -> pa.Table:
-    """Unreadable parts are null."""
     with database() as connection:
         keys = _asked(connection, storage, raw, _landed_keys(raw.table, refinement))
         names = ", ".join(["day", *map(_quoted, range(len(refinement.key)))])

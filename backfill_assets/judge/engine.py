@@ -190,7 +190,6 @@ def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
 
 
 def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterator[pa.RecordBatch]:
-    """Raises :class:`LakehouseUnusable`."""
     return _in_words(connection.execute(asked).to_arrow_reader(at_once))
 
 

@@ -102,7 +102,6 @@ def measure_corrected(
 
 
 def key_columns(source: Source, table: Table) -> tuple[str, ...]:
-    """The source's key if ``table`` derives its own."""
     names = tuple(name for name in table.key if name not in (DAY, OCCURRENCE))
     return names if set(names) <= set(source.columns) else source.key_columns
 

@@ -37,7 +37,6 @@ from backfill_assets.lakehouse.storage import Storage
 PARTITION_COLUMN = "day"
 PUBLICATION_KEY = "backfill.publication"
 Files = Mapping[date, Mapping[str, AddedFile]]
-"""By day and path."""
 
 
 @dataclass(frozen=True)

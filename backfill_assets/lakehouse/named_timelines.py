@@ -67,7 +67,6 @@ class NamedTimeline(Record):
     change: str = "created"
     changed_at: datetime
     moment: str = ""
-    """What its days were rewound to, or empty."""
     targets: tuple[str, ...] = ()
     days: Mapping[str, tuple[DayRecord, ...]] = Field(default_factory=dict)
     versions: Mapping[str, str] = Field(default_factory=dict)

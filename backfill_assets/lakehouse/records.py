@@ -231,7 +231,6 @@ class Origin:
         return self.computed_again(publication.id)
 
     def computed_again(self, by: str) -> Origin:
-        """For no campaign, or to follow an undo."""
         return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
 
     def gained(self, by: str) -> Origin:
@@ -387,7 +386,6 @@ def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | No
 
 
 DayRecords = Mapping[str, Mapping[date, DayRecord]]
-"""By table and day."""
 
 
 class Before(Record):

@@ -16,7 +16,6 @@ _REPORT_EVERY_SECONDS = 5.0
 
 
 def warn(message: str) -> None:
-    """Commands print it, and Dagster shows it in a run's output."""
     logging.getLogger("backfill_assets.lakehouse").warning(message)
 
 

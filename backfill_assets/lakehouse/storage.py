@@ -285,5 +285,4 @@ def _each(ask: Callable[[_Item], _Answer], items: Sequence[_Item], threads: int)
 
 
 def literal_path(path: str) -> str:
-    """Escapes what Spark takes for patterns."""
     return _GLOB.sub(r"\\\1", path)

@@ -228,7 +228,6 @@ class RejectedRows:
 
 
 def rejected_of(rejected: int, received: int) -> str:
-    """``400 of 3,286 received rows (12.2 %)``."""
     if received < rejected:
         return format_count(rejected, "row")
     share = percent(_share(rejected, received)).removeprefix("+")

@@ -253,7 +253,6 @@ def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructVa
 
 
 def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
-    """A field within it can have any name."""
     return value.contains("{") | value.contains("[")
 
 

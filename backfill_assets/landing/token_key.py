@@ -21,7 +21,6 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 
 SHORTEST_KEY = 16
-"""Characters."""
 CHECK_FILE = "_token_key.json"
 """The key cannot be computed from it."""
 _CHECKED = b"backfill-assets: check value of the token key"

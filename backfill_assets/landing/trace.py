@@ -107,7 +107,6 @@ class Unnamed:
     table: str
     period: DayRange
     made_there: tuple[str, ...]
-    """Key columns that the counted row lacks."""
 
 
 @dataclass(frozen=True)

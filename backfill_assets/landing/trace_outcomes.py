@@ -17,7 +17,6 @@ from backfill_assets.model.landed_format import record_word
 Row = Mapping[str, Any]
 Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "deleted", "not built yet"]
 Place = tuple[date, str, int]
-"""The event day, the file and the line."""
 RECEIVED = "received"
 
 

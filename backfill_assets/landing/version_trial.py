@@ -119,7 +119,6 @@ class VersionTried:
 
     @property
     def is_good(self) -> bool:
-        """Only current versions can be bad."""
         return not (self.is_current and (self.failed or self.holds_back or self.loses))
 
     @property

@@ -59,7 +59,6 @@ class Catalog:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, each after what any of its versions reads."""
         return tuple(build_order([step for dataset in self.datasets for step in dataset.steps]))
 
     @cached_property

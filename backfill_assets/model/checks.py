@@ -39,7 +39,6 @@ class CheckKind:
     shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
-    """An expression with the same verdict."""
     otherwise: str = "not {}"
     """``not {}`` negates ``words``; another text takes the argument."""
 

@@ -124,7 +124,6 @@ class DayFacts:
     own: Metrics
     upstream: Mapping[str, Metrics] = field(default_factory=dict)
     companions: Mapping[str, Metrics] = field(default_factory=dict)
-    """Metrics of the step's other tables."""
 
     def of(self, table: str) -> Metrics:
         """Raises ``LookupError`` for an unknown table."""
@@ -163,7 +162,6 @@ class RuleOutcome:
     next_step: str = ""
     severity: Severity = "error"
     details: tuple[str, ...] = ()
-    """Pandera's findings."""
 
     @property
     def holds_back(self) -> bool:
@@ -225,7 +223,6 @@ class DayRule(ABC):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Metrics that a difference shows."""
         return ()
 
     @property
@@ -300,7 +297,6 @@ class Source:
     event_day_field: str
     """A raw column, like ``version_field``; empty for a source that lands whole."""
     key_fields: tuple[str, ...]
-    """Landed names."""
     version_field: str
     fields: tuple[str, ...]
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -371,7 +367,6 @@ class Source:
 
     @property
     def parsed_columns(self) -> tuple[str, ...]:
-        """Raw columns whose text is not yet their value."""
         return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
 
     def column_of(self, field: str) -> str:

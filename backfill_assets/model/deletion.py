@@ -7,7 +7,6 @@ from collections.abc import Mapping
 DELETION = "deletion"
 """Kind of a raw row that cancels one equal row."""
 DELETED = "deleted"
-"""Metric: received rows taken back."""
 DELETED_HASHES = "deleted_hash_sum"
 """Metric: the sum of their content hashes."""
 DELETED_MARKERS = "deleted_markers"

@@ -18,7 +18,6 @@ RULE = "as_declared"
 NOT_AS_DECLARED = "not_as_declared"
 """Metric: received rows that drift."""
 FIELDS = f"{NOT_AS_DECLARED}{EXAMPLE}"
-"""Metric: the fields, as :func:`as_text` writes them."""
 MATERIAL = Decimal("0.01")
 """Above this share missing or retyped fields are drift, not defects of rows."""
 RECENT = timedelta(days=28)
@@ -91,7 +90,6 @@ class Drift:
     days: int
     rows: int
     of: int
-    """Received rows of these days."""
     example: str
 
     @property

@@ -53,9 +53,7 @@ class _Row:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LandedDataset(DeclaredTables):
     rows: str
-    """What rows are, in the plural."""
     most_rows: int
-    """A day with more rows is held back."""
     tolerated_rejects: int
     """So many rows may be rejected, whatever their share."""
     most_rejected: Decimal = Decimal("0.01")

@@ -168,7 +168,6 @@ class TotalAgrees(DayRule):
     column: str
     fact: str
     fact_total: str
-    """A total of ``fact``, or ``rows``."""
     name_format = "total_agrees_{column}"
     dimension = "consistency"
     judged_afresh = True
@@ -370,9 +369,7 @@ class FewUnknown(DayRule):
 
     column: str
     unknown: str
-    """The value that stands for unknown."""
     lines: str
-    """The column with the lines of a row."""
     baseline: Decimal
     times: int = 4
     tolerated_lines: int = 20

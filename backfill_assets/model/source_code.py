@@ -106,7 +106,6 @@ class ModuleSource:
 
     @cached_property
     def changed(self) -> frozenset[str]:
-        """Names whose values functions change: no constants."""
         bodies = (node for nodes in self.functions.values() for node in nodes)
         return frozenset(name for body in bodies for name in _changed_in(body))
 

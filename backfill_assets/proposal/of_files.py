@@ -42,7 +42,6 @@ class Proposed:
     arrived: date
     """The day of its folder or name, or else its last day."""
     days: DayRange | None
-    """All days of the sample; None if the declaration lacks something."""
     questions: int
 
 

@@ -19,7 +19,6 @@ class FieldProfile:
     """Values that can be read, by Spark type."""
     forms: Mapping[str, int] = field(default_factory=dict)
     before: int = 0
-    """Most digits before the point."""
     behind: int = 0
     few: tuple[str, ...] = ()
     typed: str = ""
@@ -58,11 +57,11 @@ class SampledRows(Protocol):
 
     @property
     def count(self) -> int:
-        """Equal rows count once."""
+        pass
 
     @property
     def repeated(self) -> int:
-        """Rows equal to an earlier one."""
+        pass
 
     def different(self, columns: Collection[str], day: str = "") -> int:
         """Distinct values of ``columns`` together, for each day of the column ``day``."""

@@ -47,7 +47,6 @@ class DataFile:
     path: str
     partition: Mapping[str, str | None]
     least: Mapping[str, Any] = field(default_factory=dict)
-    """Minimum by column, from statistics."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,6 @@ class TableFound:
     types: Mapping[str, str]
     left: tuple[str, ...] = ()
     physical: Mapping[str, str] = field(default_factory=dict)
-    """Column names in files, where they differ."""
 
     def first_day(self, column: str) -> date | None:
         """Known by partitions and statistics of all files, or else None."""

@@ -347,7 +347,6 @@ class PublicationLog:
         self._closed = publication, versions
 
     def versions_of(self, publication: str) -> dict[str, int]:
-        """The map of all tables at its closing entry, with its own commits."""
         if self._closed[0] == publication:
             return dict(self._closed[1])
         versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])

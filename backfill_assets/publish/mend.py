@@ -42,7 +42,6 @@ class MendPlan:
 
     table: str
     commits: Mapping[int, str] = field(default_factory=dict)
-    """The publication by version; empty for a foreign commit."""
     checkpoint: int | None = None
     aside: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()

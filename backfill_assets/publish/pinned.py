@@ -132,7 +132,6 @@ class Look:
     states: States
     written: Mapping[str, Mapping[date, Sequence[AddedFile]]]
     transactions: Mapping[str, Mapping[str, int]]
-    """Publication marks and source positions, by id."""
     read: Mapping[str, LogState]
 
     @classmethod

@@ -72,7 +72,6 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
 
 
 def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
-    """Tables whose metrics of the same day ``rules`` read."""
     return tuple(dict.fromkeys(name for rule in rules for name in rule.tables))
 
 
@@ -135,7 +134,6 @@ class DimensionQuality:
 
     @property
     def share(self) -> float | None:
-        """None without rules."""
         return self.passed / self.rules if self.rules else None
 
 
@@ -151,7 +149,6 @@ def score(qualities: Iterable[DimensionQuality]) -> float | None:
 
 
 def chart(qualities: Iterable[DimensionQuality]) -> str:
-    """Markdown bars: ``completeness ██████████ 4/4``."""
     width = max(len(name) for name in DIMENSIONS)
     return "\n".join(["```", *(f"{each.dimension:<{width}} {_bar(each)}" for each in qualities), "```"])
 

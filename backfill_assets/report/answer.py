@@ -176,7 +176,6 @@ class Grid:
     """Columns that stay on one line, as ids and numbers always do."""
     groups: tuple[str, ...] = ()
     most: int | None = None
-    """Rows on a terminal and in Markdown."""
     one_by_one: bool = False
     """If the terminal is too narrow, each row becomes a list."""
 

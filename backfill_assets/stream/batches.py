@@ -108,17 +108,17 @@ class Reading(RawWriter, ABC):
     @property
     @abstractmethod
     def is_live(self) -> bool:
-        """History has been read."""
+        pass
 
     @property
     @abstractmethod
     def boundary_text(self) -> str:
-        """Where history ended, for people."""
+        pass
 
     @property
     @abstractmethod
     def positions(self) -> tuple[StreamPosition, ...]:
-        """Positions by partition, since the source was opened."""
+        pass
 
     @abstractmethod
     def open(self, most: int) -> DataFrame:

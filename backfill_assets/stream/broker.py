@@ -96,7 +96,6 @@ class Broker:
         return TopicOffsets(oldest, end, self.ids())
 
     def ends(self) -> Offsets:
-        """End offsets by partition; ``isolation.level`` applies."""
         with self._client(self._new_consumer) as consumer:
             return _by_partition(consumer.endOffsets(self._partitions(consumer)))
 

@@ -38,7 +38,6 @@ _ENDED: tuple[StreamState, ...] = ("stopped", "failed")
 
 class StreamPosition(AuditRecord):
     partition: str
-    """``topic/0``, or the folder of an arrival day."""
     position: int
     end: int | None = None
 
@@ -141,7 +140,6 @@ class StreamStatus(AuditRecord):
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """Delays of the last minutes, in raw and in the last table that follows."""
     boundary: str = ""
-    """Where history ended; empty until then."""
     held_back: tuple[HeldEvents, ...] = ()
     note: str = ""
     error: str = ""
@@ -152,7 +150,6 @@ class StreamStatus(AuditRecord):
 
     @property
     def ended(self) -> bool:
-        """False for a killed stream."""
         return self.state in _ENDED
 
     @property

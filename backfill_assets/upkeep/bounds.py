@@ -20,7 +20,6 @@ class RepairBounds(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     days: NonNegativeInt = 400
-    """Table days of one repair."""
     core_seconds: Decimal | None = Field(default=None, ge=0)
     """Budget of all repairs in 24 hours."""
     money: Decimal | None = Field(default=None, ge=0)

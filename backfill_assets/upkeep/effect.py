@@ -39,7 +39,6 @@ class ReadDay:
     content: str = ""
     """Prefix of its logical fingerprint; empty for rows that no publication has."""
     problem: str = ""
-    """Why it cannot be read."""
 
     def __str__(self) -> str:
         if self.problem:
@@ -57,7 +56,6 @@ class Surroundings:
     published: Days
     content: Callable[[TableDay], DayContent | None]
     held: Callable[[TableDay], ReadDay]
-    """What main holds, read now."""
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
     """Foreign writes since the days' publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()

@@ -25,7 +25,6 @@ PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, 
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
 """What a wrong day causes downstream."""
 SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
-"""Causes from checks that read no rows."""
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
     frozenset(

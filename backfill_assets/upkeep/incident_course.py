@@ -36,9 +36,7 @@ _MOST_FURTHER = 6
 class Progress:
     now: datetime
     ended: Mapping[str, str] = field(default_factory=dict)
-    """Outcomes of ended backfills, by attempt."""
     proofs: Mapping[TableDay, bool] = field(default_factory=dict)
-    """The watchdog's verdicts on what is published now."""
     withdrawn: Collection[TableDay] = ()
     """No watchdog reads what is not published."""
     closings: Mapping[str, Closing] = field(default_factory=dict)

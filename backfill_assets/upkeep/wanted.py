@@ -24,7 +24,6 @@ class Wanted:
     left_to: Mapping[What, str]
     people: Mapping[What, ManualAction]
     with_others: Mapping[TableDay, str] = field(default_factory=dict)
-    """The repair of other days that builds this one too."""
 
     @classmethod
     def of(cls, decision: RepairDecision, under_way: Iterable[RepairAttempt] = ()) -> Wanted:
@@ -67,7 +66,6 @@ class Wanted:
         return next((self.with_others[each.key] for each in found if each.key in self.with_others), "")
 
     def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
-        """None while a repair of one of these days goes on."""
         if any(each.what in self.launched or each.what in self.later for each in found):
             return None
         return next((action for each in found if (action := self.people.get(each.what))), None)

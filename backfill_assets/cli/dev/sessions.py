@@ -15,7 +15,6 @@ from backfill_assets import clock
 
 _GRACE_SECONDS = 10.0
 _EXISTS = 0
-"""Signal 0 checks that the group exists."""
 # A process killed with -9 cannot end what it has started. But its pipe closes, and the shell that reads from the pipe
 # then ends the process groups of the last line: each gets ten seconds between the first signal and the last.
 _END_GROUPS = """

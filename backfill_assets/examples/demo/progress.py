@@ -22,7 +22,6 @@ class BackfillProgress:
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
     message: str = ""
-    """The newest message about days, with the time left."""
     error: str = ""
     failure: str = ""
 

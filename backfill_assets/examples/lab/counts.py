@@ -48,7 +48,6 @@ class WayCounts:
     days_thrown_away: int = 0
     note: str = ""
     careful: bool = False
-    """A plain way that gets this hazard right."""
 
     @property
     def missing(self) -> int:
@@ -97,7 +96,6 @@ class Hazard:
 
     @property
     def shown(self) -> bool:
-        """Whether the naive ways went wrong, and only those, on the same events."""
         same = len({way.events for way in self.ways}) == 1
         return same and all(bool(way.goes_wrong) is not (way.safe or way.careful) for way in self.ways)
 

@@ -31,7 +31,6 @@ class SampleDelivery:
     text: str
     fate: SampleFate
     sale: tuple[str, Decimal, str] | None = None
-    """Currency, amount and product."""
 
 
 @dataclass(frozen=True)

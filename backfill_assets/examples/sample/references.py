@@ -45,7 +45,6 @@ def packaged_file(package: str, *path: str) -> Traversable:
 
 @cache
 def published_rates() -> dict[date, dict[str, str]]:
-    """Units for one euro, as text, by day of publication."""
     archive = packaged_file("currency_converter", "eurofxref-hist.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as bundle, bundle.open("eurofxref-hist.csv") as stream:
         rows = list(csv.DictReader(io.TextIOWrapper(stream, "ascii")))
