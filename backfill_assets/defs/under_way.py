@@ -90,7 +90,7 @@ def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> di
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
-    """Launched, or with a run alive, within :data:`PATIENCE`."""
+    """Launched within :data:`PATIENCE`, or with a run that is alive or ended within it."""
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
@@ -210,7 +210,7 @@ _OUTCOMES: Mapping[dg.DagsterRunStatus, RunOutcome] = {
 def trip_backfills(instance: dg.DagsterInstance, backfill: Backfill) -> list[str]:
     """Cancel backfills of this location's tables that exceed a limit, and announce nearly spent budgets.
 
-    The notice comes first, under a key: a tick after a crash repeats neither.
+    The notice comes first, under a key: a tick after a crash finds it there, and the backfill under way.
     """
     settings, storage, said = backfill.settings, backfill.storage, []
     price = None if settings.core_hour_price is None else settings.core_hour_price / 3600

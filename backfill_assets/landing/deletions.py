@@ -1,5 +1,5 @@
-"""Deletions cancel raw rows that a source took back: those that a file lost, as a refresh finds, and by tombstones
-(events without value) earlier ones of a key.
+"""Deletions cancel raw rows that a source took back, and both are left out when raw is read. A refresh finds rows that
+their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Lines that are not one plain object, as Spark's JSON reader made one of them. Pure.
+r"""Lines that are not one plain object, as the one that Spark's JSON reader made of them. Pure.
 
 It accepts more than JSON. Raw rows that Spark landed are compared with the lines read again, so this stays; but
 decimals keep digits that Spark lost in floats.

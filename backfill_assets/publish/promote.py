@@ -62,8 +62,8 @@ def promote(
 ) -> Published | Nothing:
     """Bring ``package`` into main in one publication; None if there was nothing to publish.
 
-    A try waits for others' holds on its days, ``wait_seconds`` at most; after ``before_a_hold`` tries each has a new
-    ``hold`` of its own. Raises the package's refusal after ``most``.
+    A try without a hold waits for those of others on its days, ``wait_seconds`` at most. After ``before_a_hold`` tries
+    each further one is made under a new ``hold``, if there is one. Raises what the package refuses after ``most``.
     """
     with ExitStack() as held:
         for number in count(1):

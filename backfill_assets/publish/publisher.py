@@ -65,10 +65,10 @@ class Published:
 
 @dataclass(frozen=True)
 class Readers:
-    """Tables that read what a publication brings, and how it is completed with days it leaves stale.
+    """The tables that read what a publication brings, and how it is completed with the days that it leaves stale.
 
-    PREPARE asks on the state that it compares: readers built meanwhile are named too. Open entries for ``tables`` are
-    finished first if they can be; they lock nothing.
+    PREPARE asks on the state that it compares: readers built meanwhile are named, too. An entry that is open for
+    ``tables`` is finished first, if it can be; their readers lock nothing.
     """
 
     tables: Callable[[Publication], frozenset[str]] = lambda _: frozenset()

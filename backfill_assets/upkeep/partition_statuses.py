@@ -32,7 +32,7 @@ def statuses_to_put_right(
     """Days published after ``settled`` whose newest publication the orchestrator does not show.
 
     ``reported`` is what it shows. A failed partition whose publication was reported stays failed: its last attempt
-    published nothing. Publications ``under_way`` are their run's, and hold ``settled`` back.
+    published nothing. Publications ``under_way`` are reported by their own run, and hold ``settled`` back.
     """
     newer = sorted((state for state in states if state.sequence > settled), key=_in_order)
     unreported = [state for state in newer if _is_unreported(state, reported)]
