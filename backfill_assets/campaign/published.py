@@ -25,7 +25,6 @@ class CampaignPublication:
     prepared: Prepared
     at: datetime
     closed: int
-    """Log entry."""
 
     @property
     def made(self) -> Publication:
@@ -37,7 +36,6 @@ class CampaignPublication:
 
     @property
     def undoes(self) -> bool:
-        """Whether it withdrew what the campaign had published."""
         return self.made.provenance.withdraws
 
     @property

@@ -60,7 +60,9 @@ def check_names(checks: Sequence[TableCheck]) -> list[str]:
 def evaluations(
     day: BuiltDay, checks: Sequence[TableCheck], target: Target | None = None
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """``target`` is the materialization judged; None if nothing was published. Checks without a rule are left out."""
+    """``target`` is the materialization judged; None if nothing was published. Checks without a rule judged at
+    publication are left out.
+    """
     for check in checks:
         outcomes = check.outcomes(day.rules)
         if outcomes or not day.rules:

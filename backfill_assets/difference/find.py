@@ -123,6 +123,7 @@ class LakehouseState:
         return {table: set(days) for table, days in self.view.over.items()}
 
     def stale_lines(self, steps: Sequence[Step]) -> list[str]:
+        """Days of the timeline computed from others than it shows."""
         if self.timeline is None:
             return []
         return stale_lines(self.timeline, OpenedTimeline(self.view.storage, self.timeline).stale_days(steps))

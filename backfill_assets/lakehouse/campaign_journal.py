@@ -1,4 +1,4 @@
-"""A campaign's journal, its only state: numbered entries, each written once."""
+"""The journal of each campaign: numbered entries, each written once. A campaign has no other state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Kind = Literal[
 ]
 """``withdrawn``: an approval no longer covers what would be published; ``report`` says what another one is for.
 
-The last two are in older journals alone.
+The last two stand in journals of before alone: the log says that a campaign was undone, or brought back.
 """
 
 
@@ -45,15 +45,15 @@ class JournalEntry(Record):
     at: datetime
     by: str = ""
     step: str = ""
-    """The step that is done, was under way at a stop, or begins again."""
+    """The step that is done, that was under way at a stop, or at which the campaign begins again."""
     wave: int = -1
     reason: str = ""
     report: Mapping[str, Any] = Field(default_factory=dict)
     spent: Spent | None = None
     log: int = -1
-    """The newest entry of the log known then."""
+    """The newest entry of the publication log that was known when this was written."""
     again: bool = False
-    """What was undone is staged from its beginning."""
+    """Whether what was undone is taken up again: it is staged from its beginning."""
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
@@ -74,7 +74,7 @@ def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, Journa
 
 
 def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
-    """An unreadable entry is None. Only the last file of each campaign is read."""
+    """The entry is None if it cannot be read. Only the last file of each campaign is read: most campaigns are over."""
     last = {campaign: max(files) for campaign, files in _files(storage).items()}
     names = sorted(last)
 
@@ -88,6 +88,7 @@ def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
 
 
 def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
+    """The ``most`` campaigns written last, without unreadable ones."""
     newest = {campaign: max(file.modified_ms for file in files.values()) for campaign, files in _files(storage).items()}
     found = []
     for campaign in sorted(newest, key=lambda name: (-newest[name], name))[:most]:
@@ -129,10 +130,10 @@ def _journal(storage: Storage, campaign: str) -> Series[JournalEntry]:
 
 
 HELD_BACK_DAYS = "held back days"
-"""Report key: ranges by table."""
+"""Report key of a wave or step: ranges by table."""
 ABANDONED = "abandoned"
 HELPS = "helps"
-"""Report key of a stop: what to do, if not to repair the cause and run again."""
+"""Report key of a stop: what to do, unless it is to repair the cause and run the plan again."""
 _PLAN, _CAMPAIGN = "plan-", "campaign-"
 
 

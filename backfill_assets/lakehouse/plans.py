@@ -57,6 +57,7 @@ class PlanUnderWay:
 
 
 def open_plan(storage: Storage, id: str) -> None:
+    """Plans that overlap with it are warned."""
     storage.write_bytes(f"{_OPEN}/{id}", b"")
 
 
@@ -87,8 +88,10 @@ def under_way(storage: Storage) -> list[PlanUnderWay]:
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
-    """Versions of open plans, and those kept ``since``, which may still start: not to be reclaimed. Raises
-    :class:`LakehouseUnusable` for a damaged plan: what it needs is unknown.
+    """Versions of open plans, and of plans kept ``since`` then, which may still be started: nothing of them may be
+    reclaimed.
+
+    Raises :class:`LakehouseUnusable` if a plan is damaged: what it needs is unknown.
     """
     versions_of: dict[str, set[int]] = {}
     oldest = since.timestamp() * 1000

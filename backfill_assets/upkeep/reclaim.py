@@ -186,7 +186,7 @@ def _days_of(paths: Iterable[str], table: str) -> set[str] | None:
 
 
 def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
-    """A version whose log is gone protects nothing."""
+    """A version whose log is gone cannot be read, and protects nothing."""
     paths: set[str] = set()
     for version in pinned_versions(storage, since).get(table, ()):
         with suppress(VersionGone):

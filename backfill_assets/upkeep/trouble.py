@@ -121,7 +121,7 @@ class RepairContext:
     is_built: Callable[[str, date], bool] = _anywhere
     """Do backfills build the day? It has a partition, or the first ones look back to it."""
     today: date = date.max
-    """Only earlier days are repaired: sources may be ahead of time."""
+    """Only earlier days are repaired: a source that is ahead of time has rows of days that have not ended."""
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
@@ -267,7 +267,7 @@ class RepairContext:
         return any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run)
 
     def _run_failed(self, run: str) -> bool:
-        """A gate that stops a run is no failure: while it holds its day, the run's others follow that."""
+        """A gate that stops a run is no failure; while it still holds its day, the run's other days follow that day."""
         return run not in self.held_back_in or run in self._runs_held_back
 
     @cached_property

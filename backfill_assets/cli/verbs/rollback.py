@@ -56,7 +56,7 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
 
 
 def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
-    """An undo of a campaign can be undone."""
+    """A publication that undid a campaign can be rolled back, which brings the campaign back."""
     from backfill_assets.campaign.rollback import require_in_force
     from backfill_assets.campaign.standing import PlanWord, require_allowed
 

@@ -397,6 +397,7 @@ BOUNDARY = Arrangement(
 # --------------------------------------------------------------------------- undo
 
 WRONG = "v1"
+"""The version of the facts that converts at the rate of the day before."""
 _DONE = {UndoAction.PUT_BACK: "put back", UndoAction.STAGE_AGAIN: "staged again with the rows since"}
 
 
