@@ -15,7 +15,7 @@ class Clock(Protocol):
     """All nondeterminism of a process."""
 
     def now(self) -> datetime:
-        """In UTC."""
+        """UTC."""
 
     def seconds(self) -> float:
         """Monotonic."""
@@ -51,7 +51,6 @@ _clock: Clock = MachineClock()
 
 
 def now() -> datetime:
-    """In UTC."""
     return _clock.now()
 
 
@@ -60,7 +59,6 @@ def today() -> date:
 
 
 def seconds() -> float:
-    """Monotonic."""
     return _clock.seconds()
 
 
@@ -79,7 +77,6 @@ def between(least: float, most: float) -> float:
 
 @contextmanager
 def use(clock: Clock) -> Iterator[None]:
-    """Replaces the clock for all threads of this process."""
     global _clock  # noqa: PLW0603
     before, _clock = _clock, clock
     try:

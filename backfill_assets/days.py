@@ -22,7 +22,7 @@ _EARLIEST, _LATEST = date(101, 1, 1), date(9899, 12, 31)
 
 @lru_cache(maxsize=65_536)
 def day_or_none(text: str) -> date | None:
-    """Cached: logs name the same days in many tables, and one object keeps its hash."""
+    """Cached: logs name days many times, and one object keeps its hash."""
     try:
         return date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -74,8 +74,8 @@ class DayRange:
 
     @classmethod
     def parse(cls, text: str) -> DayRange:
-        """``A..B`` or ``A``. Raises :class:`InvalidRequest`; also for over a hundred years, since each day costs time,
-        and at the end of the calendar.
+        """``A..B`` or ``A``. Raises :class:`InvalidRequest`, also for over a hundred years, and at the calendar's
+        end.
         """
         first, dots, last = text.partition("..")
         if day_or_none(first) is None or (dots and day_or_none(last) is None):
@@ -123,7 +123,6 @@ class DayRange:
 
 
 def _no_range(text: str) -> InvalidRequest:
-    """Suggests ``A..B`` for ``A...B`` or ``A:B``."""
     days = [day for each in _DAY.findall(text) if (day := day_or_none(each))]
     meant = f"Did you mean {days[0]}..{days[1]}?" if len(days) == 2 else ""
     what = "a day or a range of days" if not text or ".." in text or meant else "a day"
@@ -133,7 +132,7 @@ def _no_range(text: str) -> InvalidRequest:
 
 
 class Cadence(enum.StrEnum):
-    """The length of partitions, each named by its first day."""
+    """Partitions, each named by its first day."""
 
     DAILY = "daily"
     WEEKLY = "weekly"

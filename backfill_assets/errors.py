@@ -49,7 +49,7 @@ class LakehouseBusy(BackfillError):
 
 
 class SparkLost(LakehouseUnusable):
-    """The Spark server went away: nothing was published, staged days are kept."""
+    """The Spark server went away; staged days are kept."""
 
 
 class NotDelivered(BackfillError):
@@ -65,7 +65,7 @@ class CampaignStopped(BackfillError):
 
 
 class StreamFailed(BackfillError):
-    """A stream ended with an error. What it published stays; a restart continues there."""
+    """What the stream published stays; a restart continues there."""
 
 
 class AnotherStreamRuns(BackfillError):

@@ -11,14 +11,13 @@ from backfill_assets.errors import InvalidRequest
 _WARN_AT = Decimal("0.8")
 _MOST_PLACES, _TOO_MUCH = 12, Decimal(10) ** 15
 _NUMBERS = {"seconds": "3600", "money": "5.00", "core_seconds": "36000", "slower": "10"}
-"""Limits that are no shares."""
 
 
 @dataclass(frozen=True)
 class _Limits:
     @classmethod
     def parse(cls, text: str, base: Self | None = None) -> Self:
-        """``deviation=2%,gates=20%,seconds=3600,money=5.00,errors=none``, over ``base`` or the defaults."""
+        """``deviation=2%,gates=20%,seconds=3600,money=5.00,errors=none``, over ``base``."""
         known = {field.name for field in fields(cls)}
         found = base or cls()
         for part in filter(None, (part.strip() for part in text.split(","))):
@@ -66,7 +65,7 @@ class BackfillLimits(_Limits):
 
 @dataclass(frozen=True)
 class Exceeded:
-    """A warning if ``stops`` is False. An unknown ``observed`` counts as exceeded."""
+    """A warning unless ``stops``; an unknown ``observed`` is exceeded."""
 
     limit: str
     observed: Decimal | None

@@ -64,10 +64,10 @@ class Route:
     kind: PlaceKind = "log"
     where: str = field(default="", repr=False)
     datasets: frozenset[str] = frozenset()
-    """Empty for all notices, also those about no dataset."""
+    """Empty: all, also about no dataset."""
     least: Severity = "info"
     quiet: QuietHours | None = None
-    """Notices below critical wait until the end."""
+    """Notices below critical wait."""
 
     @property
     def name(self) -> str:
@@ -89,7 +89,7 @@ class Route:
 
 
 def routes_for(routes: Iterable[Route], severity: Severity, dataset: str) -> dict[str, Route]:
-    """The first route per place; the log if none takes it: nothing is lost."""
+    """The first route per place, or the log: nothing is lost."""
     found: dict[str, Route] = {}
     for route in routes:
         if route.takes(severity, dataset):

@@ -27,7 +27,6 @@ def shipped(name: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """An installed package uses the user's home."""
     in_repository = shipped("spark_conf").parent == _PACKAGE.parent
     return _PACKAGE.parent / ".cache" if in_repository else Path.home() / ".cache" / "backfill-assets"
 
@@ -37,13 +36,13 @@ class ApprovalRule(enum.StrEnum):
 
     ANYONE = "anyone"
     ANOTHER_PERSON = "another-person"
-    """Neither its planner nor the one who started it last."""
+    """Neither planner nor last starter."""
     LISTED = "listed"
     """A plan without approvers cannot be approved."""
 
 
 class BucketPath(PosixPath):
-    """``s3://bucket/prefix``, which cannot be opened as a file."""
+    """``s3://bucket/prefix``, no file."""
 
     def __str__(self) -> str:
         return "s3://" + "/".join(self.parts[1:])
@@ -83,7 +82,7 @@ class Settings:
     breaker: BackfillLimits = field(default_factory=BackfillLimits)
     """Limits of native backfills; campaigns have their own."""
     timeline_days: int = 14
-    """Unwanted timelines are closed after so many days."""
+    """Unwanted timelines are closed then."""
     stream_source: str = "landing"
     """What Dagster's streams read: ``landing``, or ``kafka://host:port/topic``."""
     approval_by: ApprovalRule = ApprovalRule.ANYONE
@@ -92,7 +91,7 @@ class Settings:
     refuse_dirty_tree: bool = False
     """Uncommitted code neither computes nor publishes."""
     share_spark: bool = True
-    """Commands use the Spark server of this home while it runs."""
+    """Commands use this home's running Spark server."""
     automation: bool = True
     """If false, schedules and sensors launch nothing, and say so."""
     ui: str | None = None
@@ -100,7 +99,7 @@ class Settings:
     heartbeat: str = field(default="", repr=False)
     """A URL called every minute while all sensors work; may be secret."""
     repairs: str = ""
-    """Bounds such as ``days=100,money=5``, for ``RepairBounds``."""
+    """``days=100,money=5``, for ``RepairBounds``."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -145,7 +144,6 @@ class Settings:
 
 
 def of_project(folder: Path, tool: str, key: str) -> str:
-    """A value of ``[tool.<tool>]`` in ``pyproject.toml``; empty without it."""
     return str(tools_of_project(folder).get(tool, {}).get(key, ""))
 
 

@@ -1,7 +1,6 @@
 """For the tests of a project: the fixture ``workshop``, an empty lakehouse in a folder of its own.
 
-pytest finds it where this package is installed; nothing has to be imported or configured, and pytest itself is no
-dependency. What a test types is what people type::
+What a test types is what people type::
 
     def test_a_day(workshop):
         workshop.land("orders", "2026-01-05", [{"entry_id": "1", "amount": "12.50", ...}])
@@ -40,9 +39,7 @@ _SMALL_SPARK = {
 
 
 class Workshop:
-    """An empty lakehouse and landing zone below ``home``, for the datasets of the package ``datasets``; nothing is
-    shared.
-    """
+    """An empty lakehouse and landing zone below ``home``, for the package ``datasets``."""
 
     def __init__(self, home: Path, datasets: str = "") -> None:
         from backfill_assets.settings import Settings
@@ -55,7 +52,7 @@ class Workshop:
     def land(self, source: str, day: str, rows: Iterable[Mapping[str, object]], name: str = "") -> Path:
         """Land ``rows`` for ``source`` in a file that arrived on ``day``, by default named by the next number.
 
-        Values become text as a source would write it, moments with their time zone. A None is absent.
+        Values become a source's text, moments with their zone; None is absent.
         """
         folder = self.settings.landing / source / day
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +84,6 @@ class Workshop:
         return done.stdout
 
     def json(self, *words: object, exit_code: int = 0) -> Any:
-        """The parsed ``--json`` answer of a command."""
         return json.loads(self.backfill(*words, "--json", exit_code=exit_code))
 
     def rows(self, table: str, days: str = "") -> list[dict[str, Any]]:
@@ -137,7 +133,6 @@ def _of_machine() -> dict[str, str]:
 
 
 def _as_text(value: object) -> object:
-    """Lists, objects and texts stay as they are."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime) and value.tzinfo is not None:

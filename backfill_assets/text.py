@@ -16,7 +16,6 @@ _CURRENCIES = re.compile(
     "aud|bgn|brl|cad|chf|cny|czk|dkk|eur|gbp|hkd|huf|idr|ils|inr|isk|jpy|krw|mxn|myr|nok|nzd|php|pln|ron|sek|sgd|thb"
     "|try|usd|zar"
 )
-"""Currencies with rates of the European Central Bank, and the euro."""
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """Markdown ignores an underscore within a word."""
 
@@ -109,7 +108,6 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(size: int | None) -> str:
-    """``1.4 MiB``."""
     if size is None:
         return UNKNOWN
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
@@ -163,12 +161,10 @@ def amount(value: Decimal | None) -> str:
 
 
 def money(value: Decimal | None, measure: str) -> str:
-    """``388.90 EUR``."""
     return " ".join(filter(None, (amount(value), currency_of(measure))))
 
 
 def currency_of(measure: str) -> str:
-    """``EUR`` for ``amount_eur``, or empty."""
     words = measure.split("_")
     return words[-1].upper() if len(words) > 1 and _CURRENCIES.fullmatch(words[-1]) else ""
 

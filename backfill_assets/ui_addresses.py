@@ -8,7 +8,6 @@ from urllib.parse import quote, urlencode
 DEFAULT_UI = "http://127.0.0.1:3000"
 BACKFILLS = "/runs?view=backfills"
 FIRST_PAGE = "/assets/start_here"
-"""The state of the lakehouse."""
 
 
 def asset_page(key: str, partition: str = "") -> str:
@@ -28,7 +27,6 @@ def runs_page(tag: str, value: str) -> str:
 
 
 def lineage_page(selection: str) -> str:
-    """The asset graph of a selection such as ``key:"fact"+``."""
     return f"/asset-groups~{quote(selection, safe='')}/"
 
 

@@ -58,13 +58,12 @@ def _refused(plan: AdoptionPlan) -> Iterator[Part]:
 
 
 def _apart(reason: str) -> tuple[str, str]:
-    """A reason ends with what to do in brackets."""
     why, bracket, do = reason.rpartition(" (")
     return (why, do.removesuffix(")")) if bracket and "(" not in why else _at_first(reason)
 
 
 def _at_first(reason: str) -> tuple[str, str]:
-    """Splits at the first bracket: a command in brackets may have more of them."""
+    """Splits at the first bracket: a command in brackets may have more."""
     why, _, do = reason.partition(" (")
     return why, do.removesuffix(")")
 

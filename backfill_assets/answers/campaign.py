@@ -56,7 +56,6 @@ def kept_difference_answer(at: CampaignRun) -> Answer | None:
 
 
 def next_of_plan(publisher: Publisher, plan: Plan) -> tuple[str, ...]:
-    """Empty if the next step is not for a person."""
     return tuple(filter(None, [next_command(look(publisher, campaign_of(plan.id), plan))]))
 
 

@@ -44,13 +44,11 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10
 _TOTAL = "total_"
 _DETAIL = ("table version", "checksum", "parameters", "inputs", "staged ms", "metrics", "files")
-"""A terminal shows these with ``--long``."""
+"""Shown on a terminal with ``--long``."""
 
 
 @dataclass(frozen=True)
 class FoundDay:
-    """``status`` is only known for the present."""
-
     table: str
     day: date
     status: str = ""
@@ -62,14 +60,14 @@ class FoundDay:
     content: DayContent | None = None
     files: Sequence[AddedFile] = ()
     gone: Sequence[str] = ()
-    """Named files that are missing: no row is shown."""
+    """Missing files: no row is shown."""
     reclaimed: bool = False
-    """Main does not name the missing files any more: nothing is damaged."""
+    """Main does not name the missing files any more."""
     written_since: Mapping[str, int] = field(default_factory=dict)
-    """A foreign write in Delta's log; all other fields are of the publication."""
+    """A foreign write in Delta's log; other fields are the publication's."""
     sample: pa.Grid | None = None
     period: date | None = None
-    """First day of the period that contains this day: only that is a day of the table."""
+    """First day of the period that contains this day."""
     has: tuple[date, ...] = ()
     """First and last day of the table, if it lacks this one."""
     notes: Sequence[str] = ()
@@ -141,8 +139,6 @@ def _with_sample(found: FoundDay, rows: ds.Dataset) -> FoundDay:
 
 @dataclass(frozen=True)
 class _Present:
-    """Signs and status of the present day; None if not looked up."""
-
     signs: Collection[Cause] | None = None
     notes: Sequence[str] = ()
     unknown: str = ""

@@ -64,8 +64,7 @@ class Released:
 def release(lake: Lake, rejects: Rejects, day: date, reason: str, run: RunInfo, progress: Progress) -> Released:
     """Publish ``day`` without its rejected rows, and everything that follows raw.
 
-    The release is stored first: a running stream publishes the day too. Raises :class:`InvalidRequest` if raw lacks the
-    day.
+    The release is stored first, for a running stream too. Raises :class:`InvalidRequest` if raw lacks the day.
     """
     if TableDay(rejects.raw, day) not in lake.states(lake.catalog.step(rejects.raw)):
         raise InvalidRequest(f"{rejects.raw} has nothing of {day}.", hint=f"See: backfill status {rejects.raw}")

@@ -122,7 +122,6 @@ def _made_of(record: PublicationRecord, made: InputSummary) -> Iterator[Worded]:
 
 
 def _offsets(read: PartitionRead) -> Worded:
-    """``to`` is the next offset to read."""
     place = {"source": read.source, "topic": read.topic, "partition": read.partition}
     return Worded({**place, "from": read.first, "to": read.end}, str(read))
 

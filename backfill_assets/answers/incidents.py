@@ -19,7 +19,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def incidents_answer(open_: Iterable[Incident], closed: Iterable[Incident] = ()) -> Answer:
-    """Open incidents first, those for people leading; then ``closed`` ones, newest first."""
+    """Open ones first, those for people leading; then ``closed``, newest first."""
     found = sorted(open_, key=lambda each: (each.state != "person", _ORDER[each.severity], each.opened, each.id))
     rows = [
         (

@@ -42,14 +42,14 @@ _HINT = (
 
 
 class StillBad(BackfillError):
-    """The current contract would accept no quarantined row."""
+    pass
 
 
 # ------------------------------------------------------------------ why, and which
 
 
 def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> Answer:
-    """Rejected rows by reason; with ``days`` the rows too. A row with two reasons counts in both."""
+    """Rejected rows by reason, with ``days`` also the rows; a row with two reasons counts in both."""
     found = groups(storage, rejects, days)
     held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
@@ -91,7 +91,7 @@ def _place(file: str, line: int) -> Worded:
 
 
 def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Iterator[Line]:
-    """Days outside the declared range: the declaration may be wrong, not the rows."""
+    """For days outside the declared range, which may be wrong."""
     sources = {each.table: each.source for each in rejects}
     for group in found:
         source = sources[group.table]
@@ -115,7 +115,6 @@ class FoundReplay:
 
     @property
     def totals(self) -> Sequence[Judged]:
-        """Counts each row once."""
         return [each for each in self.judged if each.reason is None]
 
     @property
@@ -252,8 +251,8 @@ def _lost(lost: LostDay) -> Sequence[object]:
 def positions_answer(storage: Storage, table: str, at: str | None) -> Answer:
     """Partitions and landed files of a raw table; days of other tables by their inputs.
 
-    ``at``: a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if the table had
-    nothing published then.
+    ``at``: a publication, a Delta version of ``table``, or a time. Raises :class:`InvalidRequest` if nothing was
+    published then.
     """
     view = View.newest(storage) if at is None else find_moment(storage, at, table)
     if at is None and table not in view.versions:

@@ -27,7 +27,6 @@ class StepRan:
 
     @property
     def days(self) -> list[BuiltDay]:
-        """Days of the table with the step's name."""
         return [day for day in self.result.days if day.table == self.step]
 
     @property

@@ -16,7 +16,7 @@ from backfill_assets.state.rolled_back import NOTHING_UNDONE, Undo
 from backfill_assets.stream.lease import HeldEvents
 
 _LATELY, _SHORT = 7, 0.1
-"""A source's newest seven days are reported if they lack a tenth of their usual rows."""
+"""The newest seven days of a source are reported if they lack a tenth of usual rows."""
 
 
 def beside_the_logs(
@@ -42,7 +42,6 @@ def beside_the_logs(
 
 
 def _behind(steps: Sequence[Step], table: str) -> list[str]:
-    """The tables built together with ``table``, and those computed from them."""
     daily = [step for step in steps if step.cadence is Cadence.DAILY]
     together = next((step.table_names for step in daily if table in step.table_names), ())
     return expand_tables(daily, together, downstream=True)

@@ -49,8 +49,6 @@ _BAD = {Cause.LOST_RAW, Cause.LOST_FILES, Cause.HELD_BACK, Cause.EDITED_LOGIC, C
 
 @dataclass(frozen=True)
 class FoundStatus:
-    """``steps`` are in build order."""
-
     steps: Sequence[Step]
     statuses: Statuses
     observed: LogView
@@ -73,12 +71,10 @@ class FoundStatus:
     short: Mapping[TableDay, str] = field(default_factory=dict)
     """Newest days of sources with fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
-    """Datasets declared wrong, and their readers."""
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
-    """Days of external tables moved since the last look, or why a table cannot be read."""
+    """Days of external tables that moved, or why one cannot be read."""
 
     def by_cause(self, table: str) -> dict[Cause | None, list[date]]:
-        """Days whose files are gone first."""
         found: dict[Cause | None, list[date]] = {cause: [] for cause in _GONE}
         for day, cause in self.statuses[table].items():
             found.setdefault(cause, []).append(day)
@@ -93,9 +89,8 @@ def look_at_main(
     zone: LandingZone | None = None,
     datasets: Sequence[Dataset] = (),
 ) -> FoundStatus:
-    """Reads logs, names in the landing ``zone``, and reasons of rejected rows.
-
-    ``declared``: steps of all ``datasets``; without datasets, external tables are not looked at.
+    """Reads logs, names in the landing ``zone``, and reasons of rejected rows. Without ``datasets``, external tables
+    are not looked at.
     """
     with gc_paused():
         observed = observe_each(storage, [table.name for step in declared for table in step.tables])

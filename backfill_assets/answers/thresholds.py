@@ -1,6 +1,6 @@
 """How often each threshold of a dataset would have been broken on published days, from the log alone.
 
-A threshold that breaks on sound days is too narrow; one that never breaks may be too wide.
+One that breaks on sound days is too narrow; one that never breaks may be too wide.
 """
 
 from __future__ import annotations

@@ -146,9 +146,8 @@ def _next(timeline: NamedTimeline) -> tuple[str, ...]:
 
 
 def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[Worded]:
-    """Raw at the timeline's moment and now, and rows that came between.
-
-    With ``new`` also those since the timeline last went forward.
+    """Raw at the timeline's moment and now, and rows that came between; with ``new`` also since it last went
+    forward.
     """
     now = {each.table: each for each in timeline.reads}
     last = new.arrived.since_last if new is not None else {}

@@ -22,10 +22,8 @@ _MORE = "and 1,000,000 more"
 
 
 class Urgency(enum.IntEnum):
-    """Most urgent first."""
-
     SAFETY = 0
-    """Something is unchecked, unreported or unreadable: other faults may be hidden."""
+    """Something is unchecked or unreadable: other faults may be hidden."""
     WRONG = 1
     """Published days are wrong, or wait for their source."""
     LOOKED_AFTER = 2
@@ -42,7 +40,6 @@ class ToDo:
     page: str = ""
     do: str = ""
     opens: str = ""
-    """The page where a click does it."""
     command: str = ""
     """Does the same in a terminal."""
 
@@ -96,7 +93,7 @@ def _urgency(action: ManualAction, known: Incident | None) -> Urgency:
 
 
 def entries(items: Sequence[ToDo], name: str, all_of_them: str) -> dict[str, str]:
-    """Markdown by label, each short enough to be shown in place. ``name`` is the first label; others are numbered."""
+    """Markdown by label, each short enough to be shown in place; ``name`` is the first, others are numbered."""
     if not items:
         return {name: "Nothing."}
     shown = most_urgent_first(items)[:MOST_ITEMS]
@@ -135,7 +132,7 @@ def _step(item: ToDo) -> str:
 
 
 def fitting(blocks: Sequence[str], between: str = "\n\n", most: int = SHOWN_AT_ONCE) -> str:
-    """Blocks that fit in place, with the number of those that do not."""
+    """Those that fit in place, with the number of others."""
     if len(whole := between.join(blocks)) <= most:
         return whole
     ends = accumulate(len(each) + len(between) for each in blocks)

@@ -39,7 +39,6 @@ _COLUMNS += ["table", "day", "table_version", "code_version"]
 
 
 Stamp = Mapping[str, Any]
-"""The log's row of the publication that a day holds."""
 
 
 def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
@@ -202,7 +201,6 @@ def _row(found: FoundTrace, of: FoundTrail, row: Found) -> Sequence[object]:
 
 
 def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
-    """A timeline's own day has no publication."""
     key = TableDay(about.table, about.day)
     if found.timeline is not None and about.day in (held := found.timeline.held(about.table)):
         content = held[about.day].content

@@ -1,7 +1,7 @@
 """Who may approve a campaign, and what an approval covers. Pure.
 
-An approval is for one difference. Days that move afterwards are staged again, and published without another approval if
-all expectations and limits still hold.
+An approval is for one difference. Days that move afterwards are staged again, and published if all expectations and
+limits still hold.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ class ApprovalDecision:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a cut-over is about to publish. ``approved`` is the fingerprint of the approved difference.
-
-    ``compared`` is the newest comparison of this cut-over, ``exceeded`` what the breaker says of the same days,
-    ``held_back`` lines about days that are left out without a person's consent.
+    """What a cut-over is about to publish. ``approved`` is the approved difference's fingerprint, ``compared`` this
+    cut-over's newest comparison, ``exceeded`` the breaker's word on the same days, ``held_back`` days left out without
+    consent.
     """
 
     approved: str
@@ -59,7 +58,7 @@ class Attempt:
 
 
 def decide(attempt: Attempt) -> ApprovalDecision:
-    """Only what was approved exactly, or was compared and judged exactly as staged, is published."""
+    """Only what was approved exactly, or judged exactly as staged, is published."""
     if fingerprint_of(attempt.staged) == attempt.approved:
         return ApprovalDecision(ApprovalVerdict.PUBLISH, "it is what was approved", as_approved=True)
     difference = attempt.compared
@@ -98,9 +97,8 @@ _ANOTHER = Person("another person")
 
 @dataclass(frozen=True)
 class Approvers:
-    """``starter``: who started the campaign or resumed it last. An unknown person never counts as another person.
-
-    A plan's ``listed`` approvers restrict every rule; ``needed`` of them have to approve.
+    """``starter`` began or resumed it last. An unknown person is never another. ``listed`` approvers restrict every
+    rule; ``needed`` of them have to approve.
     """
 
     rule: ApprovalRule
@@ -110,7 +108,6 @@ class Approvers:
     needed: int = 1
 
     def why_not(self, approver: Person) -> str | None:
-        """Returns None if they may."""
         if not self.listed and self.rule is ApprovalRule.ANYONE:
             return None
         if not self.listed and self.rule is ApprovalRule.LISTED:
@@ -185,7 +182,6 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
 
 
 def _outcome(state: CampaignState) -> str:
-    """Empty while people decide."""
     if back := state.rolled_back:
         return f"It was rolled back on {back.at:%Y-%m-%d %H:%M} UTC {back.reason}".rstrip(" .") + "."
     if is_published(state) and (published := state.cut_over_at):
@@ -197,7 +193,7 @@ def _outcome(state: CampaignState) -> str:
 
 
 def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:
-    """Returns None if enough people can approve a plan that was never started."""
+    """Why too few people can approve a plan, or None."""
     if not listed:
         return "The plan lists no approvers, and here it has to." if rule is ApprovalRule.LISTED else None
     left_out = {name for name in listed if rule is ApprovalRule.ANOTHER_PERSON and planner.is_same_as(Person(name))}

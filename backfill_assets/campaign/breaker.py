@@ -1,4 +1,4 @@
-"""The circuit breaker of a campaign: its counts so far against its limits. Pure."""
+"""A campaign's circuit breaker: counts so far against limits. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _by_name(found: Iterable[tuple[str, Mapping[str, Sums]]]) -> Iterable[tuple[
 
 
 def deviation(sums: Sums) -> Decimal | None:
-    """The change as a share of the published sum; 1 for any change from 0. None if a sum is unknown."""
+    """The change as a share of the published sum; 1 for any from 0, None if unknown."""
     if sums.change is None:
         return None
     return Decimal(bool(sums.change)) if sums.share is None else abs(sums.share)
@@ -109,7 +109,7 @@ def staged_contents(done: Iterable[StepBuilt]) -> dict[str, dict[date, DayConten
 
 
 def computed_seconds(done: Iterable[StepBuilt]) -> Decimal:
-    """Seconds of computing the staged days. The tables of a step share one time, counted once."""
+    """Seconds of computing staged days; a step's tables share one time."""
     days = (held[0].content for step in done for held in step.build.staged.values())
     return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
 

@@ -54,7 +54,6 @@ class Approval:
 
     @property
     def name(self) -> str:
-        """An entry without a known person has only ``by``."""
         return self.person.name.casefold() or self.by
 
     def __str__(self) -> str:
@@ -122,9 +121,8 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """Folds all entries. A later attempt replaces an earlier one.
-
-    Only resuming ends a stop: a step that finishes after the campaign was given up changes nothing.
+    """Folds all entries; a later attempt replaces an earlier one. Only resuming ends a stop, not a step that finishes
+    later.
     """
     found = CampaignState(campaign)
     for entry in entries:
@@ -212,9 +210,8 @@ def is_given_up(now: CampaignState) -> bool:
 
 
 def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Each publication goes before the first journal entry written knowing it (``log``).
-
-    A publication that the journal reports itself appears once, as the journal has it.
+    """Each publication goes before the first entry that knows it (``log``); one that the journal reports appears
+    once.
     """
     found: list[JournalEntry] = []
     later = deque(each for each in published if not any(_reports(entry, each) for entry in written))
@@ -239,9 +236,8 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
 
 
 def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
-    """Why nothing comes after ``newest``, the last journal entry; empty if all have to be read to know.
-
-    What was given up may be live again by the undo of an undo: only then is ``published`` called, which reads the log.
+    """Why nothing comes after ``newest``; empty if all entries have to be read. What was given up may be live again by
+    the undo of an undo: then ``published``, which reads the log, is called.
     """
     if newest is None or not newest.ends_campaign:
         return ""

@@ -28,7 +28,7 @@ from backfill_assets.text import format_are, format_count
 
 MakeNotice = Callable[[Publication], Notice]
 ReviewCall = Callable[[Sequence[StepBuilt], Progress], bool]
-"""Called before publishing. False: stage again what moved. Raises to publish nothing."""
+"""Called before publishing. False: stage again what moved."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def cut_over(
 ) -> CutOver:
     """Publish everything that ``campaign`` has staged of ``steps`` together, with ``notice``.
 
-    Moved days are staged again first, without a hold; the last check and the publication are under one: other writers
-    wait. ``review`` sees exactly what is published: if main moves after it, it is called again.
+    Moved days are staged again first; the last check and the publication are under a hold. ``review`` sees exactly what
+    is published, and is called again if main moves.
 
     Raises :class:`GateFailed` for held-back days, unless ``without_held_back`` and held back from the start;
     :class:`PublicationRefused` if another campaign was first or main keeps moving, :class:`InvalidRequest` if nothing
@@ -90,7 +90,6 @@ class _Staged:
     before: Mapping[TableDay, str]
     """The publication that each day had when it was first staged."""
     accepted: set[TableDay]
-    """Held-back days that are left out."""
     review: ReviewCall | None = None
     done: Sequence[StepBuilt] = ()
     again: set[TableDay] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Rollbacks and version switches since a plan was made, or since what an undo takes back: shown before an approval."""
+"""Rollbacks and version switches since a plan, or since what an undo takes back, for an approval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from backfill_assets.publish.rows import SWITCHING
 from backfill_assets.state.rolled_back import rollbacks
 
 Versions = Mapping[str, Collection[str]]
-"""Names of versions by step."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class SwitchedSince:
     current: str
     by: str
     brings: tuple[str, ...]
-    """Other versions, which the days have."""
 
     @property
     def sentence(self) -> str:
@@ -65,9 +63,8 @@ def later_decisions(publisher: Publisher, plan: Plan, steps: Iterable[Step]) -> 
 def switched_since(
     log: PublicationLog, entry: int, brings: Versions, steps: Iterable[Step]
 ) -> tuple[SwitchedSince, ...]:
-    """Steps switched after ``entry`` of the log to another version than ``brings``.
-
-    The last switch of a step counts, even if it is the undo of another.
+    """Steps switched after ``entry`` to another version than ``brings``, by their last switch, even the undo of
+    another.
     """
     head, declared = log.head(), {each.name: each.current for each in steps}
     rows = log.files().rows(["publication", "code_version"], after=entry, event=SWITCHING, table=brings).to_pylist()

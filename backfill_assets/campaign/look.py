@@ -46,9 +46,8 @@ from backfill_assets.text import format_count
 
 
 def settle(publisher: Publisher, campaign: str) -> bool:
-    """Finish what a dead process began; call it before any question about the state.
-
-    Returns whether that was a publication of ``campaign``.
+    """Finish what a dead process began, before any question about the state; whether that was a publication of
+    ``campaign``.
     """
     begun = _half_done(publisher, campaign)
     publisher.recover()
@@ -56,7 +55,6 @@ def settle(publisher: Publisher, campaign: str) -> bool:
 
 
 def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress) -> Undone:
-    """Raises like :func:`undo`."""
     require_undoable(plan.days)
     return undo(lake, plan.publication, run, progress)
 
@@ -156,12 +154,11 @@ class CampaignDays:
 
     @property
     def unchanged(self) -> tuple[date, ...]:
-        """Days that the campaign does not change; empty until all are walked."""
+        """Empty until all are walked."""
         return self._others if self.all_staged else ()
 
     @property
     def left(self) -> tuple[date, ...]:
-        """Days not walked yet."""
         return () if self.all_staged else self._others
 
     @property
@@ -207,7 +204,6 @@ def _of_step(
 
 
 def _is_over(now: CampaignState) -> bool:
-    """Then the campaign's timelines are closed."""
     return bool(now.rolled_back or is_given_up(now))
 
 

@@ -1,4 +1,4 @@
-"""Words the notices of a campaign: before it begins, with its publication, when a limit is reached. Pure."""
+"""Notices of a campaign: before it begins, with its publication, at a limit. Pure."""
 
 from __future__ import annotations
 
@@ -48,10 +48,8 @@ def completion(
     stale: Days = NO_DAYS,
     dataset: str = "",
 ) -> Notice:
-    """Written with the publication: it exists exactly if something was published.
-
-    ``reports``: changed tables that people read; ``moved``: days that differ from what was approved; ``stale``: days
-    outside the publication that read it.
+    """Written with the publication. ``reports``: changed tables that people read; ``moved``: days unlike what was
+    approved; ``stale``: days outside that read it.
     """
     behind = (f"{table}: stale until built again: {format_ranges(days)}." for table, days in stale.items())
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []

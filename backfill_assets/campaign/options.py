@@ -1,4 +1,4 @@
-"""How a campaign is carried out, as chosen by those who started and approved it. Pure."""
+"""How a campaign is carried out, as its starters and approvers chose. Pure."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ class Options:
 
     @classmethod
     def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
-        """``waves`` and ``limits`` are used where the plan has none.
-
-        Raises :class:`InvalidRequest` if they are given and the plan has others.
+        """``waves`` and ``limits`` are used where the plan has none; raises :class:`InvalidRequest` if it has
+        others.
         """
         own = plan.terms
         shares = waves or own.waves

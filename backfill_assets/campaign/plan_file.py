@@ -31,8 +31,6 @@ _MOST_APPROVALS = 9
 
 
 class InvalidPlanFile(InvalidRequest):
-    """``problems`` has everything that is wrong with the file."""
-
     def __init__(self, path: Path, problems: Collection[BackfillError]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(f"{path}: {each}" for each in self.problems))
@@ -235,8 +233,6 @@ _ENDINGS = {".yaml", ".yml"}
 
 @dataclass(frozen=True)
 class CheckedPlanFile:
-    """``plan`` is None if the file cannot be planned."""
-
     path: str
     plan: Plan | None = None
     planned_at: datetime | None = None

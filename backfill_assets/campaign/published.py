@@ -26,7 +26,6 @@ class CampaignPublication:
     prepared: Prepared
     at: datetime
     closed: int
-    """Log entry."""
 
     @property
     def made(self) -> Publication:
@@ -38,7 +37,6 @@ class CampaignPublication:
 
     @property
     def undoes(self) -> bool:
-        """Whether it withdrew what the campaign had published."""
         return self.made.provenance.withdraws
 
     @property

@@ -46,12 +46,10 @@ class PlanFacts:
     """The next step, if a process has to do it."""
     plan_again: str = "backfill plan"
     publication: str = ""
-    """The campaign's last: its cut-over, or an undo."""
     at: datetime | None = None
     undone: bool = False
     restored: bool = False
     half_done: str = ""
-    """An open publication of its campaign."""
     half_done_undoes: bool = False
     overtaken: str = ""
     """A staged day that another campaign published since, in words."""
@@ -82,9 +80,8 @@ def standing_of(facts: PlanFacts) -> PlanStanding:
 
 
 def page_of(plan: Plan, standing: PlanStanding) -> str:
-    """Name of the campaign's page: state, table and days; it changes with the state.
-
-    The state comes first since lists cut long names in the middle. :func:`is_page_of` recognizes the hash at the end.
+    """Name of the campaign's page: state, table and days. The state comes first, because lists cut long names in the
+    middle; :func:`is_page_of` knows the hash at the end.
     """
     stops = plan.stopped and standing is PlanStanding.NOT_STARTED
     state = "cannot be started" if stops else standing
@@ -143,7 +140,6 @@ def _words(facts: PlanFacts) -> Mapping[str, str]:
 
 
 _Refusal = tuple[str, str]
-"""Message and hint."""
 _ALLOWED = None
 _ABORT = (
     "{half_done}, a publication of {plan}, is begun and cannot be ended yet.",
@@ -206,7 +202,7 @@ _TABLE: Mapping[PlanStanding, Mapping[PlanWord, _Refusal | None]] = {
     ),
     PlanStanding.FINISHED: _row(_FINISHED, _FINISHED, _ALLOWED, _NOT_GIVEN_UP),
 }
-"""Callers settle half-done publications first: the rows for these are reached only if that fails."""
+"""Callers settle half-done publications first: these rows are for failures."""
 _NO_PROCESS = "If no command is at work on it"
 _HALF_DONE = "{half_done} is under way. If its process died:"
 _NEXT: Mapping[PlanStanding, str] = {

@@ -1,4 +1,4 @@
-"""Makes the plan that publishes a timeline: its days are staged already, and the campaign adopts them. Pure."""
+"""The plan that publishes a timeline, whose staged days it adopts. Pure."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ def timeline_request(
 ) -> PlanRequest:
     """The plan for the days of ``timeline`` that differ from main's (``differing``, by table).
 
-    The target is the table from which all other differing ones are computed; ``table`` selects one if there are
-    several. ``same_logic``: days built by the same logic on both. Raises :class:`InvalidRequest` if the timeline has
-    not gone forward, if nothing differs, if ``table`` does not differ or only through its inputs, and if one plan
-    cannot cover all tables.
+    The target is the table from which all other differing ones are computed; ``table`` selects one of several.
+    ``same_logic`` days are built alike on both. Raises :class:`InvalidRequest` if the timeline has not gone forward,
+    nothing differs, ``table`` differs through its inputs alone or not, or one plan cannot cover all.
     """
     if not timeline.versions and not timeline.days:
         raise InvalidRequest(
@@ -97,8 +96,7 @@ def _refuse_without_inputs(
 def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cause | None]) -> str:
     """What happens to days of the target that are of other code and outside the plan.
 
-    A day of which both versions make the same rows does not differ, is not published, and keeps its version.
-    ``statuses``: of the target before publishing.
+    A day of which both versions make the same rows keeps its version. ``statuses`` are the target's before publishing.
     """
     planned = set(DayRange.parse(asked.days)) - set(days_of(asked.leaves))
     left = sorted(day for day, status in statuses.items() if status in OTHER_CODE and day not in planned)
@@ -115,10 +113,7 @@ def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cau
 
 
 def plan_begun(asked: PlanRequest, open_plans: Iterable[tuple[Plan, CampaignState]]) -> Plan | None:
-    """The open plan for the same request, if it is not approved yet.
-
-    A second plan would be warned of the first and leave it behind.
-    """
+    """The open plan for the same request, if not approved yet: a second one would leave it behind."""
     for plan, state in open_plans:
         published = state.approved or state.rolled_back or CampaignStep.CUT_OVER in state.done
         if plan.asked == asked and not published:

@@ -31,7 +31,6 @@ class UndoAction(enum.StrEnum):
     WITHDRAW = "withdraw"
     """Remove the day: it was not published before, or its inputs are gone."""
     STANDS = "stands"
-    """Leave the day: it needs no change."""
     LEFT_STALE = "left stale"
     """The day reads a changing one and cannot be restated: it is reported as stale."""
     REFUSED = "refused"
@@ -79,7 +78,6 @@ class TableDayState:
 
     @property
     def content_now(self) -> DayContent | None:
-        """Returns None if unpublished, or after a foreign write."""
         return self.now.content if self.now is not None and self.is_known_now else None
 
     @property
@@ -88,7 +86,7 @@ class TableDayState:
 
     @property
     def is_back(self) -> bool:
-        """Whether a day without recorded content has its former files again, still without content."""
+        """A day without recorded content may have its former files again."""
         return self.content_now is None and self.is_as_before
 
     @property

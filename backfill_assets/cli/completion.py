@@ -121,7 +121,6 @@ def _main(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _first_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Plans only as the first word: ``run`` takes one plan, and nothing beside it."""
     return [] if _given(ctx) else complete_plan(ctx, param, incomplete)
 
 
@@ -134,7 +133,6 @@ complete_anything = _any_of(complete_table, complete_plan, complete_timeline)
 
 
 def _ids(incomplete: str, known: list[str]) -> list[CompletionItem]:
-    """Short ids; whole ones once more than the short form was typed."""
     short = ids.ShortIds(frozenset(known))
     items = [CompletionItem(short(id), help=id) for id in known if short(id).startswith(incomplete)]
     return items or [CompletionItem(id) for id in known if id.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""Builders for commands that compute in the foreground, and their progress."""
+"""Builders in the foreground, and their progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 @contextmanager
 def foreground_builder(options: Mapping[str, str] | None = None) -> Iterator[Builder]:
-    """Starts Spark when a day has to be computed. With ``options`` of its own it never uses a shared Spark."""
+    """Starts Spark once a day has to be computed; with ``options``, never a shared one."""
     from backfill_assets.rebuild.builder import Builder
 
     # Spark settings apply to a whole server: a shared one keeps its own.
@@ -63,7 +63,6 @@ def foreground_lake() -> Iterator[Lake]:
 def foreground_spark(
     settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None, keeper: str = ""
 ) -> SparkSession:
-    """``keeper`` names the command that runs a shared one."""
     from backfill_assets.spark.session import spark_session
 
     own = "BACKFILL_SHARED_SPARK=never starts one of its own"
@@ -102,7 +101,7 @@ def _interruptible(session: SparkSession) -> SparkSession:
 
 
 def silence_py4j() -> None:
-    """py4j logs an interrupted call to the root logger too, which notices use: only py4j's records are dropped."""
+    """py4j logs interrupted calls to the root logger, which notices use: its records are dropped."""
     logging.getLogger("py4j").propagate = False
     logging.getLogger().addFilter(_is_not_from_py4j)
 
@@ -112,10 +111,7 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, 10 ms later if Python is inside a finalizer, which would swallow it.
-
-    PySpark's finalizers take some percent of the time while columns are built.
-    """
+    """Raise KeyboardInterrupt, 10 ms later in a finalizer of PySpark, which would swallow it."""
     if not _is_collecting(frame):
         _abandon_calls(frame)
         raise KeyboardInterrupt
@@ -125,10 +121,9 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _abandon_calls(frame: FrameType | None) -> None:
-    """Close the socket of the interrupted call, and py4j opens a new one for the calls PySpark makes meanwhile.
+    """Close the interrupted call's socket: py4j opens another for what PySpark calls meanwhile.
 
-    Otherwise py4j shuts that connection down through another one; now and then this hits the new connection, whose
-    network error then replaces the interrupt.
+    It would shut the connection down through another, whose network error may replace the interrupt.
     """
     for each in _frames(frame):
         if each.f_code.co_name == "send_command" and each.f_code.co_filename.endswith(_CONNECTIONS):
@@ -139,7 +134,6 @@ def _abandon_calls(frame: FrameType | None) -> None:
 
 
 def _is_collecting(frame: FrameType | None) -> bool:
-    """PySpark's finalizer is a lambda in py4j's module of Java objects."""
     return any(
         each.f_code.co_name == "<lambda>" and each.f_code.co_filename.endswith(_JAVA_OBJECTS) for each in _frames(frame)
     )

@@ -1,4 +1,4 @@
-"""The group of commands. Each is imported when it is called: help comes at once."""
+"""The group of commands; each is imported when it is called."""
 
 from __future__ import annotations
 
@@ -60,9 +60,8 @@ ADDED = "backfill.commands"
 
 
 class CommandFailed(click.ClickException):
-    """An error in red on stderr, or one line of JSON there with ``--json``. Exit code 1.
-
-    A subclass has its own exit code if scripts must distinguish it.
+    """An error in red on stderr, or a line of JSON with ``--json``. Exit code 1; a subclass has another if scripts must
+    distinguish it.
     """
 
     usage = ""
@@ -84,8 +83,6 @@ class CommandFailed(click.ClickException):
 
 
 class Interrupted(CommandFailed):
-    """Ctrl-C; the message says what was done."""
-
     exit_code = 130
 
 
@@ -107,10 +104,8 @@ class _Lakehouse(click.Path):
 
 
 def end_at_once() -> None:
-    """Skip garbage collection at exit.
-
-    It takes 0.2 s of a command, and over 2 s of a code server or daemon: on a busy machine these were killed before
-    their end.
+    """Skip garbage collection: it takes 0.2 s of a command, and over 2 s of a daemon, which may be killed before its
+    end.
     """
     # Handlers run in reverse order: this one after those of later imports.
     atexit.register(gc.freeze)
@@ -161,7 +156,7 @@ class CommandGroup(click.Group):
 
 @contextmanager
 def errors_as_typed() -> Iterator[None]:
-    """Turn this package's errors into one message, as JSON with ``--json``; usage errors stay click's otherwise."""
+    """Turn errors into one message, as JSON with ``--json``."""
     from backfill_assets.cli.output import AnsweredNo, json_was_typed
 
     try:

@@ -1,4 +1,4 @@
-"""Ids: completed from their beginning, and shown as short as is unambiguous."""
+"""Ids, completed from their beginning and shown shortened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from backfill_assets.publish.publisher import Publisher
 
 LEAST_TYPED = 4
-"""A shorter text completes to no id."""
 LEAST_SHOWN = 7
 _WHOLE = re.compile(
     r"(?P<kind>(?:plan|campaign)-)(?P<hash>[0-9a-f]{16})"
@@ -27,7 +26,7 @@ _WHOLE = re.compile(
     r"|timeline-\d{8}t\d{6}-(?P<named>[0-9a-f]{8})"
 )
 _LONGEST_VERSION = 6
-"""A longer number is the beginning of a publication's hash, not a Delta version."""
+"""A longer number begins a hash, and is no Delta version."""
 _MOST_NAMED = 5
 _HEX = re.compile(r"[0-9a-f]{4,16}")
 MAIN = "main"
@@ -46,10 +45,7 @@ def distinguishing_part(id: str) -> str:
 
 
 def matching(text: str, ids: Collection[str], names: Collection[str] = ()) -> list[str]:
-    """``text`` itself, or the ids that it begins, also by their hash alone.
-
-    ``names`` were given by people and match by their beginning; other ids without a hash match only in full.
-    """
+    """``text`` itself, or the ids that it begins, also by their hash alone."""
     if text in ids or text in names:
         return [text]
     if len(text) < LEAST_TYPED:
@@ -116,7 +112,6 @@ def plans(storage: Storage) -> list[str]:
 
 
 def campaigns(storage: Storage) -> list[str]:
-    """Also of plans whose campaign has not begun."""
     from backfill_assets.lakehouse.campaign_journal import campaign_of
 
     return [campaign_of(plan) for plan in plans(storage)]
@@ -150,7 +145,7 @@ def find_plan(storage: Storage, text: str) -> str:
 
 
 def is_plan(text: str) -> bool:
-    """Whether a word that may be a table means a plan: by its prefix, or as the beginning of a plan's hash."""
+    """Whether the word is a plan and no table: by its prefix or hash."""
     from backfill_assets.lakehouse.timelines import CAMPAIGN
 
     if text.startswith(("plan-", CAMPAIGN)):
@@ -161,9 +156,9 @@ def is_plan(text: str) -> bool:
 
 
 def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
-    """The timeline that ``text`` names: by name, the beginning of its id's hash, or the beginning of its name.
+    """The timeline by its name, or the beginning of its hash or name.
 
-    For a ``change`` the beginning of a name is not enough: once that timeline is gone, it would mean the next one.
+    A ``change`` needs the whole name: its beginning would mean another timeline once this one is gone.
     """
     if text.startswith(("plan-", "campaign-")):
         return _campaign_named(storage, text)
@@ -203,7 +198,7 @@ def find_state(storage: Storage, text: str) -> str:
 def find_undoable(storage: Storage, text: str) -> str:
     """What can be rolled back: a publication, or a plan or campaign by name or hash.
 
-    A plan and its campaign share a hash: only a text with the campaign's prefix means the campaign.
+    A plan and its campaign share a hash: only the campaign's prefix means the campaign.
     """
     if is_whole(text):
         return text
@@ -218,7 +213,6 @@ def find_undoable(storage: Storage, text: str) -> str:
 
 
 def campaign_meant(text: str) -> str:
-    """The campaign's id; empty for a publication."""
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN

@@ -74,7 +74,7 @@ def days(text: str) -> Decorator[Any]:
 
 
 def refuse(context: click.Context, given: Container[str], why: str) -> None:
-    """Raise ``UsageError`` for a parameter in ``given`` that was typed and would be ignored."""
+    """Raise ``UsageError`` for a parameter in ``given`` that was typed."""
     for each in context.command.params:
         typed = context.get_parameter_source(each.name or "") is not ParameterSource.DEFAULT
         if typed and each.name in given:

@@ -1,4 +1,4 @@
-"""What commands print, ask and send. With ``--json``, standard output has one document and nothing else."""
+"""What commands print, ask and send; with ``--json`` one document on standard output."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False) -> None:
-    """Print an answer: for a terminal, as tab-separated text on a pipe, as JSON with ``--json``, or as Markdown.
+    """Print an answer for a terminal, tab-separated on a pipe, as JSON or as Markdown.
 
-    The terminal's is short if ``brief``, or if the command has a ``--long`` that was not typed.
+    On a terminal it is short if ``brief``, or without a ``--long`` that the command has.
     """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
@@ -74,7 +74,6 @@ def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) 
 
 
 def say_done(plan: Answer, done: Answer) -> None:
-    """With ``--json`` the plan is printed too."""
     say_answer(replace(done, parts=(*plan.parts, *done.parts)) if wants_json() else done)
 
 
@@ -128,7 +127,6 @@ def say_error_as_json(message: str, exit_code: int, usage: str = "") -> None:
 
 
 def json_was_typed() -> bool:
-    """Whether ``--json`` was typed, also if parsing failed."""
     context = click.get_current_context(silent=True)
     return bool(context and "--json" in typed_words(context))
 
@@ -148,7 +146,7 @@ def _is_asked(option: str, *, otherwise: bool = False) -> bool:
 
 
 def ask(question: str) -> None:
-    """Raises :class:`AnsweredNo`, or ``UsageError`` with the command to type if there is no terminal."""
+    """Raises :class:`AnsweredNo`, or ``UsageError`` without a terminal."""
     if not on_terminal():
         raise click.UsageError(f"There is no terminal to ask on: add --yes. Type: {typed_command()} --yes")
     if not click.confirm(question, err=True):
@@ -185,10 +183,7 @@ def _as_text(value: Any) -> str:
 
 
 def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool = False) -> NoticeDelivery:
-    """Send due notices, and print the outcome. A failed delivery does not fail the command.
-
-    ``at_once`` also tries routes that are paused after failures.
-    """
+    """Send due notices and print the outcome; failures fail no command. ``at_once`` also tries paused routes."""
     from backfill_assets.answers.maintenance import delivery_answer
     from backfill_assets.publish.delivery import deliver
 

@@ -20,14 +20,14 @@ _STARTED_TOLERANCE_SECONDS = 1.0
 class RunningDev:
     pid: int
     started: float
-    """When the process was created: a later one may have its number."""
+    """A later process may have its number."""
     ui: str
     spark: str
     lakehouse: str
     landing: str
     token_key_file: str
     home: str
-    """Compared on reading: a copied home has a copy of this note."""
+    """A copied home has a copy."""
 
 
 def dev_file(settings: Settings) -> Path:
@@ -36,7 +36,7 @@ def dev_file(settings: Settings) -> Path:
 
 @contextmanager
 def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
-    """Write the note during the block. A note left by a dead process is ignored."""
+    """Write the note during the block; that of a dead process is ignored."""
     import psutil
 
     pid = os.getpid()  # noqa: TID251 - others ask whether the process is still there
@@ -75,11 +75,7 @@ def running_ui(settings: Settings) -> str:
 
 
 def shared_spark(settings: Settings) -> tuple[Settings, str]:
-    """Settings for the Spark server that this home shares, and the command that keeps it; unchanged, and "", without
-    one.
-
-    Settings that choose another Spark win.
-    """
+    """Settings for this home's shared Spark, and the command that keeps it; unchanged, and "", without one."""
     if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
         return settings, ""
     url, keeper = _shared_url(settings)

@@ -23,7 +23,7 @@ def tables_meant(words: Sequence[str]) -> tuple[str, ...]:
 def tables_to_run(words: Sequence[str]) -> tuple[tuple[str, ...], bool, bool]:
     """The tables, and whether their upstream and downstream come along.
 
-    These apply to all tables of a run: raises :class:`click.UsageError` if the ``+`` marks differ.
+    Raises :class:`click.UsageError` if the ``+`` marks differ.
     """
     marks = {(word.startswith("+"), word.endswith("+")) for word in words}
     if len(marks) > 1:
@@ -51,7 +51,7 @@ def target_meant(word: str, scope: Scope, *, scope_is_typed: bool) -> tuple[str,
 
 
 def one_table(word: str) -> str:
-    """Raises :class:`InvalidRequest` for a selection that may mean several tables."""
+    """Raises :class:`InvalidRequest` for a selection of several tables."""
     if is_selection(word):
         raise InvalidRequest(
             f"{word} may mean several tables, and this is about one.",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 LAKEHOUSE = "backfill_assets.lakehouse"
-"""Where the click context keeps ``--lakehouse``."""
 
 
 def current_settings() -> Settings:

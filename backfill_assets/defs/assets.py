@@ -68,9 +68,7 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as partitioned assets with their checks. ``steps`` are those of all datasets, in
-    build order.
-    """
+    """The tables of ``step`` as partitioned assets with their checks."""
     keys, checks = keys_of_others(steps), check_specs(step, chain)
     lineage = lineage_metadata(step, table_named, keys)
 
@@ -130,7 +128,6 @@ def _build(
 def _build_earlier_days(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Builds days that the run looks back to and that were never built."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context, step), _built_together(context)
     zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
@@ -160,8 +157,8 @@ def _build_earlier_days(
 def _build_looked_back_to(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Builds days that the run looks back to and that belong to another run of its backfill, which may come later:
-    Dagster orders runs by partitions, without look backs.
+    """Builds days that the run looks back to and that a later run of its backfill has: Dagster orders runs without look
+    backs.
     """
     launched = _backfill_of(context)
     if launched is None:
@@ -202,7 +199,6 @@ def _backfill_of(context: dg.AssetExecutionContext) -> PartitionBackfill | None:
 
 
 def _built_together(context: dg.AssetExecutionContext) -> set[str]:
-    """The backfill's tables count: weeks and months have runs of their own."""
     keys = set(context.job_def.asset_layer.selected_asset_keys)
     backfill = _backfill_of(context)
     keys.update(backfill.asset_selection or () if backfill else ())

@@ -27,17 +27,15 @@ from backfill_assets.state.diagnosis import Cause, in_a_word
 FRESH, WATCHDOG = "fresh", "watchdog"
 AS_USUAL, AS_SENT, AS_DECLARED, DELIVERED = "as_usual", "as_sent", "as_declared", "delivered"
 DELIVERED_AS_USUAL = "delivered_as_usual"
-"""Checks that need no rows: see ``log_checks``."""
 PUBLICATION, PHYSICAL = "publication", "physical"
-"""Metadata of a watchdog's verdict: what it read."""
+"""Metadata: what a watchdog read."""
 BROKEN, LOST = "broken", "lost"
-"""Metadata of a watchdog's verdict: failed rules, comma-separated; whether files are gone or damaged."""
+"""Metadata of a watchdog: failed rules, comma-separated; whether files are lost."""
 RULES = "rules"
-"""Metadata of a watchdog's verdict: each rule, expected and observed."""
 BESIDE = "beside"
 """Metadata of a watchdog's verdict: a digest of what its sums were compared with."""
 MADE_OF = "made_of"
-"""Metadata of a gate that held a day back: the input fingerprint of the rejected build."""
+"""Metadata of a gate: the input fingerprint of the rejected build."""
 NOT_RUN, HELD = "not_run", "held_back_in_it"
 """Metadata of a check that was not run: the run that ended before it."""
 
@@ -89,7 +87,7 @@ def _evaluation(
     target: Target | None,
     more: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
-    """If only warnings are broken the day is published: Dagster shows a warning and blocks nothing."""
+    """A day of which only warnings are broken is published."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
     held_back = any(rule.holds_back for rule in broken)
     return verdict_of(
@@ -138,9 +136,8 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 def freshness(
     table: str, day: date, cause: Cause | None, publication: str, target: Target | None = None, why: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """Whether a day is built from what is published of its inputs; one that is not is a warning.
-
-    It says the one word of its ``cause``, and ``why`` and what to do where that is known.
+    """Whether a day is built from what is published of its inputs, as a warning with ``cause``, ``why`` and what to
+    do.
     """
     stale = f"{in_a_word(cause)}: {why}" if why else f"{in_a_word(cause)}; the sensor repairs says what next"
     words = stale if cause else "built from what is published of its inputs"
@@ -155,7 +152,7 @@ def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluatio
 
 
 def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:
-    """This is a warning: nothing was found wrong. ``held_back``: a gate of another day or table ended ``run``."""
+    """``held_back``: a gate of another day or table ended ``run``."""
     why = "in which a gate held days back, published none" if held_back else "ended before it"
     words = f"Not run: the run {run[:8]}{',' * held_back} {why}. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run), **({HELD: True} if held_back else {})}
@@ -204,7 +201,7 @@ def verdict_of(
 
 
 def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> dg.AssetCheckEvaluation:
-    """``verdict`` for another materialization of the same content, prefixed with ``why`` it is shown again."""
+    """``verdict`` on another materialization of the same content, with ``why``."""
     words = verdict.description or ""
     # Not prefixed again for a day that is unchanged again.
     said = words if words.startswith(f"{why}: ") else f"{why}: {words}"

@@ -95,10 +95,9 @@ CheckStatus = AssetCheckExecutionRecordStatus
 def report_checks(
     instance: dg.DagsterInstance, run_id: str, evaluations: Iterable[dg.AssetCheckEvaluation], step: str | None = None
 ) -> int:
-    """Stores one batch: yielded by a step, each evaluation would be its own write.
+    """Stores one batch: a step's evaluations would each be a write.
 
-    Dagster keeps one evaluation of a check for each partition and run, and "no run" counts as a run: ``run_id`` may be
-    made up.
+    Dagster keeps one evaluation by check, partition and run; ``run_id`` may be made up.
     """
     events = []
     for each in evaluations:
@@ -110,7 +109,6 @@ def report_checks(
 
 
 def report_materializations(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization]) -> None:
-    """Store materializations without a run, in one batch."""
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
     _report(instance, RUNLESS_RUN_ID, [_event(kind, StepMaterializationData(each)) for each in events])
 
@@ -190,9 +188,7 @@ def newest_said(
 
 
 def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, partition: str) -> None:
-    """Shows a partition as failed once the run failed: Dagster does so if the run planned it and has not
-    materialized it.
-    """
+    """Fails a partition with its run, as Dagster does if the run planned it and has not materialized it."""
     planned = AssetMaterializationPlannedData(dg.AssetKey(asset), partition)
     event = DagsterEvent.build_asset_materialization_planned_event(run.job_name, asset, planned)
     instance.report_dagster_event(event, run.run_id)
@@ -202,9 +198,7 @@ def show_as_run(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: str, pa
 
 
 def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> bool:
-    """Reloads after this tick, since it ends the process that the tick runs in. Runs go on. False if only the UI
-    can ask.
-    """
+    """Reloads after this tick, whose process it ends; runs go on. False if only the UI can ask."""
     if not isinstance(origin, GrpcServerCodeLocationOrigin):
         return False
     client = origin.create_client()
@@ -221,7 +215,6 @@ def reload_code(origin: object, timeout_seconds: int, after_seconds: float) -> b
 
 
 def is_stopped(instance: dg.DagsterInstance, name: str) -> bool:
-    """Test instances keep no state."""
     states = instance.all_instigator_state() if instance.schedule_storage else []
     return any(not state.is_running for state in states if state.instigator_name == name)
 
@@ -238,15 +231,14 @@ def is_process_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 _THIS_MACHINE = {"localhost", "127.0.0.1"}
 _STARTED = "Started process for run"
 _OF_A_RUN = "multiprocessing"
-"""Is in the command line of every process that a code server starts for a run."""
+"""Is in the command line of every run's process."""
 
 
 class LocalRunLauncher(dg.DefaultRunLauncher):
     """Dagster's run launcher, which also detects that the process of a run is gone.
 
-    A killed run's end is reported by its code server. If that was killed too, Dagster shows the run as started for
-    ever, keeps its place in the queue, and never retries it. Its monitoring daemon asks this launcher, which checks
-    processes on this machine and reports all other runs as alive.
+    If a run and its code server are killed, Dagster shows it as started for ever, and never retries it. Its monitoring
+    asks this launcher, which knows processes of this machine; all others count as alive.
     """
 
     @property
@@ -260,7 +252,7 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, f"its process {pid} is gone: it was killed")
 
     def _process_of(self, run: dg.DagsterRun) -> int | None:
-        """Returns None without a recorded process, as in a command, or for a server on another machine."""
+        """Returns None for a run of a command or of another machine."""
         if json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("host") not in _THIS_MACHINE:
             return None
         events = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records
@@ -294,7 +286,7 @@ class LocalStorage(DagsterSqliteStorage):
 class LocalEventLog(SqliteEventLogStorage):
     """Dagster's sqlite event log, with one transaction a file for a batch of events.
 
-    Dagster's own opens, commits and closes two or three connections for each event. The files stay the same.
+    Dagster's own takes two or three connections an event. The files stay the same.
     """
 
     def __init__(self, base_dir: str) -> None:
@@ -323,7 +315,7 @@ class LocalEventLog(SqliteEventLogStorage):
                 self.store_event(event)
 
     def has_table(self, table_name: str) -> bool:
-        """Cached: it is called for each event, and tables stay."""
+        """Cached, because it is asked for each event."""
         if table_name not in self._known and super().has_table(table_name):
             self._known.add(table_name)
         return table_name in self._known
@@ -353,8 +345,7 @@ def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SE
 def start_runs_warm(server: Any) -> None:
     """Make Dagster's ``server`` module fork runs from a process that has imported everything.
 
-    Runs have the code of the server that starts them, also after a reload. If the replaced names are gone, runs start
-    as in plain Dagster.
+    Runs have the code of their server, also after a reload. Without the replaced names they start as in plain Dagster.
     """
     if hasattr(server, _CONTEXT) and hasattr(server, _COMMAND):
         vars(server)[_CONTEXT] = SimpleNamespace(get_context=_warm_context)

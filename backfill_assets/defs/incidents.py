@@ -93,9 +93,7 @@ def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen
 def incidents_metadata(
     open_: list[Incident], closed: list[Incident], location: str = LOCATION
 ) -> dict[str, dg.MetadataValue]:
-    """Content of the page. Pure. The UI shows up to 1,000 characters of Markdown in place, longer text behind a
-    link.
-    """
+    """Content of the page. The UI shows 1,000 characters of Markdown in place. Pure."""
     first = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
     pages: dict[str, str] = {}
     for each in first:
@@ -127,7 +125,7 @@ def _in_short(incident: Incident) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    """Lines, no table: the page cuts a table that is wider than it."""
+    """Lines, because the page cuts a wide table."""
     yield from (f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
     yield from (f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)

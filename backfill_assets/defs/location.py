@@ -1,4 +1,4 @@
-"""Turns declared datasets into a Dagster code location, or a part of one."""
+"""Turns declared datasets into a Dagster code location."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def backfill_definitions(
 ) -> dg.Definitions:
     """Everything that Dagster has for ``datasets``, a package that declares them or a catalogue.
 
-    Mergeable by ``dg.Definitions.merge``; its resources are ``backfill`` and ``backfill_spark``. A location has one
-    ``executor``: None leaves it to the merged definitions, and each process that builds then starts its own Spark
-    unless ``SPARK_REMOTE`` names a server. A dataset that is declared wrong is left out, with a warning.
+    Resources are ``backfill`` and ``backfill_spark``. ``executor`` None leaves it to the definitions that it is merged
+    with; then each process starts its own Spark, unless ``SPARK_REMOTE`` names a server. A dataset that is declared
+    wrong is left out, with a warning.
     """
     batch_events()
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
@@ -66,9 +66,10 @@ def backfill_definitions(
 
 
 def partitions_of(definitions: dg.Definitions, table: str) -> Partitions:
-    """The partitions of ``table`` in the result of :func:`backfill_definitions`, for an asset of one's own below it.
+    """The partitions of ``table`` in the result of :func:`backfill_definitions`.
 
-    Dagster builds both in one run only with this very object. Raises :class:`InvalidRequest` for an unknown table.
+    An asset below it is built in the same run only with this very object. Raises :class:`InvalidRequest` for an unknown
+    table.
     """
     found = {
         spec.key.to_user_string(): spec.partitions_def
@@ -93,8 +94,7 @@ def code_location(
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors; ``resources`` has ``backfill`` and ``backfill_spark``.
 
-    Steps run in the run's process: they share one Spark session, and another process would cost ten seconds a step.
-    ``days_per_run``: see :class:`Chain`. ``data``: see :class:`PartitionedTables`.
+    Steps share the run's process and Spark session: another process would cost ten seconds a step.
     """
     tables = PartitionedTables(catalog, data, days_per_run)
     streamed = [StreamedDataset(each) for chain in catalog.chains for each in chain if each.streamed]

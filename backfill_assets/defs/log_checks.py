@@ -1,7 +1,6 @@
 """Checks that need no rows, only the publication log and names of landed files.
 
-No run evaluates them. A page of the sensor ``dagster_shows_what_is`` does, once a day is over and published, or its
-delivery came or is due.
+The sensor ``dagster_shows_what_is`` evaluates them, once a day is published, and delivered or due.
 """
 
 from __future__ import annotations
@@ -45,9 +44,8 @@ from backfill_assets.text import format_count
 
 _Found = TypeVar("_Found")
 _Landed = tuple[str, TableDay, Source, Sequence[str]]
-"""Arrival of the day's newest file, the day, its source, its files."""
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
-"""A verdict on a day from the metrics of published days; None if there is nothing to say."""
+"""A verdict from metrics of published days, or None."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     AS_USUAL: (
         "The volume, the totals and the counts of a day beside those of the recent past: medians of the same weekday, "
@@ -65,9 +63,7 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     ),
 }
 _NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
-"""Open: a run planned the check and ended before it."""
 _LATELY = timedelta(days=7)
-"""``delivered_as_usual`` does not judge older days."""
 _MOST_JUDGED, _MOST_READ = 4_000, 60
 """In one tick: verdicts from the log, and days whose landed files are read."""
 
@@ -115,7 +111,6 @@ class LogChecks:
     unreadable: dict[str, SourceUnreadable] = field(default_factory=dict, init=False)
 
     def evaluate(self, seen: Any, now: datetime) -> tuple[str, Any]:
-        """Returns words for the tick, and the next cursor."""
         # Days without a partition were passed over: with new partitions, start anew.
         log, today = ReportedUpTo.of(None, self.tables.by_table, self.log.identity).world, now.date()
         _, settled, ended, landed = seen if seen and seen[0] == log else (log, -1, str(date.min), {})
@@ -170,7 +165,6 @@ class LogChecks:
                 yield _Verdict(TableDay(state.table, state.day), rule, state.publication)
 
     def _not_published(self, states: Mapping[TableDay, DayState]) -> Iterator[_Verdict]:
-        """A day that was planned and not published, or withdrawn, cannot be wrong."""
         for check, table, text in self._shown:
             key = TableDay(table, parse_day(text))
             is_published = (state := states.get(key)) is not None and state.content is not None
@@ -221,7 +215,7 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
-        """Yields all days of a source or none: the cursor is its newest arrival, and would pass over the rest."""
+        """All days of a source or none: the cursor is its newest arrival."""
         found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
@@ -270,7 +264,7 @@ class LogChecks:
         return {name for name, run in runs.items() if run is None or run.is_finished}
 
     def _report(self, found: Iterable[_Verdict]) -> int:
-        """Verdicts go to the run that planned the check, whose page shows them; else to a made-up run."""
+        """Verdicts go to the run that planned the check, or to a made-up run."""
         of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(UUID(clock.token(16)))
         by_table = sorted(found, key=lambda each: each.of.table)
         for table, of_table in groupby(by_table, key=lambda each: each.of.table):

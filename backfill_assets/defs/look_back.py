@@ -1,7 +1,4 @@
-"""What a look back means for a run: earlier days to build first, later days that use its rows.
-
-Dagster's dialog follows no look back (see ``partition_mapping``).
-"""
+"""Look backs of a run: earlier days to build first, later days that use its rows. Dagster's dialog follows none."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ EARLIER_TAG = "backfill/earlier_days"
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:
-    """Formats days as ``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
+    """``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
     said = "; ".join(f"{table} {format_ranges(of_table)}" for table, of_table in days.items() if of_table)
     return {EARLIER_TAG: said} if said else {}
 
@@ -65,9 +62,9 @@ def missing_earlier_days(
 
 
 def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], target: Days, own: Days) -> Days:
-    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, with their upstream days. Pure.
+    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, by step in build order. Pure.
 
-    By step, in build order. ``own`` are the days of the run itself, which builds its steps in order.
+    ``own`` are the run's own days.
     """
     found: dict[str, set[date]] = {}
     for read in (read for version in step.versions for read in version.reads if read.first < 0):

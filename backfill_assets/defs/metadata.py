@@ -99,7 +99,7 @@ def lacking(day: BuiltDay) -> str:
 
 
 def _quarantined(day: BuiltDay) -> int | None:
-    """Returns None if unknown. For a published table beside a quarantine it is the rest: all rows are accounted for."""
+    """A published table's rows beside a quarantine: the rest; None if unknown."""
     if day.table.startswith("quarantine_"):
         return day.rows
     found = _metric_of(day, "quarantine_", "rows")
@@ -110,7 +110,6 @@ def _quarantined(day: BuiltDay) -> int | None:
 
 
 def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
-    """A metric of the day's input, recorded as ``from.<table>.<metric>``; else the day's own."""
     for name, value in day.metrics.items():
         if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
             return value
@@ -141,7 +140,6 @@ def judged_for(day: BuiltDay) -> str:
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, Any]:
-    """A chart by dimension, and a score from 0 to 1. A reused day shows what its gates said at publication."""
     if day.rules:
         return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "")
     kept = from_record(day.metrics)
@@ -199,7 +197,6 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
 
 
 def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
-    """A failure without stack trace, for errors that a person can act on."""
     hint = {"next_step": error.hint} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
 
@@ -244,6 +241,5 @@ def _versions_text(built: Sequence[BuiltDay]) -> str:
 
 
 def digest(metadata: Mapping[str, dg.MetadataValue], of: str = "") -> str:
-    """A digest of a page's content, 16 characters."""
     text = json.dumps([of, {name: str(value.value) for name, value in metadata.items()}])
     return sha256(text.encode()).hexdigest()[:16]

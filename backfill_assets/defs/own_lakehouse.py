@@ -23,9 +23,8 @@ from backfill_assets.upkeep.automation import SensorBook, all_is_well
 from backfill_assets.upkeep.heartbeat import beat
 
 EVERY_TAG = "backfill/every_seconds"
-"""Marks our sensors among others of the code location."""
 _KEY = "backfill_assets/lakehouse"
-"""An instance is about one lakehouse: with two, it would show days that one of them lacks."""
+"""An instance is about one lakehouse: two would lack each other's days."""
 IS_OFF = "Nothing is launched by itself: BACKFILL_AUTOMATION is off."
 Tick = dg.SensorResult | dg.SkipReason
 
@@ -97,9 +96,9 @@ def lakehouse_sensor(
 
 @contextmanager
 def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, every_seconds: int) -> Iterator[None]:
-    """Record how a tick ends, and send a notice if a sensor fails twice in a row; call the heartbeat while all is well.
+    """Record how a tick ends; send a notice after two failures, call the heartbeat while all is well.
 
-    Before the first publication only failures are written. A failure to record changes no tick.
+    Failing to record changes no tick.
     """
     book = SensorBook(backfill.storage)
     try:
@@ -130,7 +129,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _heartbeat(context: dg.SensorEvaluationContext, backfill: Backfill, book: SensorBook) -> None:
-    """Called by whichever sensor ends last; sensors that a person turned off are not waited for."""
+    """Sensors that a person turned off are not waited for."""
     if not backfill.settings.heartbeat or context.repository_def is None:
         return
     own = [each.name for each in context.repository_def.sensor_defs if EVERY_TAG in each.tags]

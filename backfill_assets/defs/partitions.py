@@ -22,19 +22,17 @@ _MONDAY = 1
 
 @dataclass(frozen=True)
 class Chain:
-    """What tables of a chain of datasets share, so that one run can carry a range of days through them: Dagster puts a
-    child into its parent's run only if both have the same partitions definition and backfill policy.
+    """What tables of a chain of datasets share: Dagster carries a range through them in one run only if partitions
+    definition and backfill policy are the same.
 
-    ``days_per_run`` is that policy: ``None`` puts a whole range into one run.
+    ``days_per_run`` is that policy: ``None`` puts a range into one run.
     """
 
     start: date
-    """The first day of results; days that are looked back to may be earlier, without a partition."""
     days_per_run: int | None = None
     name: str = ""
-    """The last dataset of the chain."""
     last: date | None = None
-    """Days go on until yesterday if it is None."""
+    """None: until yesterday."""
 
     @cached_property
     def partitions(self) -> Mapping[Cadence, Partitions]:
@@ -53,7 +51,7 @@ class Chain:
 class PartitionedTables:
     catalog: Catalog
     data: Mapping[str, DataDays] | None = None
-    """Where data begins and has ended, by dataset; None if unknown."""
+    """Where data begins and has ended, by dataset."""
     days_per_run: int | None = None
 
     @cached_property
@@ -66,7 +64,6 @@ class PartitionedTables:
 
     @cached_property
     def by_table(self) -> Mapping[str, Partitions]:
-        """External tables are left out."""
         return {
             name: self.chain_of[dataset.name].of(step)
             for dataset in self.catalog.datasets
@@ -79,7 +76,7 @@ class PartitionedTables:
         return table in self.by_table and self.by_table[table].has_partition_key(day.isoformat())
 
     def builds(self, table: str, day: date) -> bool:
-        """Whether runs build the day: it has a partition, or a first partition looks back to it."""
+        """Whether the day has a partition, or a first partition looks back to it."""
         return self.has(table, day) or day in self._earlier.get(table, ())
 
     def without_partition(self, days: Mapping[str, Iterable[date]]) -> dict[str, set[date]]:
@@ -118,7 +115,7 @@ def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
 def partition_mapping() -> dg.TimeWindowPartitionMapping:
     """A week or month depends on its days; the first week may begin before the first day.
 
-    It has no look back: Dagster's dialog would add every later day that looks back to the chosen range, also without
-    landed data. The sensor ``repairs`` builds the later days that a change reaches.
+    It has no look back: Dagster's dialog would add every later day in reach, landed or not. The sensor ``repairs``
+    builds those that change.
     """
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

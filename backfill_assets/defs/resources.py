@@ -1,4 +1,4 @@
-"""Dagster resources: the Spark session that the steps of a run share, and the lakehouse."""
+"""Dagster resources: a run's Spark session, and the lakehouse."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Work = TypeVar("Work")
 SESSION_TAG = "backfill/spark_session"
 EMBEDDED_SPARK = "embedded_spark"
-"""The pool of runs that each have a JVM of their own."""
 _OPEN, _CLOSED = "open", "closed"
 _LEFT_OPEN_AT_MOST = 20
 
@@ -147,7 +146,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
-        """The campaign, to carry it out in ``run``; without a run only its state can be read."""
+        """The campaign; without a run only its state can be read."""
         info, ui = run_info(run, self.catalog) if run else RunInfo(""), self.settings.ui or ""
         return CampaignRun.of_settings(self.settings, self.builder(), plan_of(campaign), info, progress, ui)
 
@@ -162,10 +161,9 @@ def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
 
 
 def person_behind(tags: Mapping[str, str]) -> Person:
-    """The person named by the tag ``user``; unknown for runs of a schedule or sensor.
+    """The person of the tag ``user``; unknown for runs of a schedule or sensor.
 
-    Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it. The
-    operating-system user is that of Dagster's process.
+    Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it.
     """
     name = tags.get(USER_TAG, "").strip()
     by_itself = SCHEDULE_NAME_TAG in tags or SENSOR_NAME_TAG in tags

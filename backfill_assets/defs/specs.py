@@ -1,7 +1,4 @@
-"""Specs of assets and checks of a step's tables.
-
-Columns come from declared fields: importing pandera would cost each process of Dagster more than a second.
-"""
+"""Specs of assets and checks of a step's tables, from declared fields: pandera takes a second to import."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from backfill_assets.text import format_count
 
 CADENCE_TAG = "cadence"
 FORCE_TAG = "backfill/force"
-"""A run with this tag computes days even if nothing they are made of has changed."""
+"""Tag: compute unchanged days too."""
 VERIFY_TAG = "backfill/verify"
 """A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
 REPAIR_TAG = "backfill/repair"
@@ -53,7 +50,7 @@ def asset_specs(
 
 
 Keys = Mapping[str, dg.AssetKey]
-"""Asset keys that are not just the table's name."""
+"""Keys other than the table's name."""
 
 
 def keys_of_others(steps: Iterable[Step]) -> Keys:
@@ -62,7 +59,6 @@ def keys_of_others(steps: Iterable[Step]) -> Keys:
 
 
 def external_spec(step: Step, dataset: Dataset, chain: Chain, key: dg.AssetKey) -> dg.AssetSpec:
-    """An external table's asset: never materialized, observed by a sensor."""
     external, (table,) = step.external, step.tables
     if external is None:
         raise LookupError(f"{step.name} is no table of others.")

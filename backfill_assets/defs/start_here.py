@@ -111,7 +111,6 @@ class StartPage:
 def lakehouse_state(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, location: str = LOCATION
 ) -> StartPage:
-    """Reads logs, names of landed files and some rejected rows' reasons."""
     ends, steps = [chain[-1] for chain in tables.catalog.chains], tables.catalog.steps
     log, wrong = backfill.publications(), [*map(_left_out, tables.catalog.left_out)]
     lands = any(each.lands for each in tables.catalog.datasets)
@@ -156,8 +155,8 @@ def state_sentence(
 ) -> str:
     """The state in a sentence. Pure.
 
-    ``built``: published datasets in words. ``is_at_work``: repairs are launched. ``is_waiting``: repairs wait, as for
-    an open plan. ``off``: said if automation is off. ``lands``: any data lands.
+    ``built``: published datasets, in words. ``is_at_work``: repairs are launched; ``is_waiting``: they wait. ``off``:
+    said without automation. ``lands``: any data lands.
     """
     if not built:
         return f"Nothing is published yet. {'Land data, then launch' if lands else 'Launch'} a range."
@@ -202,7 +201,6 @@ def _newest(log: PublicationLog, states: Mapping[TableDay, DayState]) -> str:
 
 
 def _sensors(instance: dg.DagsterInstance, storage: Storage, location: str) -> Iterator[ToDo]:
-    """Failing or silent sensors, without those that a person has turned off."""
     now = clock.now()
     for each in SensorBook(storage).all():
         if is_stopped(instance, each.sensor) or not (trouble := each.trouble(now)):
@@ -257,7 +255,7 @@ def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: S
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
-    """Days that passed their gates are included: a few rejected rows are tolerated, and shown."""
+    """Days that passed their gates may have rejected rows."""
     for each in found:
         reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
         yield Line(
@@ -268,7 +266,6 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
 
 
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
-    """A campaign that commands carried out has no page: its commands are named."""
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     log = PublicationLog(storage)
     for name, newest in newest_entries(storage).items():

@@ -35,7 +35,6 @@ from backfill_assets.stream.restart import EarlierStart, Ending, RestartDecision
 SENSOR = "streams"
 STREAM_TAG = "backfill/stream"
 COMMAND = (str(Path(sys.executable).with_name("backfill")), "stream")
-"""The command installed beside the running Python."""
 _LOOK_EVERY_SECONDS = 0.5
 
 
@@ -45,19 +44,18 @@ class StreamOptions(dg.Config):
     source: str = ""
     """``landing``, or ``kafka://host:port/topic``; else what ``BACKFILL_STREAM_SOURCE`` says."""
     from_beginning: bool = False
-    """Read the history of the source first, then go on live."""
+    """Read the source's history first."""
     available_now: bool = False
-    """Read what there is, then end."""
     new_topic: bool = False
-    """Read a topic that is another one than was read under its name, from its first event on."""
+    """Take a topic that replaced another of its name, from its first event on."""
     since: str = ""
-    """For a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
+    """With ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
-    """The rate at which history is read, such as ``2000`` records or ``5MB`` a second."""
+    """The rate of reading history: ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
-    """Another rate in hours of the day (UTC): ``06:00-22:00=500``."""
+    """Another rate by hours (UTC): ``06:00-22:00=500``."""
     report_every_seconds: float = 60
-    """How often the log gets a line, and the page of the asset a point in its plots."""
+    """Seconds between lines of the log and points of the plots."""
 
     def arguments(self, table: str, source: str) -> list[str]:
         flags = {
@@ -175,12 +173,11 @@ class _Watch:
 
 _LAST_LINES = 20
 _PATIENCE_SECONDS = ((signal.SIGINT, 45.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0))
-"""Signals to stop a stream, in order, and how long each is waited for."""
 
 
 @dataclass
 class StreamChild:
-    """A process that ends with this one, with the last lines of its stderr."""
+    """A process that ends with this one."""
 
     process: subprocess.Popen[str]
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
@@ -230,7 +227,6 @@ class StreamChild:
             reader.join(1)
 
     def require_success(self, table: str) -> None:
-        """Raises :class:`StreamFailed` with the process's last lines."""
         code = self.process.returncode
         if code:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -277,7 +273,7 @@ def _delays(status: StreamStatus) -> Mapping[str, Delays | str]:
 
 
 def stream_metadata(status: StreamStatus) -> dict[str, Any]:
-    """Numbers are plotted over materializations; an unknown number is left out."""
+    """Numbers are plotted over materializations."""
     last = status.last
     late = {
         f"{table}_{name}_seconds": float(value)
@@ -319,7 +315,7 @@ def _held_record(held: HeldEvents) -> dict[str, str]:
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:
-    """Text, since the UI needs all columns in all rows, and the end may be unknown."""
+    """Text, because the UI needs all columns in all rows."""
     numbers = {"position": position.position, "end": position.end, "lag": position.lag}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {"partition": position.partition, **texts}
@@ -365,7 +361,7 @@ def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
 def decide(
     instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDataset, *, begins: bool = False
 ) -> RestartDecision:
-    """Reads Dagster's runs before the lease: a run that starts in between shows by its lease."""
+    """Reads runs before the lease, which shows a run that starts in between."""
     now = clock.now()
     under_way = _under_way(instance, streamed.asset, now)
     earlier = _earlier(instance, streamed.asset)
@@ -400,7 +396,7 @@ def _earlier(instance: dg.DagsterInstance, asset: str) -> list[EarlierStart]:
 
 
 def _earlier_start(record: dg.RunRecord) -> EarlierStart:
-    """A run killed with its daemon has no end until the daemon is back: the last update counts."""
+    """A run killed with its daemon has no end yet: the last update counts."""
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp
     started = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else record.create_timestamp
     run = record.dagster_run

@@ -46,7 +46,6 @@ class TimelineConfig(dg.Config):
 
 
 def timeline_job(steps: Sequence[Step], pool: str | None = None) -> dg.JobDefinition:
-    """``steps`` are those of all datasets, in build order."""
     return lakehouse_job(
         JOB,
         OP,

@@ -1,4 +1,4 @@
-"""Backfills and runs: which are under way, launching them, and stopping those that go wrong. Reads no data."""
+"""Backfills and runs: which are under way, launched, and stopped when they go wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from backfill_assets.upkeep.backfill_breaker import RunAttempt, RunOutcome, back
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
-"""A started run without an event for this long counts as dead: it may have been killed on another machine."""
+"""A started run without an event for so long counts as dead."""
 
 
 def busy_days(instance: dg.DagsterInstance, tables: Collection[str]) -> dict[str, list[WriteUnderWay]]:
@@ -112,7 +112,7 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
-    """A queued run is alive; a started one if its newest event is younger than :data:`PATIENCE`."""
+    """Queued, or with an event within :data:`PATIENCE`."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
@@ -122,7 +122,7 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
-    """Without a selection all tables; none for a run of the watchdogs."""
+    """All tables without a selection; none for the watchdogs."""
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
@@ -164,7 +164,7 @@ def launch_backfill(
 
 
 def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
-    """Dagster lists only runs that a tick requests, which have no title and no idempotent id."""
+    """Runs that a tick requests would have no title and no idempotent id: backfills are listed."""
     pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
     return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
 
@@ -210,8 +210,7 @@ _OUTCOMES: Mapping[dg.DagsterRunStatus, RunOutcome] = {
 def trip_backfills(instance: dg.DagsterInstance, backfill: Backfill) -> list[str]:
     """Cancel backfills of this location's tables that exceed a limit, and announce nearly spent budgets.
 
-    The notice comes before the cancellation, under a key: a tick after a crash finds the backfill under way and the
-    notice there.
+    The notice comes first, under a key: a tick after a crash finds it there, and the backfill under way.
     """
     settings, storage, said = backfill.settings, backfill.storage, []
     price = None if settings.core_hour_price is None else settings.core_hour_price / 3600

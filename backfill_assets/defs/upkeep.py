@@ -32,7 +32,6 @@ class RestoreConfig(dg.Config):
 
 
 def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefinition, dg.JobDefinition]:
-    """Runs that may start Spark share ``pool``."""
     return (
         lakehouse_job(
             MAINTAIN,
@@ -64,7 +63,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
 
 
 def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
-    """On from the start: a full disk would stop every run. Refreshing comes after the daily jobs."""
+    """Schedules that are on from the start; refreshing comes after the daily jobs."""
     return (
         nightly_schedule(
             "maintenance_every_night",
@@ -95,7 +94,7 @@ def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> No
 
 
 def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
-    """A timeline that cannot be brought up to date fails the run, after the others."""
+    """A timeline that fails fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
     for found in fresh_timelines(lake.storage, clock.now()):
@@ -130,7 +129,7 @@ _BEFORE_ANY_BACKFILL = "10"
 
 
 def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Definitions:
-    """Yesterday, at two o'clock UTC. On from the start, and takes up a dataset once something of it is published."""
+    """Yesterday's job, at two o'clock UTC; a dataset joins once something of it is published."""
     name, tables = chain[-1].name, [table for dataset in chain for table in daily_tables(dataset)]
     if not tables:
         return dg.Definitions()
@@ -168,7 +167,7 @@ def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Defini
 
 
 def daily_tables(dataset: Dataset) -> list[str]:
-    """A job has partitions of one kind: weeks and months follow when their days are there."""
+    """A job has partitions of one kind."""
     daily_steps = (step for step in dataset.steps if step.cadence is Cadence.DAILY and not step.external)
     return [table.name for step in daily_steps for table in step.tables]
 

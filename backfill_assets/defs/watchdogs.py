@@ -1,7 +1,7 @@
 """Watchdogs: a check for each table that reads published days again, and the job that evaluates it.
 
-Dagster runs standalone checks (``multi_asset_check``) with every run that materializes their tables, also in backfills:
-each day would be read twice. So a job evaluates them. Until then a new publication's watchdog is shown as not executed.
+Dagster runs standalone checks (``multi_asset_check``) with every run of their tables, so each day would be read twice.
+Until then it is shown as not executed.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
@@ -125,7 +125,6 @@ def _look(known: PartitionedTables, context: dg.OpExecutionContext, config: Watc
 
 
 def _look_at(watch: Watch, tables: Sequence[Table], days: Sequence[date], problems: dict[str, str]) -> list[WatchedDay]:
-    """An unreadable table goes to ``problems`` and hides no other."""
     try:
         return watch.look(tables, days)
     except SparkLost:
@@ -158,13 +157,12 @@ def _own_choice(
 
 
 def _looked_until(place: str, log: str) -> int:
-    """The last log entry looked at; -1 for another log at the same place."""
+    """-1 for another log at the same place."""
     until, _, of = place.partition(" ")
     return int(until) if until and of in ("", log) else -1
 
 
 def _same_days(known: PartitionedTables, days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
-    """Tables of the same days are read together: shared inputs are read once."""
     groups: dict[tuple[date, ...], list[Table]] = {}
     for name, days_of_table in days.items():
         groups.setdefault(tuple(days_of_table), []).append(known.catalog.table(name))
@@ -195,7 +193,7 @@ TURNS = 30
 def days_to_watch(
     states: Iterable[DayState], altered: Mapping[str, Collection[date]], *, looked_until: int, tonight: date
 ) -> dict[str, list[date]]:
-    """Days published after log entry ``looked_until``, tonight's turn, and ``altered``; no withdrawn days."""
+    """Days published after entry ``looked_until``, tonight's turn, and ``altered``."""
     found: dict[str, set[date]] = {}
     for state in (each for each in states if each.content is not None):
         day = state.day

@@ -1,7 +1,7 @@
 """Charts of a difference by period: sums before and after, their change, and what became of rows. Pure.
 
-SVG without scripts, for browsers, paper and screen readers; a shape or pattern repeats what a colour says. A single
-period is a sentence instead.
+SVG without scripts, for browsers, paper and screen readers; a pattern repeats what a colour says. A single period is a
+sentence.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ class PeriodBar:
 
 @dataclass(frozen=True)
 class SumLine:
-    """A period with an unknown sum is skipped."""
-
     look: str
     points: tuple[tuple[float, float, str], ...]
     dots: bool

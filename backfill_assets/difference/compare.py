@@ -1,7 +1,7 @@
 """Compares days of one table on two sides: counts, sums, groups and examples.
 
-Checksums show which days are equal. Rows of the others are joined by DuckDB, and again for the few days with examples.
-Spark starts only for hashes that it has not written.
+Checksums show equal days; rows of others are joined by DuckDB, and of some again for examples. Spark starts for hashes
+that it has not written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 FiguresRead = dict[tuple[str, date, str], DayContent]
-"""A foreign write is keyed by the version of main."""
+"""Foreign writes by main's version."""
 
 
 def complete(
@@ -58,7 +58,7 @@ def complete(
     overlay: Overlay = NOTHING_LAID,
     read: FiguresRead | None = None,
 ) -> dict[date, DayContent]:
-    """Figures that were not measured are read, from ``version`` of main or ``overlay``. ``read`` caches them."""
+    """Figures that were not measured are read, from ``version`` of main or ``overlay``; ``read`` caches them."""
     names, read = measures.compared_metrics(table), {} if read is None else read
     known = {
         day: content
@@ -142,9 +142,8 @@ class TableComparison:
         return {day: content for day, content in found.items() if content is not None}
 
     def compare(self, known: TableCompared | None = None, only: Collection[str] = ()) -> TableCompared:
-        """Days are not read again if ``known``, an earlier comparison, has both sides as they are.
-
-        For each column in ``only``, it is found which other columns differ beside it.
+        """Days are not read if ``known``, earlier, has both sides as they are. ``only`` are columns beside which others
+        are looked for.
         """
         hows = {day: self.how(day) for day in self.days}
         to_read = [day for day, how in hows.items() if how == "compared"]
@@ -202,7 +201,6 @@ class TableComparison:
         return rows(self.before), rows(self.after)
 
     def _sample(self, duckdb: Backend, days: Mapping[date, GroupCompared]) -> tuple[ChangedRow, ...]:
-        """From the days with most changed rows, so that others are not read again."""
         changed = {day: group.rows.changed for day, group in days.items() if group.rows.changed}
         fullest = sorted(changed, key=lambda day: (-changed[day], day))[:_SAMPLED_DAYS]
         if not fullest:

@@ -1,7 +1,4 @@
-"""What a comparison of staged days with main found: data that goes to JSON and back. Pure.
-
-Comparisons are by rows, or from metadata alone (for the breaker and notices), without reading a row.
-"""
+"""What a comparison with main found: data that goes to JSON and back, by rows or by metadata alone. Pure."""
 
 from __future__ import annotations
 
@@ -36,12 +33,10 @@ class Sums(Record):
 
     @property
     def differs(self) -> bool:
-        """An unknown side may differ."""
         return self.change != 0
 
     @property
     def share(self) -> Decimal | None:
-        """None if main has nothing, or if unknown."""
         return self.change / abs(self.before) if self.change is not None and self.before else None
 
     def __add__(self, other: Sums) -> Sums:
@@ -56,7 +51,7 @@ _UNKNOWN = Sums(before=None, after=None)
 
 
 class RowCounts(Record):
-    """Rows are matched by key, or as a whole in tables without one."""
+    """Rows are matched by key, or as a whole."""
 
     added: int = 0
     removed: int = 0
@@ -80,23 +75,23 @@ COUNTS = tuple(RowCounts.model_fields)
 
 
 Sides = Mapping[TableDay, tuple[str, str]]
-"""Logical fingerprints of main and of what is staged. A day that failed its gates has :data:`HELD_BACK` for both."""
+"""Logical fingerprints of main and of what is staged; :data:`HELD_BACK` for both if gates failed."""
 
 DayIs = Literal["compared", "equal"] | Stays
-"""``equal``: staged with main's checksum. ``unchanged``: no input changes, not staged. ``held back``: failed its gates.
-``left out``: reads such a day, or could not be computed. ``not staged``: its turn has not come, the change is unknown.
+"""``equal``: staged, by checksum. ``unchanged``: no input changes. ``held back``: failed its gates. ``left out``: reads
+such a day, or could not be computed. ``not staged``: not yet.
 """
 
 
 class DayCompared(Record):
-    """``day`` is the first of a period. A day that stays as it is has only unchanged rows."""
+    """``day`` is a period's first. One that stays has only unchanged rows."""
 
     day: date
     how: DayIs
     rows: RowCounts = RowCounts()
     sums: Mapping[str, Sums | None] = Field(default_factory=dict)
     beside: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=not_)
-    """Other columns that differ, by each column of which an expectation says that only it changes."""
+    """Other columns that differ, by column that alone is expected to."""
     published: str = ""
     staged: str = ""
 
@@ -140,7 +135,7 @@ class Cell(Record):
 
 
 class ChangedRow(Record):
-    """Only the columns that differ; ``withheld`` names personal ones."""
+    """Columns that differ; ``withheld`` are personal."""
 
     day: date
     key: Mapping[str, str | None]
@@ -158,7 +153,7 @@ class TableCompared(Record):
     groups: tuple[GroupsCompared, ...] = ()
     sample: tuple[ChangedRow, ...] = ()
     whole_rows: bool = False
-    """Without a key, rows are compared as a whole, and none counts as changed."""
+    """Rows are compared as a whole, and none counts as changed."""
 
     @property
     def rows(self) -> RowCounts:
@@ -176,7 +171,7 @@ class TableCompared(Record):
         return sum(day.how in hows for day in self.days)
 
     def total(self, measure: str) -> Sums:
-        """Over days whose change is known: a canary's change is a share of the canary."""
+        """Summed over days whose change is known."""
         return sum((day.of(measure) for day in self.known), Sums())
 
     def changing(self) -> Iterator[str]:
@@ -192,7 +187,6 @@ class TableDifference:
     unchanged: tuple[date, ...] = ()
     sums: Mapping[str, Sums] = field(default_factory=dict)
     nulls: Mapping[str, Sums] = field(default_factory=dict)
-    """Share of all rows, by column."""
 
 
 def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str, str]]:
@@ -221,7 +215,6 @@ _NULLS = "nulls_"
 
 
 def table_difference(table: str, published: Contents, staged: Mapping[date, DayContent]) -> TableDifference:
-    """A day that was never published holds nothing."""
     same = {day for day, content in staged.items() if logical_or_empty(published.get(day)) == content.logical}
     before, after = [published[day] for day in staged if day in published], list(staged.values())
     metrics = sorted({name for content in after for name in content.metrics})

@@ -55,7 +55,7 @@ def compare(
     known: Sequence[TableCompared] = (),
     expectations: Sequence[Expectation] = (),
 ) -> tuple[list[TableCompared], int]:
-    """Also returns the entry of the publication log. Tables whose days are as in ``known`` are not read again."""
+    """Tables and the log's entry. Tables whose days are as in ``known`` are not read again."""
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
     found = []
@@ -78,9 +78,8 @@ def find_difference(
     staged: StagedDays | None = None,
     known: Sequence[TableCompared] = (),
 ) -> Difference:
-    """Compares what the campaign of ``plan`` has staged (or only ``staged``) with main, judges it, and keeps it.
-
-    Raises :class:`InvalidRequest` if nothing is staged: before the campaign ran, and after its cut-over.
+    """Compares what a campaign (or only ``staged``) has staged with main, judges and keeps it. Raises
+    :class:`InvalidRequest` if nothing is staged.
     """
     steps = shadow_steps(lake.catalog, plan)
     tables = [table.name for each in steps for table in each.step.tables]

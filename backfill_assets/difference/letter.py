@@ -1,4 +1,4 @@
-"""A difference as an answer: what a manager asks, in that order, then the detail. Pure."""
+"""A difference as an answer, in a manager's order. Pure."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class LetterTerms:
     title: str = ""
     reason: str = ""
     outcome: str = ""
-    """Empty while it waits for a decision."""
+    """Empty until a decision."""
     published: bool = False
     page: str = ""
-    """To approve it or, once published, to undo it; empty without a UI."""
+    """Where to approve it or, once published, to undo it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def difference_answer(
     *,
     drawn: bool = False,
 ) -> Answer:
-    """``terms`` are a plan's; two states need no decision. ``drawn`` adds charts, for a page."""
+    """``terms`` are a plan's; two states need no decision. ``drawn`` adds charts."""
     parts = (
         *_about(difference, terms),
         *_in_a_minute(difference, declared),
@@ -264,13 +264,13 @@ def _next(difference: Difference, terms: LetterTerms | None) -> tuple[str, ...]:
 
 
 def first_measure(table: TableCompared) -> str:
-    """The first that changes; else one that is unknown, else the first."""
+    """The first measure that changes; else one that is unknown, else the first."""
     unknown = (measure for measure in table.measures if table.total(measure).change is None)
     return next(table.changing(), None) or next(unknown, None) or next(iter(table.measures), ROWS)
 
 
 def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
-    """All with as many decimals as the longest needs."""
+    """``values`` with as many decimals as the longest needs."""
     exponents = [value.normalize(EXACT).as_tuple().exponent for value in values if value is not None]
     places = max((-each for each in exponents if isinstance(each, int)), default=0)
     step = Decimal(1).scaleb(-max(0, places))
@@ -341,7 +341,6 @@ def _detail(table: TableCompared, *, drawn: bool) -> Answer:
 
 
 def _sums(table: TableCompared) -> Grid:
-    """Only days whose change is known."""
     known, planned = len(table.known), format_count(len(table.days), unit(table))
     title = f"Sums of {planned}" if known == len(table.days) else f"Sums of the {known} of {planned} that are staged"
     rows = [(measure, *sums_cells(table.total(measure))) for measure in (ROWS, *table.measures)]

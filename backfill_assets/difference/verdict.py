@@ -104,7 +104,6 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
 
 
 def _beside(column: str, day: DayCompared, table: TableCompared) -> str:
-    """Empty if nothing differs beside ``column``. Without a key no row counts as changed."""
     if (day.rows.added or day.rows.removed) and not table.whole_rows:
         return f"{format_count(day.rows.added, 'row')} would be added, {day.rows.removed:,} removed"
     others = day.beside.get(column)
@@ -127,7 +126,7 @@ def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviat
 
 
 def _differing(groups: GroupsCompared, value: str | None) -> str:
-    """A group that is not listed may still differ, less than the others."""
+    """A group not listed may differ less than the others."""
     found = next((each for each in groups.most if each.value == value), None)
     if found is not None:
         return _rows(found.rows.differing) if found.rows.differing else ""
@@ -229,7 +228,7 @@ def _groups(found: GroupsCompared) -> str:
 
 class Difference(Record):
     plan: str = Field(default="", exclude_if=not_)
-    """Empty for two states ``left`` and ``right``: main, a timeline, or a moment."""
+    """Empty for two states: main, a timeline, or a moment."""
     left: str = Field(default="", exclude_if=not_)
     right: str = Field(default="", exclude_if=not_)
     target: str
@@ -260,7 +259,6 @@ class Difference(Record):
 
     @property
     def headline(self) -> TableCompared | None:
-        """The target's table or, if it does not change, the first that does."""
         asked = next((table for table in self.tables if table.table == self.target), None)
         changed = next((table for table in self.tables if table.differing), None)
         if asked is None or (changed and not asked.differing):
@@ -314,9 +312,7 @@ class SameTotal:
 
 @dataclass(frozen=True)
 class Agreement:
-    """``apart`` has the gap, None if unknown. ``gated`` periods have days outside the difference; their gates compared
-    them.
-    """
+    """``apart``: the gap, None if unknown. ``gated`` periods have other days; gates compared them."""
 
     rule: SameTotal
     cadence: Cadence
@@ -326,7 +322,7 @@ class Agreement:
 
 
 def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared]) -> tuple[Agreement, ...]:
-    """Only rules with both tables in the difference, by days whose change is known."""
+    """Rules with both tables, by days whose change is known."""
     by_name = {table.table: table for table in tables}
     pairs = [(rule, by_name.get(rule.table), by_name.get(rule.of_table)) for rule in rules]
     return tuple(
@@ -337,7 +333,7 @@ def find_agreements(rules: Iterable[SameTotal], tables: Sequence[TableCompared])
 
 
 def agreement_sentence(found: Sequence[Agreement]) -> str:
-    """The first deviation, if any; empty if no rule applies."""
+    """The first deviation; empty without a rule."""
     broken = [each for each in found if each.apart]
     if broken:
         rule, (day, by) = broken[0].rule, broken[0].apart[0]
@@ -367,7 +363,7 @@ def agreement_sentence(found: Sequence[Agreement]) -> str:
 
 
 def _agreement(rule: SameTotal, own: TableCompared, other: TableCompared) -> Agreement:
-    """Totals of whole periods; of others the changes, since other days may change too."""
+    """Whole periods are compared by totals, others by changes."""
     beside = {day.day: day for day in other.days}
     agreeing: list[date] = []
     gated: list[date] = []

@@ -1,4 +1,4 @@
-"""Tries a dataset on the newest day of its tables of others: nothing is staged, published or kept."""
+"""Tries a dataset on the newest day of its tables of others, and keeps nothing."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _Z85 = str.maketrans(
 )
 """Translates Z85 to Python's base85."""
 _ANY_ZONE = timedelta(days=1)
-"""Engines write partitions' moments in different zones."""
+"""Moments of partitions may be in any zone."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class DeltaTableOfOthers:
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, list[ExternalFile] | None]:
         """The ``newest`` version, and files with changed rows after ``version``: None if a commit was cleaned up, the
-        table was created again, or a column that is read is mapped to another one.
+        table created again, or a read column mapped to another.
         """
         try:
             replay = self._replay(version)
@@ -109,7 +109,6 @@ class DeltaTableOfOthers:
         return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
 
     def history(self, version: int) -> str:
-        """Words for people. Files of old versions may be gone all the same."""
         oldest = oldest_version(self.storage, self.folder)
         if oldest is None:
             return f"version {version}; its log cannot be read now"
@@ -175,8 +174,8 @@ class _Replay:
 
     @property
     def read_from(self) -> tuple[str, str]:
-        """The table's id, and physical names of mapped columns that are read: one can be dropped and another one get
-        its name, which changes rows and no file.
+        """The table's id, and physical names of mapped columns: a dropped column's name can go to another, which
+        changes rows and no file.
         """
         wanted = {each.lower() for each in (*self.external.columns.values(), self.external.day)}
         read = (each for each in self.schema.get("fields", ()) if each["name"].lower() in wanted)
@@ -185,7 +184,6 @@ class _Replay:
         return self.id, " ".join(mapped)
 
     def files_of(self, days: Collection[date]) -> list[str]:
-        """Files below the table's folder, with deletion vectors."""
         found = list[str]()
         for path, file in self.active.items():
             touches = not file.without_days and (file.touches is None or any(day in file.touches for day in days))
@@ -195,7 +193,6 @@ class _Replay:
 
     @property
     def _day(self) -> Mapping[str, Any]:
-        """Raises :class:`InvalidRequest` if it cannot be a day."""
         wanted = self.external.day.lower()
         found = next((each for each in self.schema["fields"] if each["name"].lower() == wanted), None)
         if found is None or found["type"] not in _DAYS_ARE:
@@ -242,7 +239,6 @@ class _Replay:
 
 
 def _file_of(vector: Mapping[str, Any]) -> str:
-    """A relative path; empty if the vector is inline or elsewhere."""
     if vector.get("storageType") != "u":
         return ""
     before, id = vector["pathOrInlineDv"][:-_ID_LENGTH], vector["pathOrInlineDv"][-_ID_LENGTH:]

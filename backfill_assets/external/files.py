@@ -1,7 +1,7 @@
 """What days of a table of others are made of: the files that touch each. No row is read. Pure.
 
-A file touches the days between the least and greatest in its statistics, or its partition's day, else all days. So a
-day may seem to have moved that has not, never the reverse.
+A file touches the days between its statistics' least and greatest, or its partition's, else all: a day may seem to have
+moved, never the reverse.
 """
 
 from __future__ import annotations
@@ -23,14 +23,11 @@ FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_
 first observed.
 """
 _IDENTITY_DIGITS = 15
-"""Every JSON reader keeps so many hexadecimal digits exactly."""
 _NOTHING_READ = fingerprints.inputs({})
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:
-    """``identity`` changes with its rows."""
-
     identity: str
     rows: int
     bytes: int
@@ -72,7 +69,7 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """Days from the first to the last ``possible`` one that a file touches; those in between exist."""
+    """All days from the first to the last ``possible`` one that a file touches."""
     with_days = [each for each in files if not each.without_days]
     days, of_day = _from_first_to_last(with_days, possible), dict[int, list[_Share]]()
     for file in with_days:
@@ -109,7 +106,7 @@ def _number_of(text: str) -> int:
 @dataclass(frozen=True)
 class Moved:
     changed: Mapping[date, DayContent]
-    """Rows may differ: what is made of them is stale."""
+    """Rows may differ: readers become stale."""
     renewed: Mapping[date, DayContent]
     """Only files differ: nothing is stale."""
 
@@ -131,8 +128,8 @@ def moved_days(
 ) -> Moved:
     """Days whose files differ from ``known``.
 
-    ``touched`` are files with changed rows; if None, all such days are changed. With ``is_another`` (created again, or
-    declared otherwise) every day with files is. A known day without files has no rows.
+    ``touched`` have changed rows; None: all have. ``is_another`` (created again, or declared otherwise) changes every
+    day with files. A known day without files has no rows.
     """
     with_days = [file for file in touched or () if not file.without_days]
     everywhere = touched is None or is_another or any(file.touches is None for file in with_days)

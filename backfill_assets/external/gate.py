@@ -30,7 +30,7 @@ _COUNTED_COLUMNS = pa.schema([("day", pa.date32()), (VIOLATING, pa.int64())])
 
 
 def broken_days(table: Table, rows: DataFrame) -> dict[date, tuple[RuleOutcome, ...]]:
-    """Needs one pass over the columns of the contract, and one over the key."""
+    """One pass over the columns, one over the key."""
     found: dict[date, tuple[RuleOutcome, ...]] = {}
     if _asks_anything(table):
         counted = by_query(rows, _counting(table), _COUNTED).groupBy("day").agg(F.sum(VIOLATING).alias(VIOLATING))
@@ -48,7 +48,6 @@ def _asks_anything(table: Table) -> bool:
 
 @cache
 def _counting(table: Table) -> PartitionQuery:
-    """Counts of partitions add up."""
     import ibis
 
     columns = columns_of(table.contract)

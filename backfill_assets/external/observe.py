@@ -43,20 +43,16 @@ _SCHEMA = (
     '{"type":"struct","fields":[{"name":"observed","type":"long","nullable":true,"metadata":{}},'
     '{"name":"day","type":"date","nullable":true,"metadata":{}}]}'
 )
-"""The schema of an empty stand-in in the lakehouse."""
 
 
 @dataclass(frozen=True)
 class At:
     id: str
-    """The table's id, and a hash of its declaration."""
     version: int
 
 
 @dataclass(frozen=True)
 class LookThere:
-    """A table now, compared with what is recorded. Nothing is written."""
-
     external: ExternalTable
     known: At | None
     now: At
@@ -69,7 +65,6 @@ class Observed:
     table: str
     version: int
     changed: tuple[date, ...] = ()
-    """New days, and days whose rows may differ."""
     publication: str = ""
 
 
@@ -116,8 +111,6 @@ def _observe(publisher: Publisher, external: ExternalTable, first_day: date) -> 
 
 @dataclass
 class _Looking:
-    """What a look finds, on its way into the log."""
-
     publisher: Publisher
     external: ExternalTable
     first_day: date
@@ -134,7 +127,7 @@ class _Looking:
 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
-    """``today`` bounds plausible days if the table does not tell its last commit."""
+    """``today`` bounds days if the table has no last commit."""
     _require_access(log.storage, external)
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
@@ -186,7 +179,7 @@ def _record_of(publisher: Publisher, look: LookThere) -> Publication:
 
 
 def _positions(known: At | None, now: At) -> Iterable[Position]:
-    """A table created again has a new id, and starts anew."""
+    """A table created again starts anew."""
     same = known is not None and known.id == now.id
     yield Position(id=_POSITION + now.id, before=known.version + 1 if same and known else None, after=now.version + 1)
     if known is not None and not same:
@@ -217,7 +210,6 @@ def require_observed(storage: Storage, external: ExternalTable, version: int | N
 
 
 def read_in_place(storage: Storage, steps: Iterable[Step], versions: Mapping[str, int]) -> dict[str, str]:
-    """The version of each table, and how far its history goes."""
     found: dict[str, str] = {}
     for external in (step.external for step in steps if step.external):
         at = observed_at(storage, external, versions.get(external.name))

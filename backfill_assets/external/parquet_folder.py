@@ -1,5 +1,5 @@
-"""A folder of Parquet files of others, without history: its version is a digest of names, sizes and times. So each
-day's files are compared with those observed, before and after reading.
+"""A folder of Parquet files of others, without history: its version digests names, sizes and times, and a day's files
+are compared before and after reading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from backfill_assets.model.external_table import ExternalTable
 _ENDING = ".parquet"
 _HIDDEN = ("_", ".")
 _DIGITS = 13
-"""Every JSON reader keeps so many hexadecimal digits exactly."""
 _FOOTERS_KEPT = 20_000
 _KINDS = ("date", "timestamp", "timestamp_ntz", "string")
 
@@ -83,7 +82,7 @@ class ParquetFolderOfOthers:
         return TableVersion("files", self.newest(), files, types)
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, None]:
-        """Which files have other rows than their predecessors is unknown."""
+        """Which files have other rows is unknown."""
         return self.at(newest), None
 
     def history(self, version: int) -> str:
@@ -94,7 +93,7 @@ class ParquetFolderOfOthers:
         return datetime.fromtimestamp(newest / 1000, UTC).date()
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """A digest that moves no day is not recorded, for example of files without days."""
+        """A digest that moves no day is not recorded."""
         return False
 
     def paths_of(self, days: Mapping[date, DayContent]) -> list[str]:
@@ -160,7 +159,7 @@ class ParquetFolderOfOthers:
 
 @lru_cache(maxsize=_FOOTERS_KEPT)
 def _footer_of(root: str, stored: StoredFile) -> pq.FileMetaData:
-    """Cached: each chunk of a build checks its files again."""
+    """Cached: each chunk checks its files again."""
     return Storage(root).parquet_footer(stored.path)
 
 
@@ -174,7 +173,6 @@ def _identity(stored: StoredFile) -> str:
 
 
 def _of_path(path: str) -> dict[str, str]:
-    """``order_date=2025-01-01``."""
     pairs = (part.partition("=") for part in path.split("/")[:-1])
     return {name: unquote(value) for name, equals, value in pairs if equals}
 
@@ -186,7 +184,6 @@ def _text(end: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """Spark's name, or Arrow's without one."""
     try:
         return str(from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString())
     except Exception:

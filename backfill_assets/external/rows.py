@@ -1,4 +1,4 @@
-"""Rows of a table of others at a pinned version, read by Spark, with tokens for personal values."""
+"""Rows of a table of others at a pinned version, with tokens for personal values."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def external_rows(
     days: DaysToRead,
     token_key_file: str,
 ) -> DataFrame:
-    """Files that touch none of the days stay closed. Raises :class:`LakehouseUnusable` for a version that was cleaned
-    up, and for files that are not those observed.
+    """Files of other days stay closed. Raises :class:`LakehouseUnusable` for a cleaned-up version, and for other files
+    than observed.
     """
     schema, there = struct_type(on_days(external.contract)), there_of(external)
     parts = [
@@ -74,8 +74,8 @@ def days_to_read(
     contents: Mapping[date, DayContent],
     laid: Mapping[date, DayRecord],
 ) -> DaysToRead:
-    """The version at which each day of ``read`` is read: that of main when it was pinned. Days ``laid`` over main are
-    read at the newest version if they have not moved since, else at the one observed.
+    """The version at which each day of ``read`` is read: main's when pinned. Days ``laid`` over main are read at the
+    newest version if they have not moved since, else at the one observed.
     """
     found: dict[int, dict[date, DayContent]] = {}
     if through := read.days.keys() - laid.keys():

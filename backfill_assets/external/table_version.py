@@ -1,4 +1,4 @@
-"""One version of a table of others, by its log or its files. Pure."""
+"""One version of a table of others. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ class TableVersion:
     version: int
     files: tuple[ExternalFile, ...]
     types: Mapping[str, str]
-    """Delta's JSON names, nested types by their first word."""
 
 
 def day_in(text: str, kind: str, zone: str, moved: timedelta = timedelta()) -> date | None:
-    """The day of a moment in ``zone``, after adding ``moved``."""
+    """A moment's day in ``zone``, ``moved``."""
     if kind in ("date", "string"):
         return day_or_none(str(text)[:10])
     try:

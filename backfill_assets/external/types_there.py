@@ -11,7 +11,6 @@ from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.text import suggest_or_list
 
 _BY_DELTA: Mapping[str, str] = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-"""Delta's names that differ from Spark's."""
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "tinyint": ("smallint", "int", "bigint"),
     "smallint": ("int", "bigint"),
@@ -24,7 +23,6 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def problems_of(external: ExternalTable, there: Mapping[str, str]) -> list[str]:
-    """Types are those of Delta's JSON."""
     return list(_problems(external, {name.lower(): kind for name, kind in there.items()}, there))
 
 

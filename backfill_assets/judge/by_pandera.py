@@ -1,6 +1,4 @@
-"""Pandera's own verdict, check by check: examples for days that break their contract, and a second opinion on the
-judge's one query.
-"""
+"""Pandera's own verdict by check: examples of broken rows, and a second opinion."""
 
 from __future__ import annotations
 
@@ -56,7 +54,6 @@ def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: i
 
 
 def _some_broken(contract: type[Contract], rows: ir.Table) -> ir.Table:
-    """Some rows of each breach, so that rare ones are among them."""
     import ibis
 
     broken = stored(rows.filter(is_unsound(contract, rows)))
@@ -94,7 +91,6 @@ def _breaches(contract: type[Contract], rows: ir.Table) -> tuple[str, ...]:
 
 
 def _line(error: Any) -> str:
-    """``quantity: greater_than_or_equal_to(1), for example -3, 0``"""
     check, cases = getattr(error.check, "error", error.check), getattr(error.failure_cases, "failure_case", ())
     values = {str(value) for case in cases for value in (case.values() if isinstance(case, dict) else [case])}
     return f"{error.schema.name}: {check}" + (f", for example {', '.join(sorted(values))}" if values else "")

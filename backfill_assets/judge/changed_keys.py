@@ -1,6 +1,4 @@
-"""Rows of files by the keys that new raw rows brought, by DuckDB: a Spark job takes longer than all files of a
-micro-batch.
-"""
+"""Rows of files by the keys that new raw rows brought; a Spark job takes longer than a micro-batch's files."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ class KeyedFiles:
 
 
 def keys_of_raw(storage: Storage, raw: KeyedFiles, refinement: Refinement) -> pa.Table:
-    """Unreadable parts are null."""
     with database() as connection:
         keys = _asked(connection, storage, raw, _landed_keys(raw.table, refinement))
         names = ", ".join(["day", *map(_quoted, range(len(refinement.key)))])
@@ -119,7 +116,7 @@ def _key(number: int) -> str:
 
 @cache
 def _landed_keys(raw: Table, refinement: Refinement) -> str:
-    """Cached: compiling takes longer than running it on a few files."""
+    """Cached: compiling takes longer than a few files."""
     rows = _rows(raw)
     return _with_keys(rows, [_landed(rows, refinement, name) for name in refinement.key])
 

@@ -1,6 +1,6 @@
-"""Compares the rows of a table on two sides, exactly; needs disk, not memory.
+"""Compares a table's rows on two sides, exactly, on disk.
 
-Values are equal by ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN equals NaN, 0.0 equals -0.0.
+Equal is ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN NaN, 0.0 -0.0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SIDES = ("before", "after")
 TOGETHER = "values of a row that are other ones together"
-"""Stands for a difference in combinations of columns only."""
+"""A difference in combinations of columns."""
 _NUMBER = "its number"
 _MOST_DIGITS = 38
 
@@ -37,10 +37,8 @@ NAME`` and ``after NAME``.
 
 
 def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, Lines]:
-    """What became of rows, by day and by each of ``table.groups``.
-
-    Rows are matched by day and key; without a key, or if one repeats, as multisets. Equal stored hashes, if all rows
-    have them, are equal rows.
+    """What became of rows, by day and by each of ``table.groups``; matched by day and key, or as multisets without a
+    unique one. Equal stored hashes, if all have them, are equal rows.
     """
     names, hashed = list(table.contract.fields()), RowHash(table.contract).name
     has_hashes = all(hashed in side.columns for side in (before, after))
@@ -116,7 +114,6 @@ def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
 
 
 def _as_counted(table: Table, rows: ir.Table) -> ir.Table:
-    """Doubles with ``digits`` are rounded; maps become sorted entries."""
     digits = {name: each.digits for name, each in table.contract.fields().items() if each.digits is not None}
     doubles = {name: units_of(rows[name], count) / 10.0**count for name, count in digits.items()}
     maps = {name: entries_in_key_order(rows[name], kind) for name, kind in rows.schema().items() if kind.is_nested()}
@@ -136,7 +133,7 @@ def _key(table: Table) -> list[str]:
 
 
 def _one_by_one(table: Table, before: ir.Table, after: ir.Table) -> ir.Table:
-    """For tables without a usable key: equal rows are matched first, the others of a key in order."""
+    """Without a usable key: equal rows are matched first, a key's others in order."""
     names = before.columns
     pairs = _joined(_numbered(before, names), _numbered(after, names), [*names, _NUMBER])
     if not table.key:
@@ -213,7 +210,6 @@ def _sum(values: ir.Column) -> ir.Scalar:
 
 
 def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
-    """A double where a decimal lacks digits."""
     kind = before.type()
     digits, scale = (kind.precision, kind.scale) if kind.is_decimal() else (20, 0)
     kind = f"decimal({digits + 1}, {scale})" if digits < _MOST_DIGITS else "float64"

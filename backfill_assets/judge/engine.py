@@ -1,5 +1,5 @@
-"""DuckDB through Ibis in this process, over files of a lakehouse. Libraries are imported where they are used: every
-command may import this module.
+"""DuckDB by Ibis, over a lakehouse's files. Libraries are imported where they are used: every command may import
+this.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def engine(threads: int = 0) -> Iterator[Backend]:
 
 @contextmanager
 def database(threads: int = 0) -> Iterator[DuckDBPyConnection]:
-    """An empty DuckDB in UTC that loads no extension, and spills to disk. ``threads=1`` takes the least CPU time.
-    Raises :class:`LakehouseUnusable` for DuckDB's errors.
+    """An empty DuckDB in UTC without extensions, which spills to disk. ``threads=1`` takes least CPU. Raises
+    :class:`LakehouseUnusable` for DuckDB's errors.
     """
     import duckdb
 
@@ -104,7 +104,7 @@ def without_query(error: Exception) -> str:
 
 
 def _remove_spilled(folder: Path) -> None:
-    """Killed processes leave folders. For a day one may belong to a process of another container."""
+    """Killed processes leave folders; for a day one may be another container's."""
     import psutil
 
     for left in folder.glob(f"{_SPILL}-*-*"):
@@ -133,7 +133,7 @@ def rows_of_files(
 def labelled_rows(
     connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> ir.Table:
-    """:func:`rows_of_files` with ``columns``, one of which is the ``label``."""
+    """:func:`rows_of_files` with ``columns``, among them ``label``."""
     import ibis
 
     asked = select_rows(connection.con, storage, columns, label, files)
@@ -146,7 +146,7 @@ def labelled_rows(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """SQL, because compiling Ibis takes longer than reading the files of a micro-batch."""
+    """SQL, because compiling Ibis takes longer than a micro-batch's files."""
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: _quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
@@ -171,7 +171,6 @@ def _kinds(columns: pa.Schema) -> Mapping[str, str]:
 
 @lru_cache
 def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
-    """Spark's workers call this, without Ibis."""
     import duckdb
 
     nothing = pa.schema([(str(number), kind) for number, kind in enumerate(types)]).empty_table()
@@ -179,7 +178,6 @@ def _kinds_of(types: tuple[pa.DataType, ...]) -> tuple[str, ...]:
 
 
 def stored(rows: ir.Table) -> ir.Table:
-    """Computes ``rows`` now, and once."""
     from ibis.util import gen_name
 
     connection, name = rows.get_backend(), gen_name("stored")
@@ -195,7 +193,6 @@ def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
 
 
 def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterator[pa.RecordBatch]:
-    """Raises :class:`LakehouseUnusable`."""
     return _in_words(connection.execute(asked).to_arrow_reader(at_once))
 
 
@@ -215,7 +212,7 @@ def _in_folder(
     files: LabelledFiles,
     name: str,
 ) -> str:
-    """DuckDB opens each file once, when the query runs; a view of them would be read when it is created."""
+    """DuckDB opens files when the query runs; a view reads them when created."""
     # DuckDB reports each file by the path it was given.
     root = Path(storage.uri()).absolute()
     labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}

@@ -1,4 +1,4 @@
-"""Keys that arrive again on another day, and the supersession markers that the older day needs."""
+"""Keys that arrive again on another day, and markers for the older one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ROWS_AT_ONCE = 10_000
 def markers(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
 ) -> Generator[Mapping[str, Any], None, None]:
-    """The marker rows that rows in ``arrived`` files need beside ``existing`` ones.
+    """The markers that rows in ``arrived`` files need beside ``existing`` ones.
 
-    A day needs one for each version of a key on another day, within the window, that is greater by (version, content
-    hash) than its own. The result is independent of how arrivals are cut; ``existing`` must cover their days widened by
-    the window. Rows with an unreadable day, key or version take no part. The deletion of a version deletes its markers.
+    A day needs one for each version of its keys on another day, within the window, that is greater by (version, content
+    hash). How arrivals are cut does not matter; ``existing`` covers their days widened by the window. Unreadable days,
+    keys and versions take no part. A deleted version's markers are deleted.
     """
     for key, versions in returning_versions(storage, source, contract, arrived, existing):
         for due in due_markers(versions, source.supersession_window_days):
@@ -64,7 +64,7 @@ def returning_versions(
 
 
 def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table:
-    """Hardly any key is, and only the key is read of all others."""
+    """Hardly any key arrives on several days, and of all other rows only the key is read."""
     names = _key_names(source)
     readable = [_landed(new, name).length() > 0 for name in source.key_columns]
     arrived = stored(new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct())
@@ -106,7 +106,6 @@ def _written(name: str) -> str:
 
 
 def _landed(rows: ir.Table, name: str) -> ir.StringColumn:
-    """Only ``day`` is not text."""
     return rows[name].cast("string")
 
 

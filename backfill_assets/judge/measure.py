@@ -1,5 +1,5 @@
-"""Measures days from their files: all rules and metrics of all days in one query. Spark computes row hashes that are
-missing or not trusted.
+"""Measures days from files, all rules and metrics in one query. Spark computes row hashes that are missing or not
+trusted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RowsBySpark = Callable[[], "DataFrame"]
 
 
 class FilesUnreadable(LakehouseUnusable):
-    """A file of a day is damaged or missing."""
+    pass
 
 
 def measure_files(
@@ -82,7 +82,7 @@ def measure_files(
 
 
 def prepare(tables: Iterable[Table]) -> None:
-    """Imports and compiles, a second or two, while Spark writes rows."""
+    """Imports and compiles while Spark writes rows: a second or two."""
     import duckdb  # noqa: F401
 
     for table in tables:
@@ -96,7 +96,7 @@ def fingerprint(table: Table) -> str:
 
 
 def unmeasurable(table: Table) -> list[str]:
-    """Checks and metrics that the judge cannot evaluate, with the reason: for example a pattern with lookahead."""
+    """Checks and metrics that the judge cannot evaluate, with the reason, such as a pattern with lookahead."""
     metrics = {**measures.numbers(table), **measures.examples(table)}
     if not _why_not(table.contract, metrics):
         return []
@@ -163,7 +163,7 @@ def query(contract: type[Contract], metrics: Aggregates) -> str:
 
 @lru_cache(maxsize=256)
 def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
-    """Cached: compiling takes longer than running it on a small table."""
+    """Cached: compiling takes longer than a small table."""
     import ibis
 
     written = _written(contract, dict(metrics))
@@ -180,7 +180,6 @@ def _written(contract: type[Contract], metrics: Aggregates) -> dict[str, Written
 def _measured(
     storage: Storage, columns: pa.Schema, files: DayFiles, asked: str, threads: int = 0
 ) -> dict[date, dict[str, Any]]:
-    """Raises :class:`FilesUnreadable` if the files cannot be read at all."""
     return _answers(storage, columns, files, [asked], threads)[0]
 
 
@@ -205,7 +204,7 @@ def _answers(
 
 
 def _damage(connection: DuckDBPyConnection, rows: str) -> str:
-    """Why a trivial query fails; empty if it does not, or if the storage did not answer."""
+    """Why a trivial query fails; empty if the storage did not answer."""
     import duckdb
 
     try:
@@ -229,7 +228,6 @@ def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, 
 def _with_hashes(
     found: Mapping[date, dict[str, Any]], metrics: Aggregates, rows: RowsBySpark, afresh: bool
 ) -> dict[date, Metrics]:
-    """Spark hashes days with missing hashes, or all days if ``afresh``."""
     unhashed = [day for day, has in found.items() if has.pop(_UNHASHED) or afresh]
     hashes = hashes_of(metrics)
     if not unhashed or not hashes:
@@ -263,7 +261,7 @@ def executors_read(spark: SparkSession, root: str) -> bool:
 def measure_on_executors(
     spark: SparkSession, storage: Storage, columns: pa.Schema, files: DayFiles, asked: str
 ) -> dict[date, dict[str, Any]]:
-    """Executors measure one day each, with the credentials of their own environment: no key is sent along."""
+    """Executors measure one day each, by their own credentials: no key is sent along."""
     root = storage.uri()
 
     def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

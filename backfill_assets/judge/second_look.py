@@ -1,5 +1,5 @@
-"""A second look at raw, only for days with too many deduplicated or rejected rows: were they delivered twice, or lost
-by a wrong key; did they come again, sound?
+"""A second look at raw, for days of too many deduplicated or rejected rows: delivered twice, lost by a wrong key, or
+come again?
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def measure_duplicates(
 def measure_corrected(
     storage: Storage, source: Source, table: Table, raw: DayFiles, quarantined: DayFiles
 ) -> dict[date, Metrics]:
-    """Rows that came again, sound, in a version as new; if that is unreadable, on their arrival day or later."""
+    """Rows that came again, sound: in a version as new or, if unreadable, as late."""
     keys, version = key_columns(source, table), _value(source.version_field)
     with engine() as connection:
         sound, rejects = (
@@ -102,7 +102,6 @@ def measure_corrected(
 
 
 def key_columns(source: Source, table: Table) -> tuple[str, ...]:
-    """The source's key if ``table`` derives its own."""
     names = tuple(name for name in table.key if name not in (DAY, OCCURRENCE))
     return names if set(names) <= set(source.columns) else source.key_columns
 
@@ -117,7 +116,6 @@ def _sound_and_rejected(
 
 
 def _standing(raw: ir.Table, landed: Sequence[str]) -> ir.Table:
-    """Received rows, less one for each deletion of equal place and content."""
     import ibis
 
     rows = raw.filter(raw.source_file.notnull())

@@ -1,7 +1,7 @@
 """Reads Delta tables with Arrow's own file systems, so that Arrow's threads run no Python.
 
-Delta-rs's is written in Python: threads may be inside it when the interpreter ends, and the process aborts after its
-work ("terminate called without an active exception", exit code 134; 2 of 300 short processes, none with Arrow's own).
+Threads may be inside delta-rs's, written in Python, when the interpreter ends: the process aborts after its work
+("terminate called without an active exception", exit code 134; 2 of 300 short processes).
 """
 
 from __future__ import annotations

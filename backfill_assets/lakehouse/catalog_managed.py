@@ -14,7 +14,7 @@ _FEATURES = frozenset({"catalogManaged", "catalogOwned-preview", "catalogOwned"}
 
 
 class CatalogManaged(LakehouseUnusable):
-    """A commit to the table may be lost, and its log may be outdated."""
+    pass
 
 
 def require_own_log(table: str, log: Iterable[Iterable[Mapping[str, Any]]]) -> None:

@@ -1,4 +1,4 @@
-"""Writes Arrow batches of many days in Spark's workers, one Parquet file a day. Memory does not grow with the rows."""
+"""Writes Arrow batches of many days in Spark's workers, a Parquet file a day, in bounded memory."""
 
 from __future__ import annotations
 

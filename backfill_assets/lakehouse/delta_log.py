@@ -98,7 +98,7 @@ class VersionGone(LakehouseUnusable):
 
 
 def read_log(storage: Storage, table: str, version: int) -> LogState:
-    """Raises :class:`VersionGone` where the log has a gap, :class:`PublicationRefused` for active deletion vectors."""
+    """Raises :class:`VersionGone` for a gap, :class:`PublicationRefused` for active deletion vectors."""
     active: dict[str, AddedFile] = {}
     vectors: set[str] = set()
     for actions in actions_up_to(storage, table, version, _ADD_COLUMNS):
@@ -110,7 +110,7 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
 def read_log_and_transactions(
     storage: Storage, table: str, version: int, base: int | None = None
 ) -> tuple[LogState, dict[str, int]]:
-    """:func:`read_log` and :func:`read_transactions` in one pass; from the checkpoint ``base``, if one is known."""
+    """:func:`read_log` and :func:`read_transactions` in one pass, from checkpoint ``base``."""
     active: dict[str, AddedFile] = {}
     transactions: dict[str, int] = {}
     vectors: set[str] = set()
@@ -236,10 +236,10 @@ def written_at(table: str, versions: Iterable[int]) -> list[str]:
 
 
 def version_by_names(storage: Storage, table: str, base: int | None) -> int | None:
-    """Probes names of commits after the hinted checkpoint ``base``, or lists a log without one, which is short.
+    """Probes names of commits after checkpoint ``base``, or lists a log without one, which is short.
 
-    Delta-rs would list the whole log, which a stream makes long, and load the files. Returns None on an object store,
-    and where the hint is older than what was cleaned up.
+    Delta-rs would list the whole log and load the files. None on an object store, and if the hint is older than what
+    was cleaned up.
     """
     if not storage.is_folder:
         return None
@@ -247,7 +247,7 @@ def version_by_names(storage: Storage, table: str, base: int | None) -> int | No
 
 
 def version_from(storage: Storage, table: str, known: int) -> int | None:
-    """Probes names of commits after ``known``. Returns None on an object store, or if ``known`` is gone or too old."""
+    """Probes names of commits after ``known``. None on an object store, or if ``known`` is too old."""
     if not storage.is_folder or storage.missing([commit_file(table, known)]):
         return None
     for first in range(known + 1, known + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
@@ -297,10 +297,8 @@ def oldest_version(storage: Storage, table: str) -> int | None:
 
 
 def open_table(storage: Storage, table: str, version: int | None = None) -> DeltaTable:
-    """Raises what delta-rs raises.
-
-    A catalog-managed table raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` with its name,
-    which delta-rs leaves out.
+    """Raises what delta-rs raises, but :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` with the name
+    of such a table, which delta-rs leaves out.
     """
     try:
         return DeltaTable(storage.uri(table), version, dict(storage.options))
@@ -357,7 +355,9 @@ def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Not by delta-rs's ``history()``: it lists commits newer than its handle, and then numbers all of them wrongly."""
+    """Unlike delta-rs's ``history()``, which lists commits newer than its handle, and then numbers all of them
+    wrongly.
+    """
     for number, actions in actions_back(storage, table, version):
         yield number, next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
 
@@ -379,10 +379,10 @@ def apply_actions(
     actions: Iterable[dict[str, Any]],
     vectors: set[str] | None = None,
 ) -> None:
-    """Apply one commit in place; removes first, as readers of the protocol do.
+    """Apply one commit in place, removes first.
 
-    ``vectors`` collects active files with a deletion vector, which a later commit may purge; if it is None, the first
-    one raises :class:`PublicationRefused`.
+    ``vectors`` collects active files with a deletion vector, which later commits may purge; without it the first raises
+    :class:`PublicationRefused`.
     """
     listed = list(actions)
     for action in listed:
@@ -430,7 +430,7 @@ _LAST_CHARACTER = chr(0x10FFFF)
 def statistics_json(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
-    """Values in ``ends`` are JSON already: a decimal keeps all its digits."""
+    """``ends`` are JSON already: decimals keep all digits."""
     parts = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
         parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
@@ -457,9 +457,9 @@ def bound_as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """The least value is rounded down, the greatest up.
+    """The least is rounded down, the greatest up.
 
-    Not by ``strftime``: it writes early years with fewer than four digits, and readers would find no row.
+    ``strftime`` writes early years with fewer than four digits, and readers would find no row.
     """
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)

@@ -31,7 +31,7 @@ _REFUSALS = (
 
 @contextmanager
 def explain_failure(what: str) -> Iterator[None]:
-    """Raise :class:`LakehouseUnusable`, beginning with ``what``, if the block fails for want of room or permission."""
+    """Raise :class:`LakehouseUnusable`, beginning with ``what``, for want of room or permission."""
     try:
         yield
     except (OSError, DeltaError) as error:

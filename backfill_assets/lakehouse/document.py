@@ -1,7 +1,7 @@
 """JSON documents in the lakehouse, one typed value a file, whole at every moment.
 
 Plans, notices and holds have names. Journals, revisions and claims have numbers, each written once: of all who decide
-on the newest document, one writes the next. Nothing waits or locks.
+on the newest, one writes the next, without waiting.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Documents(Generic[T]):
                     yield value
 
     def create(self, name: str, value: T) -> bool:
-        """False if there is one; of several writers at once, exactly one gets True."""
+        """False if there is one; of several writers one gets True."""
         return self.storage.put_if_absent(self.path(name), self.encode(value))
 
     def replace(self, name: str, value: T) -> None:
@@ -112,9 +112,7 @@ class Series(Documents[T]):
         return self.path(_name(number))
 
     def put(self, number: int, value: T) -> bool:
-        """An object store may take a document, lose the answer, and refuse the client's retry: then the stored bytes
-        are ours.
-        """
+        """A store may lose the answer and refuse the client's retry: then the stored bytes are ours."""
         return self.create(_name(number), value) or self.storage.read_bytes(self.path_of(number)) == self.encode(value)
 
     def append(self, value: T) -> int:
@@ -129,8 +127,8 @@ class Series(Documents[T]):
     def claim(self, value: T, after: Numbered | None) -> Numbered | None:
         """Put ``value`` after the newest document, as decided on ``after``; None if another process was faster.
 
-        ``value`` must be unique to this process, since the store may lose the answer. A free number proves nothing:
-        older claims are deleted, and a process that slept may find an old number free.
+        ``value`` is unique, since a store may lose the answer. A free number proves nothing: older claims are deleted
+        while a process sleeps.
         """
         claim = Numbered(after.number + 1 if after else 0, self.encode(value))
         self.create(_name(claim.number), value)

@@ -1,7 +1,7 @@
 """Syncs files, and the folders that lead to them, to a local disk.
 
-Neither delta-rs, Arrow nor Spark does: after a loss of power a file may be gone, or empty under its name. An object
-store keeps what it acknowledges.
+Delta-rs, Arrow and Spark do not: after a loss of power a file may be gone, or empty. An object store keeps what it
+acknowledges.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 """Errors of file systems that do not sync folders, or for folders of other owners."""
 _MOST_KNOWN = 50_000
 _known: dict[str, tuple[int, ...]] = {}
-"""What this process has synced, as it was then: syncing again costs as much as the first time."""
+"""What this process has synced, as it was then: syncing again costs as much."""
 
 
 def is_wanted() -> bool:
-    """Raises :class:`InvalidRequest` for a setting that is neither ``on`` nor ``off``."""
+    """Raises :class:`InvalidRequest` for neither ``on`` nor ``off``."""
     text = os.environ.get(VARIABLE, "").strip() or "on"
     if text not in ("on", "off"):
         raise InvalidRequest(f"{VARIABLE} is {text!r}.", hint="It takes on or off.")
@@ -33,7 +33,7 @@ def is_wanted() -> bool:
 
 
 def keep(root: str, paths: Iterable[str]) -> None:
-    """Sync ``paths`` below ``root`` and the folders above them. Absent files are skipped. Raises :class:`OSError`."""
+    """Sync ``paths`` below ``root`` and their folders, without absent ones. Raises :class:`OSError`."""
     files = [(path, _as_it_is(path)) for path in (f"{root}/{path}" for path in paths)]
     new = {path: it for path, it in files if it != _known.get(path, ())}
     folders = _folders(root, new)

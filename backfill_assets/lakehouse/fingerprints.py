@@ -1,8 +1,8 @@
 """Fingerprints of days.
 
-*Physical* (active files) serves compare-and-swap and finds foreign writes. *Logical* (row count and checksum) serves
-staleness: a compaction or an identical rebuild makes nothing stale. *Input* hashes code version, parameters and the
-logical fingerprints of all that a day reads.
+*Physical* (active files) is for compare-and-swap and foreign writes. *Logical* (row count and checksum) is for
+staleness: compactions and identical rebuilds make nothing stale. *Input* hashes code version, parameters and logical
+fingerprints of what a day reads.
 """
 
 from __future__ import annotations

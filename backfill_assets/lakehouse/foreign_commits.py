@@ -1,4 +1,4 @@
-"""Who wrote to a table past the protocol: Delta's commit information, in the writer's words."""
+"""Who wrote past the protocol, by Delta's commit information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fingerprint of a day's logic stands for: its parts by name, and which logics give the same rows."""
+"""What a logic's fingerprint stands for: its parts by name, and which give the same rows."""
 
 from __future__ import annotations
 

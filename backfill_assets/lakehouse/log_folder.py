@@ -37,7 +37,7 @@ class LogFolder:
 
     @property
     def is_from_the_beginning(self) -> bool:
-        """Nothing was cleaned up: clean-up leaves a checkpoint and its hint."""
+        """Clean-up leaves a checkpoint and its hint."""
         return 0 in self.commits or (not self.checkpoints and self.hint is None)
 
     def commit_path(self, version: int) -> str:

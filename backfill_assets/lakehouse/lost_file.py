@@ -15,7 +15,7 @@ _LOST = re.compile(
 
 
 class FileLost(LakehouseUnusable):
-    """A data file that a table names is gone or cannot be read."""
+    pass
 
 
 def file_lost(error: Exception) -> FileLost | None:

@@ -39,7 +39,6 @@ from backfill_assets.lakehouse.storage import Storage
 PARTITION_COLUMN = "day"
 PUBLICATION_KEY = "backfill.publication"
 Files = Mapping[date, Mapping[str, AddedFile]]
-"""By day and path."""
 
 
 Found = TypeVar("Found")
@@ -162,7 +161,7 @@ class MainTable:
             return read_transactions(self.storage, self.name, self.version)
 
     def commit_version(self, publication: str) -> int:
-        """Later versions may be of other publications. Raises :class:`VersionGone` if the commit was cleaned up."""
+        """Raises :class:`VersionGone` if the commit was cleaned up."""
         for version, commit in commits_back(self.storage, self.name, self.version):
             if commit.get(PUBLICATION_KEY) == publication:
                 return version
@@ -197,10 +196,10 @@ class MainTable:
         schema: str | None,
         at: datetime,
     ) -> bool:
-        """Make the days of ``target`` have exactly its files, in one metadata-only commit on this very version.
+        """Make the days of ``target`` have exactly its files, in a metadata-only commit on this version.
 
-        ``schema`` is given when the commit adds a column. False if another writer committed first; raises
-        :class:`CommitRefused` if the commit is refused though the table has not moved.
+        ``schema`` is given when it adds a column. False if another writer was first; :class:`CommitRefused` if nothing
+        has moved and it is refused.
         """
         adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
         removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
@@ -382,7 +381,7 @@ _WRITTEN = frozenset(
         "variantType-preview",
     }
 )
-"""Some only as long as no column and no property uses them."""
+"""Some only as long as no column and property uses them."""
 _IDENTITY_WRITER = 6
 _FEATURES_WRITER = 7
 _CONSTRAINT = "delta.constraints."

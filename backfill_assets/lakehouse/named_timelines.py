@@ -67,14 +67,13 @@ class NamedTimeline(Record):
     change: str = "created"
     changed_at: datetime
     moment: str = ""
-    """What its days were rewound to; empty if they were not."""
     targets: tuple[str, ...] = ()
     days: Mapping[str, tuple[DayRecord, ...]] = Field(default_factory=dict)
     versions: Mapping[str, str] = Field(default_factory=dict)
     held_back: tuple[str, ...] = ()
     read_up_to: tuple[str, ...] = ()
     moment_reads: tuple[RawRead, ...] = ()
-    """``read_up_to`` for programs, of every raw table that the days are computed from."""
+    """``read_up_to`` for programs, of every raw table below."""
     reads: tuple[RawRead, ...] = ()
     arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict)
     keep_until: datetime | None = None
@@ -135,9 +134,8 @@ def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
 
 
 def require_free_name(storage: Storage, name: str, now: datetime) -> int:
-    """The number of the name's last revision, -1 for a new one.
-
-    Raises :class:`InvalidRequest` if a kept timeline has the name, or if it is reserved or malformed.
+    """The name's last revision, -1 for a new one. Raises :class:`InvalidRequest` if it is taken, reserved or
+    malformed.
     """
     require_timeline_name(name)
     holder = _newest(storage, name)
@@ -153,9 +151,9 @@ def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now:
 
 
 def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: datetime) -> NamedTimeline:
-    """Raises :class:`InvalidRequest` for a name that is taken, or is its own.
+    """Raises :class:`InvalidRequest` for a taken name.
 
-    For a moment it has both names. If the process dies then, the same call again ends the old one.
+    For a moment it has both names; after a death the same call ends the old one.
     """
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")

@@ -1,6 +1,6 @@
-"""An S3-compatible store as the environment describes it, with its settings for delta-rs, Spark and Arrow.
+"""An S3-compatible store as the environment describes it, for delta-rs, Spark and Arrow.
 
-Credentials are in no option, log or plan: each client reads them from the environment.
+Credentials are in no option, log or plan: clients read the environment.
 """
 
 from __future__ import annotations

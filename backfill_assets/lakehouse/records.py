@@ -63,7 +63,7 @@ class Environment(AuditRecord):
 class DayRead(AuditRecord):
     table: str
     version: int | None
-    """None for a table that was never published, and for staged days."""
+    """None for what was never published, and staged days."""
     first: date
     last: date
     staged: bool = False
@@ -79,7 +79,7 @@ class DayLineage(AuditRecord):
 
     @property
     def days_read(self) -> dict[str, DayRange]:
-        """From the first to the last day read, by table; days between may not have been read."""
+        """First to last day read, by table; days between may not have been read."""
         found: dict[str, DayRange] = {}
         for read in self.reads:
             known = found.get(read.table, read.days)
@@ -98,7 +98,7 @@ class Provenance(Record):
     reason: str = ""
     undoes: str = ""
     first_undone: str = ""
-    """What the first undo of a chain undid. Empty for no undo."""
+    """What a chain's first undo undid, or empty."""
     withdraws: bool = False
     """An undo takes ``first_undone`` away (True), or brings it back."""
 
@@ -125,13 +125,13 @@ class Notice(Record):
 
 @dataclass(frozen=True, slots=True)
 class DayContent:
-    """A dataclass, since years of days are made at once and a :class:`Record` takes seven times as long."""
+    """A dataclass: a :class:`Record` takes seven times as long, and years are made at once."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     rows: int
     checksum: str
-    """Sum of the row hashes, as decimal text: it does not fit 64 bits."""
+    """Sum of the row hashes, as text: it does not fit 64 bits."""
     code_version: str = ""
     parameters: str = ""
     inputs: str = ""
@@ -150,7 +150,7 @@ class DayContent:
 
     @property
     def is_adopted(self) -> bool:
-        """The day came with its table: only a person's request rebuilds it."""
+        """Adopted days came with their table: only a person's request rebuilds them."""
         return self.code_version == ADOPTED
 
     @property
@@ -199,15 +199,14 @@ class Origin:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     computed_by: str = ""
-    """For raw: the publication since which the day has only gained rows. Empty for a day that was never published."""
+    """Raw: since this publication the day has only gained rows. Empty if never published."""
     gained_by: str = ""
     """For raw: the last publication since ``computed_by`` that added rows."""
     campaign: str = ""
-    """The last campaign that brought the day and was not undone; runs on top of it, and undos of them, do not change
-    it."""
+    """The last campaign that brought the day and was not undone; runs on top and their undos keep it."""
     brought_by: str = ""
     put_back_by: str = ""
-    """The last undo since the rows were computed."""
+    """The last undo since."""
     undid: str = ""
     rolled_back_by: str = ""
     """A person's rollback, until it is undone or new rows come."""
@@ -232,7 +231,6 @@ class Origin:
         return self.computed_again(publication.id)
 
     def computed_again(self, by: str) -> Origin:
-        """For no campaign, or to follow an undo."""
         return Origin(by, campaign=self.campaign, brought_by=self.brought_by)
 
     def gained(self, by: str) -> Origin:
@@ -252,10 +250,11 @@ class DayChange(Record):
     content: DayContent | None
     expected: Expected = Expected()
     lineage: DayLineage | None = ModelField(default=None, exclude=True)
-    """In a row of its own in the log, so that older processes can read the rest. None if read from the log."""
+    """In a row of its own, so that older processes read the rest. None if read from the log."""
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
-    """The days that ``content`` was made of, by whichever publication; what is published has to agree with them
-    (:mod:`backfill_assets.publish.torn_days`). None for raw, and if not known."""
+    """The days that ``content`` was made of, by any publication, for :mod:`backfill_assets.publish.torn_days`. None if
+    not known, and for raw.
+    """
     origin: Origin | None = None
 
     @property
@@ -267,8 +266,6 @@ class DayChange(Record):
 
 
 class Position(Record):
-    """Progress in a source: a topic partition's offset, or a landed file's content."""
-
     id: str
     before: int | None
     after: int
@@ -313,7 +310,7 @@ class InputRead(Record):
 
 
 class Switch(Record):
-    """An empty version is the declared one, which counts until a publication says otherwise."""
+    """An empty version is the declared one."""
 
     version: str
     former: str = ""
@@ -333,13 +330,14 @@ class Publication(Record):
     inputs: tuple[InputRead, ...] = ()
     provenance: Provenance = Provenance()
     notice: Notice | None = None
-    """Sent once the publication is done, never if it aborts (:mod:`backfill_assets.publish.outbox`)."""
+    """Sent once the publication is done (:mod:`backfill_assets.publish.outbox`)."""
     transaction: str = ""
-    """Shared by the publications of a stream, so that tables do not gather a transaction for each batch. Must differ
-    from ids of publications and source positions."""
+    """Shared by a stream's publications, so that tables do not gather transactions. Differs from ids of publications
+    and source positions.
+    """
     switches: Mapping[str, Switch] = ModelField(default_factory=dict)
     leaves_stale: Mapping[str, tuple[date, ...]] = ModelField(default_factory=dict)
-    """Published days that read what this brings and become stale by it, by table."""
+    """Published days that read what this brings, by table."""
 
     @property
     def writes(self) -> frozenset[str]:
@@ -351,16 +349,16 @@ class Publication(Record):
 
     @property
     def locks(self) -> frozenset[str]:
-        """Tables and steps (named after their first table) that no other publication touches while this is open."""
+        """Tables and steps (by first table) that nothing else publishes to meanwhile."""
         return self.writes | self.switches.keys()
 
 
 class DayRecord(Record):
-    """Paths are relative to the table, as main names them."""
+    """Paths are relative to the table."""
 
     day: date
     content: DayContent | None = None
-    """None for a day that was never published, or has a foreign write."""
+    """None if never published, or a foreign write."""
     files: tuple[AddedFile, ...] = ()
     foreign: str = ""
 
@@ -376,7 +374,6 @@ class DayRecord(Record):
 
     @property
     def measured(self) -> DayContent:
-        """Raises :class:`LookupError` if the content is not known."""
         if self.content is None:
             raise LookupError(f"What {self.day} holds is not known.")
         return self.content
@@ -389,11 +386,10 @@ def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | No
 
 
 DayRecords = Mapping[str, Mapping[date, DayRecord]]
-"""By table and day."""
 
 
 class Before(Record):
-    """The full state of a day before a publication touches it: undo needs no old Delta log."""
+    """A day's full state before a publication: undo needs no Delta log."""
 
     files: tuple[AddedFile, ...] = ()
     content: DayContent | None = None
@@ -451,10 +447,10 @@ class DayState:
     day: date
     publication: str
     sequence: int
-    """Log version of the entry that closed the publication."""
+    """Log version of the closing entry."""
     physical: str
     content: DayContent | None
-    """None for a day that was withdrawn, or restored to foreign files."""
+    """None if withdrawn, or restored to foreign files."""
     origin: Origin = Origin()
 
     def content_of(self, paths: Iterable[str]) -> DayContent | None:

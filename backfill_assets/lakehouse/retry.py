@@ -1,4 +1,4 @@
-"""Bounded retries of a loop around a commit, with jitter, reported once they take seconds."""
+"""Bounded retries around a commit, with jitter, reported once they take seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _REPORT_EVERY_SECONDS = 5.0
 
 
 def warn(message: str) -> None:
-    """Commands print it, and Dagster shows it in a run's output."""
     logging.getLogger("backfill_assets.lakehouse").warning(message)
 
 

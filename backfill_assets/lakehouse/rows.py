@@ -1,4 +1,4 @@
-"""Rows in and out of the lakehouse through Spark: published days as inputs, computed days into a timeline."""
+"""Rows through Spark: published days as inputs, computed days into a timeline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
-    """No rows for a table that was never published (version None). Columns that ``schema`` gained since are null."""
+    """No rows for a table that was never published; columns that ``schema`` gained since are null."""
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
@@ -101,7 +101,7 @@ FILE = "file of the row"
 
 
 def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: Sequence[AddedFile]) -> DataFrame:
-    """One scan; :data:`FILE` has each row's path. Raises :class:`LookupError` if a path does not contain its day."""
+    """One scan, with paths as :data:`FILE`. Raises :class:`LookupError` for a path without its day."""
     if not all(map(_lies_in_its_day, files)):
         raise LookupError(f"{table.name} has files outside the folders of their days.")
     schema = struct_type(table.contract)
@@ -137,13 +137,13 @@ def stage(
     table: Table | None = None,
     other_days: bool = False,
 ) -> list[AddedFile]:
-    """Write computed days into ``timeline`` in one Spark job, and record them in one commit. Returns the files written.
+    """Write computed days into ``timeline`` in one Spark job, and record them in one commit. Returns the files.
 
-    Row hashes of a declared ``table`` are written beside its rows, in columns that Delta's schema lacks. Delta's own
-    writer would take a second or more for each write. A job that dies leaves files that no log names.
+    Row hashes of a declared ``table`` are columns that Delta's schema lacks. Delta's own writer takes a second or more
+    a write. A job that dies leaves unnamed files.
 
-    Raises :class:`PublicationRefused` for rows of a day not in ``staged``, unless ``other_days``, and
-    :class:`LakehouseUnusable` if the files do not have the rows that Spark counted as it wrote them.
+    Raises :class:`PublicationRefused` for other days than ``staged``, unless ``other_days``, and
+    :class:`LakehouseUnusable` for other rows than Spark counted.
     """
     files = write(rows, timeline, table)
     take_in(files, rows.schema, timeline, staged, other_days=other_days)
@@ -211,7 +211,7 @@ def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str
 
 
 def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None:
-    """A task attempt that was given up can leave a file too many."""
+    """A given-up task may leave a file too many."""
     held = sum(file.rows for file in files)
     if held != written:
         raise LakehouseUnusable(
@@ -221,7 +221,7 @@ def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None
 
 
 def nullable_schema(schema: StructType) -> str:
-    """All columns are nullable, as in every published table: contracts say what may be null."""
+    """All nullable, as in published tables: contracts say what may be null."""
     return json.dumps(schema.toNullable().jsonValue())
 
 

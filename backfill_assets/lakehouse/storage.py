@@ -1,4 +1,4 @@
-"""Files below one root, on a local disk or an object store, for what does not go through Delta."""
+"""Files below one root, on disk or in an object store, for what is not Delta's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """Path relative to the root; bytes; ms (UTC)."""
+    """Relative path; bytes; ms (UTC)."""
 
     path: str
     size: int
@@ -43,9 +43,9 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Storage:
-    """A root folder or ``s3://bucket/prefix``. Paths are relative to the root, with forward slashes.
+    """A folder or ``s3://bucket/prefix``; paths are relative, with forward slashes.
 
-    ``options`` are delta-rs's; for S3 they come from the environment unless given.
+    ``options`` are delta-rs's; for S3 by default the environment's.
     """
 
     root: str
@@ -61,7 +61,7 @@ class Storage:
 
     @property
     def is_folder(self) -> bool:
-        """On a disk, looking up a file by name is cheap, and listing a long folder is not."""
+        """On a disk a look-up by name is cheap, listing a long folder is not."""
         return not self._on_s3
 
     def uri(self, path: str = "") -> str:
@@ -97,10 +97,8 @@ class Storage:
         return {path: size for found in _each(self._sizes, parts, many) for path, size in found}
 
     def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-        """Concurrently where most of the time is waiting.
-
-        On a disk, few items are done in turn, since starting threads takes longer; many are not, as it may be a network
-        disk.
+        """Asks concurrently where waiting takes the time: on a store, and for many items on a disk, which may be a
+        network's. Threads cost more than few items.
         """
         return _each(ask, items, self._at_once(len(items)))
 
@@ -175,7 +173,7 @@ class Storage:
         self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Written whole or not at all; False if it exists. Exactly one of several concurrent writers gets True."""
+        """Written whole; False if it exists. One of several writers gets True."""
         if self._on_s3:
             return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
         unfinished = f"{path}.{clock.token(4)}.tmp"
@@ -259,16 +257,15 @@ class Storage:
         return StoredFile(path, info.size, int((info.mtime_ns or 0) // 1_000_000))
 
     def delete_empty_folder(self, path: str) -> None:
-        """Only without files at any depth; another process may delete it at the same time."""
+        """Deletes a folder without files at any depth; another process may delete it at the same time."""
         if not self._on_s3 and self.exists(path) and not self.files(path, recursive=True):
             filesystem, full = self._open(path)
             with suppress(FileNotFoundError):
                 filesystem.delete_dir(full)
 
     def delete_if(self, path: str, holds: Callable[[bytes], bool]) -> bool:
-        """Delete a file on a disk if ``holds`` accepts its bytes; True if deleted.
-
-        Only one of several processes deletes it. A file that replaces it meanwhile stays.
+        """Delete a file on disk if ``holds`` accepts its bytes. One of several processes gets True; a file that
+        replaces it stays.
         """
         place = Path(self.uri(path))
         with suppress(FileNotFoundError), explain_failure(f"{place} cannot be deleted"), place.open("rb") as file:
@@ -293,5 +290,4 @@ def _each(ask: Callable[[_Item], _Answer], items: Sequence[_Item], threads: int)
 
 
 def literal_path(path: str) -> str:
-    """Escapes what Spark takes for patterns."""
     return _GLOB.sub(r"\\\1", path)

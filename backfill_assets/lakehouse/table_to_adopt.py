@@ -1,7 +1,4 @@
-"""A foreign Delta table by its log: what prevents adopting it, each with the remedy, and who wrote to it lately.
-
-The table is not changed, and none of its rows are read.
-"""
+"""A foreign Delta table by its log: what prevents adopting it, with remedies, and who wrote lately."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ _SETTING = "ALTER TABLE ... SET TBLPROPERTIES"
 
 @dataclass(frozen=True)
 class TableToAdopt:
-    """``storage`` has the table's parent folder as root, and ``name`` is its own folder."""
+    """``storage`` is the parent folder, ``name`` the table's own."""
 
     storage: Storage
     name: str
@@ -77,9 +74,8 @@ def read_table_to_adopt(
     cadence: Cadence,
     today: date,
 ) -> TableToAdopt:
-    """``declared`` is the contract's schema as Delta's JSON, parsed; ``required`` are its columns that may not be null.
-
-    Raises :class:`InvalidRequest` if there is no Delta table.
+    """``declared`` is the contract's schema as Delta's JSON, parsed; ``required`` may not be null. Raises
+    :class:`InvalidRequest` without a table.
     """
     version = newest_version(storage, name)
     if version is None:
@@ -139,8 +135,8 @@ def _of_deletion_vectors(properties: Mapping[str, str], unreadable: str) -> Iter
 def fit_problems(table: Mapping[str, Any], declared: Mapping[str, Any], required: Collection[str]) -> list[str]:
     """Why rows of ``table`` and of the contract ``declared`` cannot be in one table. Pure.
 
-    Column order is free, and a nullable declared column may be absent. Any other difference would refuse the first
-    rebuilt day, or lose a column of it.
+    Order is free, and nullable columns may be absent. Other differences would refuse the first rebuilt day, or lose a
+    column of it.
     """
     ours = {column["name"]: column for column in declared["fields"]}
     theirs = {column["name"]: column for column in table["fields"]}

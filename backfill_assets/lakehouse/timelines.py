@@ -1,7 +1,7 @@
 """Timelines: an ordinary Delta table in ``<table>/_timelines/<timeline>/``, beside what it may replace.
 
-Days are listed in commit metadata with input fingerprint and verdict. The files do not say enough: a day without rows
-has none, and a day that failed its gate must never be adopted.
+Commit metadata lists days with input fingerprint and verdict: a day without rows has no file, and one that failed its
+gate must never be adopted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from backfill_assets.model.declaration import RuleOutcome
 TIMELINES = "_timelines"
 _OPEN = "_open"
 _ENVIRONMENT = "backfill.environment"
-"""Beside the entry in the commit's metadata, so that older processes can read the entry."""
+"""Beside the entry in the metadata, so that older processes can read the entry."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 CAMPAIGN = "campaign-"
 NAMED = "timeline-"
@@ -54,7 +54,7 @@ class GateVerdict(Record):
     rules: tuple[RuleOutcome, ...] = ()
     replaces: str = ""
     measured: str = ""
-    """What ``content`` was measured for; empty for raw, which is measured whenever it is adopted."""
+    """What ``content`` was measured for; raw is measured when adopted."""
 
 
 class AdoptedFrom(Record):
@@ -144,7 +144,6 @@ class Timeline:
         self._add(files, schema, TimelineEntry(staged=dict(staged)))
 
     def adopt(self, schema: str, days: Mapping[date, AdoptedFrom]) -> None:
-        """No file is copied or named twice."""
         self._add((), schema, TimelineEntry(adopted=dict(days)))
 
     def _add(self, files: Iterable[AddedFile], schema: str, recorded: TimelineEntry) -> None:
@@ -194,9 +193,7 @@ class Timeline:
         self.storage.keep(written_at(self.path, [before + 1]))  # the handle stays where it was
 
     def days(self) -> dict[date, StagedDay]:
-        """The newest staging of each day, with its verdict if there is one; adopted days as their own timelines have
-        them.
-        """
+        """Newest stagings with verdicts; adopted days as their own timelines have them."""
         handle = self._handle()
         if handle is None:
             return {}
@@ -226,7 +223,7 @@ class Timeline:
         return found | self._adopted_days(adopted)
 
     def verdicts(self) -> dict[date, GateVerdict]:
-        """From the commits alone: empty once those are cleaned up."""
+        """Read from commits: empty once those are cleaned up."""
         newest = newest_version(self.storage, self.path)
         commits = () if newest is None else commits_back(self.storage, self.path, newest)
         found: dict[date, GateVerdict] = {}
@@ -291,7 +288,7 @@ def _verdict_on(how: StagedAs, verdict: GateVerdict | None) -> GateVerdict | Non
 
 
 def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline]:
-    """Open ones of a campaign or named timeline, or of none; newest first."""
+    """Open timelines of a campaign or named timeline, or of none; newest first."""
     timelines = open_timelines(storage, table)
     if owner:
         return [timeline for timeline in timelines if timeline.name.startswith(f"{owner}-")]
@@ -310,7 +307,7 @@ def open_timelines(storage: Storage, table: str) -> list[Timeline]:
 
 
 def open_since(storage: Storage, table: str) -> dict[str, int]:
-    """Milliseconds (UTC) by name. Files of other names are ignored."""
+    """Milliseconds (UTC) by name."""
     markers = storage.files(f"{table}/{TIMELINES}/{_OPEN}")
     written_at = {file.path.rsplit("/", 1)[1]: file.modified_ms for file in markers}
     return {name: since for name, since in written_at.items() if _NAME.fullmatch(name)}
@@ -333,9 +330,9 @@ def newest_verdicts(storage: Storage, tables: Iterable[str], campaign: str) -> d
 
 
 def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict[date, tuple[Timeline, StagedDay]]:
-    """Staged days that passed, and were built from just what would be read now.
+    """Staged days that passed, of just what would be read now.
 
-    ``wanted`` has input fingerprints; the first timeline wins. Days whose files were reclaimed are left out.
+    ``wanted`` has input fingerprints; the first timeline wins; reclaimed files are left out.
     """
     adopted: dict[date, tuple[Timeline, StagedDay]] = {}
     for timeline in timelines:

@@ -1,7 +1,7 @@
-"""A commit that a loss of power left in part: the newest of its log, and never acknowledged.
+"""A commit that a loss of power left in part: its log's newest, never acknowledged.
 
-Delta-rs writes a commit whole before it names it, but a disk may have the name first. ``Storage.keep`` syncs a commit
-before anything relies on it.
+Delta-rs writes a commit whole before it names it, but a disk may have the name first; ``Storage.keep`` syncs what
+others rely on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parquet files just written by a job, as add actions with statistics from their footers, without a JVM."""
+"""Parquet files just written, as add actions with statistics from footers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def write_folder(digits: str = "") -> str:
 
 
 def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
-    """The files in ``<table>/<folder>/day=<day>/``, with paths relative to ``table``.
+    """Files of ``<table>/<folder>/day=<day>/``, with paths relative to ``table``, without a job's own (``_`` or ``.``).
 
-    Names that begin with ``_`` or ``.`` are a job's own, such as remains of failed task attempts. Raises
-    :class:`PublicationRefused` for a file of no day, and :class:`LakehouseUnusable` for timestamps that only Spark
-    reads.
+    Raises :class:`PublicationRefused` for a file of no day, and :class:`LakehouseUnusable` for timestamps that only
+    Spark reads.
     """
     inside = f"{table}/{folder}/"
     files = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
@@ -52,9 +51,9 @@ def _is_data(file: StoredFile, folder: str) -> bool:
 def statistics(footer: pq.FileMetaData) -> str:
     """Statistics as in Delta's log (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
-    All columns have bounds, or none: delta-rs skips a file with bounds of some columns when it filters on others.
-    Lists, structures and hashes (no columns of Delta's) have none. If a row group has values without bounds, as Parquet
-    has for long texts, the file has none: those of the other groups would hide its rows.
+    All columns have bounds, or none: delta-rs skips a file with bounds of some when it filters on others. Lists,
+    structures and hashes have none. A row group of values without bounds, as Parquet has for long texts, leaves the
+    file none: the others would hide its rows.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}

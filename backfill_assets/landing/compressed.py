@@ -20,8 +20,8 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 def content_of(path: Path) -> Iterator[bytes]:
-    """The content in parts; a file may have any number of members or frames. Raises :class:`SourceUnreadable` for one
-    that is gone, cut off or damaged.
+    """A file may have any number of members or frames. Raises :class:`SourceUnreadable` if it is gone, cut off or
+    damaged.
     """
     with opened(path) as stream:
         if path.suffix == ".zst":
@@ -33,7 +33,7 @@ def content_of(path: Path) -> Iterator[bytes]:
 
 
 def first_problem(path: Path) -> str | None:
-    """What is wrong with a compressed file, which is decompressed for it; a plain file has no problem."""
+    """What is wrong with a compressed file, by decompressing it."""
     with opened(path) as stream:
         if path.suffix == ".gz":
             return _first_gzip_problem(stream)
@@ -42,7 +42,6 @@ def first_problem(path: Path) -> str | None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """Raises :class:`SourceUnreadable`: the file may be gone since it was listed."""
     try:
         with path.open("rb") as stream:
             yield stream

@@ -28,7 +28,7 @@ class Csv:
 
     delimiter: str = ","
     quote: str = '"'
-    """Doubled within a value, unless there is an ``escape``."""
+    """Doubled within a value without ``escape``."""
     escape: str = ""
     null: str = ""
     columns: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Csv:
                 yield self._batch(some, header, fields)
 
     def _header(self, path: Path) -> Sequence[str] | None:
-        """Empty if it is unreadable; None for a file without records."""
+        """Empty if it is unreadable; None without records."""
         first = next(self._lines(path), None)
         if first is None or self.columns:
             return None if first is None else self.columns

@@ -91,7 +91,6 @@ def looked_at(lines: pa.RecordBatch, dialect: Dialect) -> Lines:
 
 
 def _is_plain(values: pa.Array, dialect: Dialect) -> bool:
-    """A byte search: nearly all files have no quote and no escape."""
     text = bytes(values.buffers()[2] or b"")
     if any(sign.encode() in text for sign in (dialect.quote, dialect.escape) if sign):
         return False
@@ -162,7 +161,6 @@ def records_in(batches: Iterator[pa.RecordBatch], dialect: Dialect) -> Iterator[
 
 
 def _without_blank(lines: Lines, dialect: Dialect) -> Iterator[Lines]:
-    """Only joined lines show whether a blank one is within a value."""
     kept = not_blank(lines.texts.cast(pa.binary()), dialect.blanks)
     found = lines if kept is None else Lines(*(each.filter(kept) for each in lines))
     if len(found.numbers):

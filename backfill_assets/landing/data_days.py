@@ -28,7 +28,6 @@ class DataDays(NamedTuple):
 
 
 def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, today: date) -> dict[str, DataDays]:
-    """Datasets without data are left out."""
     published = _published_days(storage, [table for dataset in datasets for table in _raw_tables(dataset)])
     found: dict[str, DataDays] = {}
     for chain in chains(datasets):
@@ -53,9 +52,7 @@ def beginning_of(days: Iterable[date], first: date, today: date) -> date | None:
 
 
 def leading(steps: Sequence[Step]) -> set[str]:
-    """The raw tables whose days begin a chain: not those that are only looked back to, such as rates before the first
-    sale. Pure.
-    """
+    """Raw tables whose days begin a chain, not those only looked back to, as rates before the first sale. Pure."""
     reached = {step.name for step in steps if any(table.layer in _RESULTS for table in step.tables)}
     for step in reversed(build_order(steps)):
         if step.name in reached:

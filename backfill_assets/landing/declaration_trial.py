@@ -1,4 +1,4 @@
-"""Tries a declaration on the first landed file: nothing is staged, published or kept."""
+"""Tries a declaration on the first landed file, and keeps nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_LINES = 10_000
-"""A wrong declaration shows in the first lines."""
 _FOR_FEW_ROWS = {
     # Generating and compiling code takes longer than interpreting a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
@@ -58,7 +57,7 @@ class CheckedFile:
     whole: bool
     rows: int
     quarantined: int | None
-    """None for tables of others, whose rows are not quarantined."""
+    """None for tables of others."""
     reasons: tuple[Group, ...]
     versions: tuple[VersionTried, ...]
 
@@ -106,9 +105,7 @@ def check_file(
     published: Storage,
     progress: Progress = lambda _: None,
 ) -> CheckedFile:
-    """Judge the first file of ``source`` with rows, by every version of every step. Raises :class:`SourceUnreadable` if
-    nothing has landed.
-    """
+    """Judge the first file with rows by every version of every step. Raises :class:`SourceUnreadable` without one."""
     day, file = first_file(landing, source)
     with TemporaryDirectory(prefix="backfill-check-") as folder:
         progress(f"reading {file}")

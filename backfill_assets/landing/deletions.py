@@ -1,5 +1,5 @@
-"""Deletions: rows that a source took back are cancelled in raw, and left out when raw is read. A refresh finds rows
-that their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
+"""Deletions cancel raw rows that a source took back, and both are left out when raw is read. A refresh finds rows that
+their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file"
 
 
 def days_with_deletions(states: Mapping[TableDay, DayState], table: Table, days: Iterable[date]) -> list[date]:
-    """Raw ``days`` that have deletions, or may have some: empty ``states`` are of an earlier moment, for which the log
-    was not read.
-    """
+    """Raw ``days`` that have deletions, or may have: ``states`` are empty for an earlier moment."""
     if table.layer != "raw":
         return []
     return [day for day in days if not states or _may_have_deletions(states.get(TableDay(table.name, day)))]
@@ -111,7 +109,6 @@ def _tombstones(keys: ir.Table, source: Source) -> ir.Table:
 
 
 def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
-    """Wraps the value of a single key field into an object."""
     if len(source.key_fields) > 1:
         return key
     (name,) = source.key_fields

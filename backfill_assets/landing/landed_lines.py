@@ -52,7 +52,7 @@ def place_values(file: str, line: int) -> dict[str, Any]:
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """The line of a raw row, with tokens; None if its file is gone or damaged. An event is rebuilt from its raw row."""
+    """The line of a raw row, with tokens; an event is rebuilt. None if its file is gone or damaged."""
     if event_place(raw["source_file"], raw["source_line"]) is not None:
         return _event(source, raw)
     path = landing.locate(raw["source_file"])

@@ -1,6 +1,4 @@
-"""Raw rows computed by Spark's workers at each use. Errors keep their types within
-:func:`~backfill_assets.spark.workers.errors_of_workers`.
-"""
+"""Raw rows computed by Spark's workers at each use; see :func:`~backfill_assets.spark.workers.errors_of_workers`."""
 
 from __future__ import annotations
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _RowsOfTasks:
-    """Contains no secret."""
-
     query: LinesQuery
     columns: pa.Schema
     tasks: Sequence[Sequence[LandingFile]]
@@ -40,10 +36,10 @@ class _RowsOfTasks:
 
 
 def landed_rows(spark: SparkSession, source: Source, files: Sequence[LandingFile], token_key_file: str) -> DataFrame:
-    """One raw row for each line of ``files`` that is not blank.
+    """A raw row for each line that is not blank.
 
-    Raises :class:`LakehouseUnusable` without this package on workers; when rows are used, :class:`SourceUnreadable` for
-    a damaged file, and :class:`LakehouseUnusable` for an unusable token key.
+    Raises :class:`LakehouseUnusable` if workers lack this package; at use, :class:`SourceUnreadable` for damage, and
+    :class:`LakehouseUnusable` for a wrong token key.
     """
     if not files:
         return spark.createDataFrame([], raw_schema(source))

@@ -54,7 +54,7 @@ def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile
 
 @dataclass(frozen=True)
 class LinesQuery:
-    """SQL over records of landed files. The token key is read in the worker, and is in no task."""
+    """SQL over landed records. The token key is read in the worker, and in no task."""
 
     asked: str
     format: Format

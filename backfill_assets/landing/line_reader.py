@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LINES = pa.schema([("number", pa.int64()), ("value", pa.binary())])
 AT_ONCE = 1 << 22
-"""Bytes of a batch, unless a single line is longer."""
+"""Bytes; a single line may be longer."""
 BLANKS = " \t\r"
 _END = b"\n"
 _LONGEST = (1 << 31) - 1

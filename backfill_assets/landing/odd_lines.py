@@ -1,7 +1,7 @@
-r"""Lines that are not one object of plain values, as the plain object that Spark's JSON reader made of them. Pure.
+r"""Lines that are not one plain object, as the one that Spark's JSON reader made of them. Pure.
 
-It accepts more than JSON. Raw rows landed by Spark are compared with the same lines read again, so this stays; but
-decimals keep the digits that Spark lost in a 64-bit float.
+It accepts more than JSON. Raw rows that Spark landed are compared with the lines read again, so this stays; but
+decimals keep digits that Spark lost in floats.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def as_plain_object(line: str) -> str | None:
 
 
 def _fields_of_json(line: str) -> Fields | None:
-    """Python's decoder takes a tenth of the time, unless a line nests deeply."""
+    """Python's decoder takes a tenth, unless a line nests deeply."""
     pairs = _JSON.decode(line)
     if not isinstance(pairs, _Pairs):
         return None
@@ -91,7 +91,7 @@ class _Reader:
         return _whole_signs(self._text()) if self._kind == "text" else "".join(self._written())
 
     def _written(self) -> list[str]:
-        """Iterative: nesting may be as deep as a line is long."""
+        """Iterative, because nesting may be deep."""
         found: list[str] = []
         closing: list[str] = []
         while True:
@@ -172,7 +172,6 @@ def _unescaped(text: str) -> str:
 
 
 def _whole_signs(text: str) -> str:
-    """Unpaired surrogates fit into no UTF-8 text."""
     return _HALF_OF_PAIR.sub("?", text)
 
 
@@ -186,9 +185,7 @@ def _escaped(sign: str) -> str:
 
 
 def _decimal(digits: str) -> str:
-    """Keeps all digits, in Java's format but never through a float: at least one decimal, and no exponent if a
-    ``decimal`` can hold the number.
-    """
+    """All digits, in Java's format: at least one decimal, no exponent if a ``decimal`` can hold it."""
     mantissa, _, exponent = digits.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.removeprefix("-").partition(".")

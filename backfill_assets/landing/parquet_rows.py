@@ -82,7 +82,7 @@ def _in_words(error: Exception) -> str:
 
 @contextmanager
 def _without_pattern(path: Path) -> Iterator[str]:
-    """DuckDB expands glob characters: a file with such a name is linked."""
+    """DuckDB expands glob characters: such a file is linked."""
     if not _PATTERN.search(str(path)):
         yield str(path)
         return

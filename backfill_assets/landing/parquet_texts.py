@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _WITHOUT_ZONE = ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
 _NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint")
 _PLAIN = (*_NUMBERS, "uhugeint", "decimal", "boolean")
-"""Texts that are JSON."""
 _OF_PARTS = ("list", "struct", "map")
 _NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -83,7 +82,7 @@ CREATE TEMP MACRO double_text(number) AS CASE
     WHEN number < 0 THEN '-Infinity' END;
 CREATE TEMP MACRO bytes_text(bytes) AS coalesce(TRY(decode(bytes)), 'base64: ' || base64(bytes));
 """
-"""Exponents are like those of ``landing/odd_lines.py``: a number has one text in all formats."""
+"""Exponents are those of ``landing/odd_lines.py``: a number has one text in all formats."""
 
 
 def register_texts(connection: DuckDBPyConnection) -> None:

@@ -1,4 +1,4 @@
-"""The quarantine by reason and day, and its share of received rows; without a JVM."""
+"""The quarantine by reason and day, and its share of received rows."""
 
 from __future__ import annotations
 
@@ -228,7 +228,6 @@ class RejectedRows:
 
 
 def rejected_of(rejected: int, received: int) -> str:
-    """``400 of 3,286 received rows (12.2 %)``."""
     if received < rejected:
         return format_count(rejected, "row")
     share = percent(_share(rejected, received)).removeprefix("+")
@@ -276,7 +275,6 @@ def _corrected(accepted: DayContent | None) -> int:
 
 
 def rows_not_built(states: Mapping[TableDay, DayState], raw: str, table: str, day: date) -> int:
-    """Received rows that the published day was built without."""
     landed, built = (content_in(states, TableDay(name, day)) for name in (raw, table))
     received = int(landed.metrics.get("received") or 0) if landed else 0
     return max(0, received - (received_when_built(built) if built else 0))

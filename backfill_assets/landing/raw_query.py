@@ -1,4 +1,4 @@
-"""From landed lines to raw rows, as Ibis expressions for DuckDB: each on the day it belongs to."""
+"""The query from landed lines to raw rows on their days, as Ibis expressions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _DECIMAL = "(?:0|[1-9][0-9]{0,6})[.](?:0|[0-9]{0,2}[1-9][0-9]{0,5})|[1-9][0-9]{7
 _NUMBER = f"-?(?:0|[1-9][0-9]{{0,17}}|{_DECIMAL})"
 _FIELD = rf"{_BLANK}{_TEXT}{_BLANK}:{_BLANK}(?:{_TEXT}|null|true|false|{_NUMBER}){_BLANK}"
 PLAIN_OBJECT = rf"{_BLANK}[{{](?:{_FIELD}(?:,{_FIELD})*|{_BLANK})[}}]{_BLANK}"
-"""Nearly all lines: DuckDB reads them like :func:`as_plain_object`, in a fraction of the time."""
+"""Nearly all lines: DuckDB reads them like :func:`as_plain_object`, far faster."""
 
 
 def register(connection: DuckDBPyConnection, token_key_file: str = "") -> None:
@@ -76,14 +76,14 @@ def raw_rows_to_write(records: ir.Table, source: Source) -> ir.Table:
 
 
 def raw_rows(records: ir.Table, source: Source) -> ir.Table:
-    """One row in ``raw_schema(source)`` for each of ``records``.
+    """A row in ``raw_schema(source)`` for each of ``records``.
 
-    Records have ``value``, the text of a JSON object, and :data:`PLACE`; of other formats ``fields``, ``others`` and
-    :data:`MAY_NEST`. With :data:`TODAY` a null arrival day becomes the event day if possible today, else today.
+    They have ``value``, a JSON object's text, and :data:`PLACE`; other formats have ``fields``, ``others`` and
+    :data:`MAY_NEST`. With :data:`TODAY` a null arrival day becomes the event day if possible, else today.
 
-    JSON values other than text are kept as JSON, with the digits of numbers. With personal fields, a line that is not
-    one object of distinct fields may hide them: its length and token are kept. A token replaces each value that may
-    hold one under another name or within a structure.
+    JSON values other than text stay JSON, with numbers' digits. With personal fields, a token replaces each value that
+    may hold one under another name or within a structure; of a line that is no object of distinct fields, length and
+    token are kept.
     """
     return _raw_rows(records, source, lambda _: {})
 
@@ -206,7 +206,6 @@ def _landed_field(read: ir.Table, source: Source, name: str) -> ir.Value:
 
 
 def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
-    """A token replaces each value that may contain a personal field."""
     import ibis
 
     kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
@@ -246,7 +245,6 @@ def _unparsed_line(read: ir.Table, source: Source) -> ir.Value:
 
 
 def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructValue:
-    """A token replaces the value of an unknown field that may be, or contain, a personal one."""
     import ibis
 
     name, value = pair["key"], pair["value"]
@@ -255,7 +253,6 @@ def _without_personal_value(pair: ir.StructValue, source: Source) -> ir.StructVa
 
 
 def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
-    """A field within an object or array can have any name."""
     return value.contains("{") | value.contains("[")
 
 
@@ -280,7 +277,6 @@ def _event_day_fields(source: Source) -> list[str]:
 
 
 def _placed(landed: ir.Table, source: Source) -> ir.Table:
-    """The event day if possible, else the arrival day."""
     import ibis
 
     if source.replaced_whole:

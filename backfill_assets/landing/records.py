@@ -33,9 +33,7 @@ def records_of(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
 def fields_of(
     source: Source, path: Path, number: int | None = None
 ) -> Iterator[tuple[str | None, Mapping[str, Any] | None]]:
-    """The text, if the format has one, and the fields, None if unreadable, of each record or of the one with
-    ``number``.
-    """
+    """Text, if the format has one, and fields, None if unreadable, of each record or the one with ``number``."""
     of_json = format_of(source).of_json
     for batch in records_of(source, path):
         wanted = batch if number is None else batch.filter(pc.equal(batch["number"], number))

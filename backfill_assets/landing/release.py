@@ -1,5 +1,5 @@
-"""Releases: a person lets one day be published although many of its rows were rejected. They stay in quarantine; the
-gate's breach becomes a warning.
+"""Releases: a person lets a day be published although many rows were rejected. They stay in quarantine; the breach
+becomes a warning.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from backfill_assets.model.rules import FewRejected
 
 RELEASES = "_releases"
 RELEASED = FewRejected.name_format
-"""Rejections are known row by row, so only this gate can be released."""
+"""The one gate that is known row by row."""
 
 
 class Release(AuditRecord):
-    """Who released a day of a table, when, and why."""
-
     table: str
     day: date
     by: str

@@ -1,4 +1,4 @@
-"""The declared query on lines that Spark holds, such as a topic's events, run by workers."""
+"""The declared query on lines that Spark holds, such as a topic's events."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ Asked = Callable[["ir.Table", Source], "ir.Table"]
 
 
 def rows_of_lines(source: Source, lines: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """Raw rows of ``lines``, which have ``value`` (bytes, never null), ``source_file``, ``source_line`` and
-    ``arrival_day``. Lazy.
+    """Raw rows of ``lines``: ``value`` (bytes, never null), ``source_file``, ``source_line``, ``arrival_day``. Lazy.
 
     A null arrival day becomes the event day if possible ``today``, else ``today``.
     """

@@ -1,5 +1,5 @@
-"""The key of tokens, and the check value by which a lakehouse recognizes it. Tokens of two keys never join, so it has
-one; the key is a file on each machine.
+"""The key of tokens, a file on each machine, and the check value by which a lakehouse knows it. Tokens of two keys
+never join.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 
 SHORTEST_KEY = 16
-"""Characters of the shortest key that is accepted."""
 CHECK_FILE = "_token_key.json"
 """The key cannot be computed from it."""
 _CHECKED = b"backfill-assets: check value of the token key"
@@ -93,8 +92,8 @@ def read_token_key(key_file: Path) -> bytes:
 
 
 def token_of(value: str, key_file: Path) -> str:
-    """The token of a value whose rows a person looks for. Raises :class:`LakehouseUnusable`; no message contains the
-    value or the key.
+    """The token of a value that a person looks for. Raises :class:`LakehouseUnusable`; no message contains value or
+    key.
     """
     if not value:
         raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
@@ -103,9 +102,7 @@ def token_of(value: str, key_file: Path) -> str:
 
 
 def tokens_by(key_file: Path, remembered: int = 0) -> Callable[[pa.Array], pa.Array]:
-    """Null for null and for the empty text. Each distinct value is hashed once per array; ``remembered`` ones are
-    cached across arrays.
-    """
+    """Null for null and empty text. A distinct value is hashed once an array; ``remembered`` ones are cached."""
     token: Callable[[str | None], str | None] = partial(_token, hmac.new(read_token_key(key_file), digestmod=sha256))
     known = lru_cache(remembered)(token) if remembered else token
 

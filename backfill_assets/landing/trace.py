@@ -1,4 +1,4 @@
-"""Finds one row in every table it went through, as of one closed entry of the log; without a JVM."""
+"""Finds a row in every table it went through, as of one closed entry of the log."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ class Unnamed:
     table: str
     period: DayRange
     made_there: tuple[str, ...]
-    """Key columns that the counted row lacks."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ class Trail:
 
 
 def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
-    """The trail of ``key`` in each dataset. Raises :class:`InvalidRequest` for an unknown key, and for one on too many
+    """The trail of ``key`` in each dataset. Raises :class:`InvalidRequest` for an unknown key, or one on too many
     days.
     """
     tracing = Tracing(view, catalog)
@@ -264,7 +263,7 @@ class Tracing:
         return {**unknown, **values}
 
     def days_looked_up(self, read: Reads, day: date) -> DayRange | None:
-        """None if a table read as of the day has no rows yet."""
+        """Returns None for a table without rows up to the day."""
         if not isinstance(read, AsOf):
             return read.days(DayRange.of(day))
         contents = self.view.observed([read.table]).contents(read.table)

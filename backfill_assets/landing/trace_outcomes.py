@@ -17,7 +17,6 @@ from backfill_assets.model.landed_format import record_word
 Row = Mapping[str, Any]
 Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "deleted", "not built yet"]
 Place = tuple[date, str, int]
-"""The event day, the file and the line."""
 RECEIVED = "received"
 
 
@@ -37,10 +36,9 @@ def fates(
     newer: Callable[[Row, Row], bool],
     deleted_by: Mapping[Place, str] = MappingProxyType({}),
 ) -> list[LineFate]:
-    """Fates of received rows of ``raw``, in order.
+    """Received rows' fates, in order.
 
-    ``newer`` rows would win over the typed one, whose day was built before they arrived. ``deleted_by`` has
-    publications by place.
+    ``newer`` rows would win over the typed one, built before they arrived; ``deleted_by`` has publications by place.
     """
     rejected = {place_of(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}

@@ -20,14 +20,14 @@ _TEXTS, _TEXT = "texts", "landed_text"
 
 @dataclass(frozen=True)
 class LandedValues:
-    """All ``columns`` of a few ``rows``, typed by one query at first use."""
+    """``columns`` of ``rows``, typed by one query at first use."""
 
     source: Source
     rows: Sequence[Row]
     columns: tuple[str, ...]
 
     def value(self, row: Row, name: str) -> object:
-        """None if the text is no value; a day or moment outside Python's years is text."""
+        """Returns None for no value; a day or moment outside Python's years is text."""
         text, kind = row[name], self.source.type_of(name)
         return text if kind == "string" or not isinstance(text, str) else self._typed[kind][text]
 

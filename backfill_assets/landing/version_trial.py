@@ -1,5 +1,5 @@
-"""Tries every version of a dataset on a few rows: what its rules say, and how many come out. Rows are written and
-judged as in a build, then dropped. Other datasets are read as published.
+"""Tries every version of a dataset on a few rows, written and judged as in a build, then dropped. Other datasets are
+read as published.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RuleTried:
 
 @dataclass(frozen=True)
 class TotalTried:
-    """``of_input`` is None unless the total is a sum or count of one column."""
+    """``of_input``: None unless a sum or count of one column."""
 
     name: str
     own: Decimal
@@ -88,7 +88,7 @@ class VersionTried:
     rows_in: int = 0
     rows_out: int = 0
     aggregates: bool = False
-    """The key differs from the first input's: fewer rows by design."""
+    """The key differs from the first input's."""
     is_compared: bool = False
     totals: tuple[TotalTried, ...] = ()
     rules: tuple[RuleTried, ...] = ()
@@ -119,7 +119,6 @@ class VersionTried:
 
     @property
     def is_good(self) -> bool:
-        """Only current versions can be bad."""
         return not (self.is_current and (self.failed or self.holds_back or self.loses))
 
     @property
@@ -342,7 +341,6 @@ class VersionTrial:
     # ---------------------------------------------------------------- rows and totals in and out
 
     def _rows_in(self, origin: Table) -> int:
-        """Superseded rows are no input."""
         days = self.known.get(origin.name, {}).values()
         return sum(int(str(metrics["rows"])) - int(metrics.get("superseded") or 0) for metrics in days)
 

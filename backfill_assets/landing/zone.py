@@ -1,7 +1,7 @@
 """The landing zone: where sources leave files, by arrival day.
 
 ``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``, or as format and file names say. Names that start with ``.`` or ``_``,
-or end in ``.tmp`` or ``.part``, are ignored; anything else out of place is reported, never silently skipped.
+or end in ``.tmp`` or ``.part``, are ignored; others out of place are reported.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LandingZone:
         return not (_is_visible(path.name) and _is_visible(path.parent.name))
 
     def strays(self, source: Source, days: Iterable[date] | None = None) -> tuple[str, ...]:
-        """Files out of place. Files of no day are always included: what they were meant for is unknown."""
+        """Files out of place, always with those of no day."""
         folder = self._source_folder(source)
         if folder is None:
             return ()
@@ -104,7 +104,7 @@ class LandingZone:
         return {day: tuple(map(self._relative, places[day])) for day in sorted(places)}
 
     def paths(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """Files by arrival day, without reading them; empty without a folder."""
+        """Unread files by arrival day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
@@ -151,9 +151,7 @@ class LandingZone:
             raise changed_file(file)
 
     def verify_readable(self, source: Source, path: str) -> None:
-        """Raise, with the byte, for a file that its format knows to be damaged. A plain file that was cut off looks
-        whole.
-        """
+        """Raise, with the byte, for damage that the format knows; a plain file that was cut off looks whole."""
         problem = format_of(source).first_problem(self.locate(path), source.fields)
         if problem:
             raise SourceUnreadable(

@@ -54,10 +54,10 @@ def folder_day(name: str) -> date | None:
 
 
 def arrival_day(path: str, files: str = "") -> date | None:
-    """The arrival day of a path that begins with the folder of its source.
+    """The arrival day of a path that begins with its source's folder.
 
-    ``files`` is the pattern of names. Raw may know paths from before it: there the last folder, or the only date in the
-    name, is the day.
+    ``files`` is the pattern of names. For paths that raw has from before it, the last folder or the name's only date
+    counts.
     """
     _, *folders, name = PurePosixPath(path).parts
     named = FileNames(files).day_of(name) if files and not folders else None
@@ -93,7 +93,6 @@ def _read(text: str, form: str) -> date | None:
 
 
 def _says_a_day(form: str) -> bool:
-    """False for a format that loses part of the day, such as the year."""
     return not form or ("/" not in form and _read(_ANY_DAY.strftime(form), form) == _ANY_DAY)
 
 

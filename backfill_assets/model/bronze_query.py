@@ -45,9 +45,9 @@ _SUM = "decimal(38, 0)"
 
 
 def judged(raw: ir.Table, refinement: Refinement, part: tuple[int, int] = (0, 1)) -> ir.Table:
-    """The typed raw rows, sound or not: the input of :func:`accepted` and :func:`rejected`.
+    """All raw rows, typed: the input of :func:`accepted` and :func:`rejected`.
 
-    ``part`` (i, n) takes every n-th row by a hash of its key, which keeps the versions of a key together.
+    ``part`` (i, n): every n-th row by a hash of its key, so that versions stay together.
     """
     source = refinement.source
     landed = _of_part(_with_rescued(raw, source), refinement, *part)
@@ -71,7 +71,7 @@ def _kept(source: Source) -> tuple[str, ...]:
 
 
 def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
-    """Rescued fields are also read for rows that landed before they were declared."""
+    """Rows may have landed before their fields were declared."""
     import ibis
 
     kept = of_duckdb("json_valid", "boolean", raw.rescued).ifelse(raw.rescued, None)
@@ -118,7 +118,6 @@ def _typed(refinement: Refinement, name: str) -> str:
 
 
 def _broken(rows: ir.Table, refinement: Refinement) -> Iterator[ir.BooleanValue]:
-    """None of the values is null."""
     yield rows.unparsed_line.notnull()
     yield from (broken for broken, _ in _asked(rows, refinement))
     yield from (broken for broken, _ in _asked_of_row(rows, refinement))
@@ -162,8 +161,8 @@ def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.B
 
 
 def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Whether a row landed when this form of a moment was text, which its hash is of: the day's accounting could never
-    balance, so the row is rejected.
+    """A row that landed when this form of a moment was text is rejected: its hash is of the text, and no accounting
+    would balance.
     """
     import ibis
 
@@ -176,7 +175,6 @@ def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue
 
 
 def _is_implausible(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """Never null."""
     if refinement.source.replaced_whole:
         return cast("ir.BooleanValue", rows.day_is_arrival)
     named = rows[_typed(refinement, refinement.source.event_day_field)].notnull()
@@ -200,7 +198,7 @@ def rejects(judged: ir.Table) -> ir.Table:
 
 
 def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """The rows of the quarantine table: broken rows as landed, with all reasons."""
+    """Broken rows as landed, with all reasons."""
     source, of = refinement.source, rejects(judged)
     typed = {_typed(refinement, name): of[name] for name in (*source.parsed_columns, *refinement.derived)}
     landed = {name: of[_LANDED][number] for number, name in enumerate(_kept(source))}
@@ -212,8 +210,7 @@ def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
 def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
     """One row per key and day, the greatest by (version, content hash).
 
-    It has the count and hash sum of the versions it won over, for the accounting, and the day of a still newer version
-    elsewhere.
+    It has count and hash sum of the versions it won over, and the day of a still newer one elsewhere.
     """
     winners = _winners(judged, refinement)
     marked = _with_markers(winners, _newest_markers(judged, refinement), refinement)

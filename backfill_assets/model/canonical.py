@@ -1,6 +1,4 @@
-"""Content hashes in Spark, an independent check: watchdogs hash again what DuckDB wrote. The functions mirror those of
-``model/landed_values.py``.
-"""
+"""Content hashes in Spark: watchdogs hash again what DuckDB wrote. Mirrors ``model/landed_values.py``."""
 
 from __future__ import annotations
 
@@ -24,12 +22,11 @@ from backfill_assets.model.landed_structures import (
 )
 
 _BETWEEN = "\u001f"
-"""No text of a typed value contains it."""
 _BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000Z")
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
-    """The value or null, like DuckDB's. Where ``well_written`` is true, the pattern is not matched again."""
+    """The value or null, like DuckDB's. ``well_written``: the pattern was matched already."""
     if spark_type == "string":
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
@@ -104,7 +101,7 @@ def _any_is_wrong(texts: Column, spark_type: str) -> Column:
 
 
 def all_well_written(source: Source) -> Column:
-    """Whether all typed fields of a row match their patterns, by one pattern, which costs a fraction of many."""
+    """Whether all typed fields match their patterns, by one pattern, which costs a fraction of many."""
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(F.col(name), F.lit("")) for name in typed))
     return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")

@@ -53,13 +53,12 @@ class Catalog:
         folder: Path | None = None,
         left_out: Iterable[LeftOut] = (),
     ) -> Catalog:
-        """Wrong declarations go to ``left_out`` instead of raising."""
+        """Wrong declarations go to ``left_out``."""
         found, gone = sound_datasets(declared, left_out)
         return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)), folder, tuple(gone))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, each after what any of its versions reads."""
         return tuple(build_order([step for dataset in self.datasets for step in dataset.steps]))
 
     @cached_property
@@ -122,7 +121,7 @@ class Catalog:
 
 
 def discover(module: ModuleType) -> Catalog:
-    """The datasets in ``module`` and its submodules. What is wrong is left out; raises if nothing remains."""
+    """The datasets in ``module`` and its submodules, without wrong ones; raises if nothing remains."""
     failed: list[LeftOut] = []
     values = {id(value): value for each in _modules(module, failed) for value in vars(each).values()}.values()
     top = sys.modules[module.__name__.partition(".")[0]]
@@ -183,7 +182,7 @@ def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
 
 
 def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:
-    """Groups of datasets that read each other. Raises if a group has several first days."""
+    """Groups of datasets that read each other; raises if a group has several first days."""
     found: list[tuple[Dataset, ...]] = []
     for dataset in datasets:
         touching = [chain for chain in found if any(_read_each_other(dataset, other) for other in chain)]

@@ -1,6 +1,4 @@
-"""The checks of contracts: pandera's functions as Ibis expressions, by pandera's argument names. Bronze applies them to
-landed rows, the judge to written files.
-"""
+"""The checks of contracts: pandera's functions as Ibis expressions, for landed rows and for written files."""
 
 from __future__ import annotations
 
@@ -37,12 +35,10 @@ def _as_it_is(asked: Any) -> Arguments:
 @dataclass(frozen=True)
 class CheckKind:
     pandera: str
-    """A function of ``pandera.backends.ibis.builtin_checks``."""
     words: str
     shown: Callable[[Any], str] = str
     arguments: Callable[[Any], Arguments] = _as_it_is
     faster: Callable[[ir.Column, Any], ir.Value] | None = None
-    """An expression with the same verdict."""
     otherwise: str = "not {}"
     """``not {}`` negates ``words``; another text takes the argument."""
 
@@ -53,7 +49,6 @@ class CheckKind:
         return self.otherwise.format(self.right(asked) if self.otherwise == "not {}" else self.shown(asked))
 
     def of(self, rows: ir.Table, name: str, asked: Any) -> ir.BooleanColumn:
-        """Pandera's verdict per value; null for null."""
         if self.faster:
             return cast("ir.BooleanColumn", self.faster(rows[name], asked))
 
@@ -87,7 +82,7 @@ def _without_start(asked: Any) -> str:
 
 
 def _begins_with(values: ir.Column, asked: Any) -> ir.Value:
-    """A full match takes DuckDB a fifth of the time of a prefix search."""
+    """A full match takes DuckDB a fifth of a prefix search."""
     return cast("ir.Value", of_duckdb("regexp_full_match", "boolean", values, f"(?:{_pattern(asked)})(?s:.*)"))
 
 
@@ -150,9 +145,7 @@ def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.Struct
 
 
 def pandera_schema(contract: type[Contract], examples: int | None = None) -> DataFrameSchema:
-    """``examples`` limits the failing values of each check. Lists and nested columns have no type, as pandera knows
-    none.
-    """
+    """``examples`` limits a check's failing values. Pandera knows no type for lists and nested columns."""
     import pandera.ibis as pa
     from ibis.expr.datatypes import DataType
 

@@ -1,5 +1,5 @@
-"""Contracts: the columns of a table and the checks of their values. They look like pandera models, but do not import
-pandera and pandas, which takes a second: every command reads contracts.
+"""Contracts: columns and the checks of their values. They look like pandera models; importing pandera would cost every
+command a second.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def Field(  # noqa: N802
     digits: int | None = None,
     **checks: Any,
 ) -> Any:
-    """A column of a contract; ``checks`` are those in :data:`CHECKS`.
+    """A column; ``checks`` are those in :data:`CHECKS`.
 
     - ``key``: of the key, which has one row a day.
     - ``made_of``: origin, if the name is another: a column of the first table read, or ``table.column``.
@@ -128,7 +128,6 @@ class Contract:
 
     @classmethod
     def decides_rows(cls) -> Mapping[str, Any]:
-        """What rows depend on, without what is only for people."""
         types = declared_types(cls)
         return {name: (types[name], each.nullable, each.checks) for name, each in cls.fields().items()}
 
@@ -145,7 +144,7 @@ def declared_types(contract: type[Contract]) -> dict[str, str]:
 
 @once
 def spark_types(contract: type[Contract]) -> dict[str, Any]:
-    """Raises :class:`InvalidRequest`, with the line, for an annotation that is no type."""
+    """Raises :class:`InvalidRequest`, with the line, for a wrong annotation."""
     columns = contract.fields()
     try:
         annotations = get_type_hints(contract, include_extras=True)
@@ -179,7 +178,7 @@ def _spark_type(annotation: Any) -> Any:
 
 
 def _of_spark(name: str) -> Any:
-    """Imported late: pure modules import this one, and load no engine."""
+    """Imported late: pure modules import this one."""
     return getattr(import_module("pyspark.sql.types"), name)
 
 

@@ -9,13 +9,10 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Step
 
 Switches = Mapping[str, str]
-"""The version that a publication made current, by step."""
 
 
 def with_current(steps: Iterable[Step], switches: Switches) -> tuple[Step, ...]:
-    """A step whose switched version is not declared any more keeps the declared one: :func:`require_current` refuses
-    it.
-    """
+    """A step whose switched version is gone keeps the declared one: :func:`require_current` refuses it."""
     return tuple(step_with_current(step, switches) for step in steps)
 
 

@@ -1,4 +1,4 @@
-"""Datasets and their validation before anything is built: all mistakes at once, with the names probably meant."""
+"""Datasets and their validation: all mistakes at once, with the names probably meant."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ ADDED_BY_INGESTION = (
 _FOLDER = re.compile(r"[a-z][a-z0-9_]*")
 _TOTAL = "total_"
 _NO_NAMES = (*BINARY, "array", "struct", "map")
-"""Types that cannot identify a row."""
 
 Streamed = bool | Literal["always"]
 
@@ -50,8 +49,8 @@ class Dataset:
     first_day: date
     """Datasets that read each other share it."""
     streamed: Streamed = False
-    """Whether its first source has a stream, which a person starts; ``always`` starts by itself once something is
-    published. A stream that a person stopped stays off.
+    """A person starts the first source's stream; ``always``: it starts once something is published, until a person
+    stops it.
     """
 
     def __post_init__(self) -> None:
@@ -91,9 +90,9 @@ class Mistake:
 def require_sound(
     datasets: Sequence[Dataset], *, among: Sequence[Dataset] | None = None, complete: bool = True
 ) -> None:
-    """Raise :class:`InvalidRequest` with every mistake in ``datasets``; ``among`` are all known ones.
+    """Raise :class:`InvalidRequest` with every mistake in ``datasets``.
 
-    Unless ``complete``, an unknown table may belong to a dataset not known yet.
+    ``among`` are all known ones. Unless ``complete``, an unknown table may belong to a dataset not known yet.
     """
     for dataset in datasets:
         if mistakes := list(_Judge(dataset, among or datasets, complete=complete).mistakes()):
@@ -191,7 +190,6 @@ class _Judge:
         sources = [step.source for step in dataset.steps if step.source is not None]
         self.lands_day = any("day" in source.columns for source in sources)
         self.alike = {pair for source in sources for pair in _alike_fields(source)}
-        """Reported once, for the source."""
 
     def mistakes(self) -> Iterator[Mistake]:
         names = Counter(table.name for table in self.dataset.tables)
@@ -444,7 +442,6 @@ def _alike(where: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Mistake]:
 
 
 def _alike_fields(source: Source) -> Iterator[tuple[str, str]]:
-    """Fields that become one name in the landing query, or one column in a table."""
     yield from dict.fromkeys(
         pair
         for names in (source.fields, (*ADDED_BY_INGESTION, "day", *source.columns))

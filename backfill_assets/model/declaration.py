@@ -1,5 +1,5 @@
-"""The declaration of datasets. A :class:`Step` builds tables that are published together (``bronze_sales`` and
-``quarantine_sales``); each :class:`Version` is one way to compute them, and one is current.
+"""Declarations. A :class:`Step` builds tables that are published together; each :class:`Version` is a way to compute
+them, one of them current.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ Transform = Callable[[Mapping[str, "DataFrame"]], Mapping[str, "DataFrame"]]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
 Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
-"""Ibis aggregations by metric; the names are known without Ibis."""
+"""Ibis aggregations by metric."""
 EXAMPLE = "_example"
 """Suffix of text metrics. All others are numbers that add up over the parts of a day."""
 FROM = "from."
-"""Prefix of metrics of inputs: ``from.<table>.<metric>``."""
+"""Prefix: ``from.<table>.<metric>``."""
 DUPLICATES = "duplicates"
 """Metric: rows that lost to an equal version, if any."""
 IDENTICAL = "duplicates_identical"
-"""Metric: duplicates that lost to a line of equal content."""
+"""Metric: duplicates of equal content."""
 CORRECTED = "corrected"
 """Metric: rejected rows that came again, sound, if any."""
 OCCURRENCE = "occurrence"
@@ -66,10 +66,9 @@ PUBLISHED_DAYS = "published_days"
 
 @dataclass(frozen=True)
 class Reads:
-    """The days of a daily table that one period is computed from.
+    """The days of a daily table that a period is computed from.
 
-    ``first`` and ``last`` are offsets in days from both ends of the period; a positive one raises
-    :class:`InvalidRequest`.
+    ``first`` and ``last`` are offsets in days from its ends; a positive one raises :class:`InvalidRequest`.
     """
 
     table: str
@@ -86,7 +85,7 @@ class Reads:
         return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
 
     def counted(self, of: DayRange, filled: Sequence[date]) -> Iterable[date]:
-        """The days that count, given the table's sorted days with rows."""
+        """``filled`` are the table's sorted days with rows."""
         return self.days(of)
 
     @property
@@ -96,9 +95,9 @@ class Reads:
 
 @dataclass(frozen=True)
 class AsOf(Reads):
-    """The rows of the newest day with rows, up to the day that is built; states older than ``first`` days are not used.
+    """The rows of the newest day with rows, up to the day that is built and at most ``first`` days before.
 
-    ``AsOf("planes")`` reads ``bronze_planes``. Join by ``day``, the day that is built, and a key.
+    ``AsOf("planes")`` reads ``bronze_planes``. Join by ``day``, which is the day that is built, and a key.
     """
 
     first: int = -3_660
@@ -125,7 +124,6 @@ class DayFacts:
     own: Metrics
     upstream: Mapping[str, Metrics] = field(default_factory=dict)
     companions: Mapping[str, Metrics] = field(default_factory=dict)
-    """Metrics of the step's other tables."""
 
     def of(self, table: str) -> Metrics:
         """Raises ``LookupError`` for an unknown table."""
@@ -142,7 +140,7 @@ class DayFacts:
         return Decimal(value)
 
     def count(self, metric: str, table: str = OWN) -> int:
-        """An int, because a sum of hashes exceeds decimal precision. Raises ``ValueError`` for decimals."""
+        """Sums of hashes exceed decimal precision. Raises ``ValueError`` for decimals."""
         number = self.number(metric, table)
         if number != (whole := int(number)):
             raise ValueError(f"The metric {metric} is {number}, no count: read it with facts.number.")
@@ -164,7 +162,6 @@ class RuleOutcome:
     next_step: str = ""
     severity: Severity = "error"
     details: tuple[str, ...] = ()
-    """Pandera's findings, for a broken contract."""
 
     @property
     def holds_back(self) -> bool:
@@ -190,7 +187,7 @@ class DayRule(ABC):
     """
 
     check: str = field(default="", kw_only=True)
-    """The asset check that shows the rule; by default implied by what it looks at."""
+    """The asset check that shows it; empty: implied."""
     name_format: ClassVar[str]
     column_fields: ClassVar[tuple[str, ...]] = ("column",)
     dimension: ClassVar[Dimension]
@@ -226,7 +223,6 @@ class DayRule(ABC):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Metrics that a difference shows."""
         return ()
 
     @property
@@ -234,8 +230,8 @@ class DayRule(ABC):
         return tuple(each.format_map(vars(self)) for each in self.steady_formats)
 
     def measure(self) -> Aggregates:
-        """Numbers of its own table that add up over the parts of a day. A text ``<metric>_example`` is measured only
-        where the metric is not 0.
+        """Numbers that add up over parts of a day. A text ``<metric>_example`` is measured only where the metric is not
+        0.
         """
         return {}
 
@@ -260,9 +256,9 @@ class Table:
     totals: tuple[str, ...] = ()
     """Columns whose daily sum is the metric ``total_<column>``."""
     groups: tuple[str, ...] = ()
-    """Columns with few values, by which differences are also shown."""
+    """Columns with few values, for differences."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """Origins (``table.column``) of columns that are not carried under their own name."""
+    """Origins (``table.column``) of columns with another name."""
     typed: type[Contract] | None = None
     """The contract of sound rows, for a raw table."""
     unusual_beyond: float | None = 6.0
@@ -299,21 +295,20 @@ class Source:
 
     name: str
     event_day_field: str
-    """A raw column, like ``version_field``. Empty for a source that lands whole: its rows are of their arrival day."""
+    """A raw column, like ``version_field``; empty for a source that lands whole."""
     key_fields: tuple[str, ...]
-    """Landed names; ``key_columns`` has raw's."""
     version_field: str
     fields: tuple[str, ...]
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Fields that are not text: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The column of the token, by personal field."""
+    """The token's column, by field."""
     renamed_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The column of a field that has another name in raw."""
+    """The column in raw, by field."""
     rescued_fields: tuple[str, ...] = ()
     """Fields declared after rows carried them: also read from ``rescued``."""
     supersession_window_days: int = 0
-    """How far from its own day newer versions of a row are looked for."""
+    """How far away newer versions of a row are looked for."""
     earliest_day: date | None = None
     """Rows before it stay on their arrival day, flagged. None: ``first_day``."""
     days_ahead: int = 1
@@ -333,7 +328,7 @@ class Source:
         return Placement(self.earliest_day or self.first_day, self.days_ahead, self.event_zone)
 
     def days_around(self, days: Iterable[date]) -> set[date]:
-        """``days``, and those with possible other versions of their rows; empty without a window."""
+        """``days``, and those that may hold other versions of their rows; empty without a window."""
         width = self.supersession_window_days
         return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
@@ -372,7 +367,6 @@ class Source:
 
     @property
     def parsed_columns(self) -> tuple[str, ...]:
-        """Raw columns whose text is not yet their value."""
         return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
 
     def column_of(self, field: str) -> str:
@@ -411,7 +405,6 @@ class Step:
 
     @property
     def is_origin(self) -> bool:
-        """Whether rows come from outside the lakehouse."""
         return self.source is not None or self.external is not None
 
     @property
@@ -440,15 +433,15 @@ _OF_YEAR = "-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _FRACTION = "([.][0-9]{1,9})?"
 _UTC, _ANY_YEAR = "(Z|[+-]00(:?00)?)", "[0-9]{4}"
 _AWAY = "[+-]((0[0-9]|1[0-7])(:?[0-5][0-9])?|18(:?00)?)"
-"""Spark reads offsets no further from UTC."""
+"""Spark reads no offsets further from UTC."""
 _YEARS_BETWEEN = "([1-8][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[2-9]|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
-"""With any offset these years stay within 1 to 9999."""
+"""These years stay within 1 to 9999 with any offset."""
 MOMENT_IN_UTC = f"{_ANY_YEAR}{_OF_YEAR}([.][0-9]{{1,6}})?Z"
-"""The first form that was read; hashes of older raw rows treat others as text."""
+"""The only form once: older hashes treat others as text."""
 ENDLESS = "Inf"
 _BINARY = f"[+-]?([0-9]+([.][0-9]+)?([eE][+-]?[0-9]{{1,4}})?|{ENDLESS}inity)|NaN"
 _LIST, _OBJECT = r"\[[^\x1f]*\]", r"\{[^\x1f]*\}"
-"""U+001F is excluded: it separates fields where one pattern matches several."""
+"""U+001F separates fields where one pattern matches several."""
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "bigint": "[+-]?[0-9]{1,18}",

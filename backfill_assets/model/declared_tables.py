@@ -1,4 +1,4 @@
-"""Tables declared by contracts, and versions by functions: the base of all datasets."""
+"""Tables declared by contracts, versions by functions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMPLETENESS = ("days_published", "complete")
-"""Optional columns of weekly and monthly reports: published days, and whether all are."""
+"""Optional columns of weekly and monthly reports."""
 
 
 @dataclass(frozen=True)
 class TableTransform:
-    """``function`` of the frames of ``reads``, reduced to the columns of ``contract``; one partition per day unless
-    ``clustered``.
-    """
+    """``function`` of the frames of ``reads``, cut to ``contract``; a partition per day unless ``clustered``."""
 
     table: str
     contract: type[Contract]
@@ -100,7 +98,7 @@ class DeclaredTables(ABC):
         totals: tuple[str, ...] = (),
         groups: tuple[str, ...] = (),
     ) -> Callable[[C], C]:
-        """Declare a table by its contract, whose docstring describes it. The layer is the first word of its name."""
+        """Declare a table by its contract, whose docstring describes it; its name begins with the layer."""
 
         def declare(contract: C) -> C:
             table = Table(
@@ -128,10 +126,10 @@ class DeclaredTables(ABC):
         current: bool = True,
         follows: Follows = "",
     ) -> Callable[[Transformed], Transformed]:
-        """Declare a version: a function of the frames that it ``reads``, in order. A bare name is read for the same
-        day, or for the published days of the period.
+        """Declare a version, a function of the frames that it ``reads``, in order. A bare name is read for the same
+        day, or the period's published days.
 
-        ``clustered`` rows are partitioned by day already. The last one declared ``current`` is.
+        ``clustered``: rows are partitioned by day already. The last one ``current`` is.
         """
 
         def declare(function: Transformed) -> Transformed:

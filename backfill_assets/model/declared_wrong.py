@@ -1,4 +1,4 @@
-"""Errors of declarations in a sentence with file, line and what was probably meant, instead of a traceback."""
+"""Errors of declarations in a sentence, with file, line and what was probably meant."""
 
 from __future__ import annotations
 
@@ -110,9 +110,7 @@ def import_refused(name: str, error: Exception) -> InvalidRequest:
 
 
 def names_written(name: str) -> frozenset[str]:
-    """Datasets and tables in the text of a module that cannot be imported; unparsable, a dataset with its name is
-    assumed.
-    """
+    """Datasets and tables in a module that cannot be imported; if unparsable, a dataset of its name."""
     try:
         spec = find_spec(name)
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8")) if spec and spec.origin else ast.Module([], [])

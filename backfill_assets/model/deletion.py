@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 DELETION = "deletion"
-"""Record kind of a row that cancels one other row, to which all its other columns are equal."""
+"""Kind of a raw row that cancels one equal row."""
 DELETED = "deleted"
-"""Metric: received rows taken back."""
 DELETED_HASHES = "deleted_hash_sum"
 """Metric: the sum of their content hashes."""
 DELETED_MARKERS = "deleted_markers"
 """Metric: markers whose newer version was taken back."""
 OF_DELETIONS = (DELETED, DELETED_HASHES, DELETED_MARKERS)
-"""Only days with deletions have these: others keep the record they had before deletions existed."""
+"""Only days with deletions have these."""
 REFRESH = "source-side refresh"
-"""Prefix of the publication reason of a refresh with deletions."""
+"""Prefix of such a publication's reason."""
 
 
 def count_standing(metrics: Mapping[str, object], of: str = "") -> int:

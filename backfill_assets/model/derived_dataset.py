@@ -1,4 +1,4 @@
-"""Datasets that land nothing: computed from tables of others and from other datasets."""
+"""Datasets computed from tables of others, which land nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Doubles with ``digits`` count as rounded, half away from zero, in hashes, totals and differences: the last bits of
-their sums depend on the order. Sums still differ if a rounding boundary lies between them, which is rare.
+"""Doubles with ``digits`` count as rounded, half away from zero: the last bits of sums depend on the order. Sums around
+a rounding boundary still differ, which is rare.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def in_digits(value: Column | str, digits: int) -> Column:
-    """``value`` as decimal(38, digits), for sums in transforms; null for no number, and beyond 15 digits in all."""
+    """``value`` as decimal(38, digits), for sums in transforms; null beyond 15 digits in all."""
     whole = in_units(F.col(value) if isinstance(value, str) else value, digits)
     scaled = whole.try_cast(f"decimal({SIGNIFICANT_DIGITS + 1},0)")
     unit = F.lit(Decimal(1).scaleb(-digits)).cast(f"decimal({digits + 1},{digits})")

@@ -16,9 +16,8 @@ from backfill_assets.text import escape_controls, format_count, percent
 
 RULE = "as_declared"
 NOT_AS_DECLARED = "not_as_declared"
-"""Metric: received rows that drift. Older days lack it."""
+"""Metric: received rows that drift."""
 FIELDS = f"{NOT_AS_DECLARED}{EXAMPLE}"
-"""Metric: the fields, as :func:`as_text` writes them."""
 MATERIAL = Decimal("0.01")
 """Above this share missing or retyped fields are drift, not defects of rows."""
 RECENT = timedelta(days=28)
@@ -38,7 +37,7 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True)
 class FieldRows:
-    """Rows of a day in which a field drifts. Its name is any text a source writes."""
+    """Rows of a day in which a field drifts; its name is any text that a source writes."""
 
     kind: DriftKind
     field: str
@@ -91,7 +90,6 @@ class Drift:
     days: int
     rows: int
     of: int
-    """Received rows of these days."""
     example: str
 
     @property

@@ -41,7 +41,6 @@ def zone_problems(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def zone_meant(zone: str) -> str:
-    """Empty if ``zone`` is a time zone."""
     if zone == IN_UTC or zone in _zones():
         return ""
     return suggest_name(zone, sorted(_zones()), "Write it like Europe/Berlin: a name of the IANA time zones.")

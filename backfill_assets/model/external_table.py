@@ -1,6 +1,4 @@
-"""Tables that others write, read in place. An observation (:mod:`backfill_assets.external`) publishes day records
-alone.
-"""
+"""Tables that others write, read in place; observations publish day records."""
 
 from __future__ import annotations
 
@@ -40,16 +38,14 @@ class ExternalTable:
     contract: type[Contract]
     _: KW_ONLY
     location: str
-    """A folder, or ``s3://bucket/prefix``."""
     day: str
-    """The column with the day of a row: a date, a moment, or text that begins with ``2016-02-15``."""
+    """A column with a date, a moment, or text that begins with ``2016-02-15``."""
     event_zone: str = IN_UTC
     written: Written = "delta"
     asset_key: tuple[str, ...] = ()
     """The key of an existing Dagster asset; by default the name."""
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-        """Always refuses: its days are observed, not built."""
         self.refuse("its days are looked at, and never built", f"backfill run {self.name} --days A..B looks at them.")
 
     def decides_rows(self) -> Mapping[str, object]:
@@ -71,7 +67,6 @@ class ExternalTable:
 
     @property
     def step(self) -> Step:
-        """Raises :class:`InvalidRequest` for a wrong declaration."""
         self._require_sound()
         table = Table(
             self.name,

@@ -1,6 +1,6 @@
 """The day graph: the build order of steps, and which days are computed from which. Pure.
 
-Walks take ``steps`` in build order. Published days are arguments: nothing here reads a log.
+``steps`` are in build order, published days are arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Days = Mapping[str, Collection[date]]
 """Days by table; a week or month is its first day."""
 NO_DAYS: Days = MappingProxyType({})
 Filled = Mapping[str, Sequence[date]]
-"""Sorted days with rows of tables read as of a day: they decide what counts."""
+"""Sorted days with rows of tables read as of a day."""
 NOT_KNOWN: Filled = MappingProxyType({})
 """Any day that :class:`AsOf` looks back to may count."""
 
@@ -149,8 +149,8 @@ def _tables_as_of(versions: Iterable[Version]) -> set[str]:
 
 
 def missing_inputs(step: Step, version: Version, days: Collection[date], published: Days) -> dict[date, list[str]]:
-    """Input days that were never published, in words, by day. A look back needs no day before a table's first; a
-    partial read one day of the period; a read as of a day one that counts.
+    """Input days never published, in words, by day. A look back needs none before a table's first, a partial read one
+    of the period, a read as of a day one that counts.
     """
     first = {read.table: min(published.get(read.table, ()), default=date.min) for read in version.reads if days}
     states = {name: sorted(published.get(name, ())) for name in _tables_as_of([version]) if days}
@@ -185,7 +185,6 @@ class Presence:
         return any(day in self._days.get(name, ()) for name in step.table_names)
 
     def obtainable(self, step: Step, days: Collection[date]) -> set[date]:
-        """``days`` that exist, or whose inputs do."""
         absent = [day for day in days if not self.has(step, day)]
         held_back = absent if step.is_origin else missing_inputs(step, step.version(), absent, self._days)
         return set(days).difference(held_back)
@@ -239,7 +238,7 @@ def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days
 def upstream(
     steps: Sequence[Step], target: Step, days: Collection[date], *, exactly: bool = False
 ) -> dict[str, set[date]]:
-    """All that ``days`` of ``target`` are computed from, by step; ``target`` may have another current version."""
+    """All that ``days`` of ``target`` are computed from, by step."""
 
     def reads(step: Step, needed: set[date]) -> Days:
         own = step.name == target.name
@@ -279,9 +278,10 @@ def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, dat
 def earlier_days(
     steps: Sequence[Step], tables: Collection[str], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """The days before ``days`` that ``tables`` look back to among themselves and that can be built, by step: the first
-    days of a range need rates. They end at the first gap, because :func:`missing_inputs` holds back what looks over
-    one; as of a day, the newest is enough.
+    """Buildable days before ``days`` that ``tables`` look back to among themselves, by step: the first days of a range
+    need rates.
+
+    They end at the first gap, over which :func:`missing_inputs` refuses to look; as of a day the newest is enough.
     """
     building, there = steps_of(steps, tables), Presence(published)
     asked = {step.name: set(step.cadence.starts(days)) for step in building}

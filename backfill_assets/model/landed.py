@@ -74,7 +74,6 @@ class Occurrence(Contract):
 
 @once
 def raw_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
-    """Landed fields as text, then :class:`RawColumns`."""
     return _landed_contract("Raw", source, typed, RawColumns)
 
 
@@ -86,13 +85,11 @@ def raw_schema(source: Source) -> T.StructType:
 
 @once
 def quarantine_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
-    """Landed fields as text, then :class:`QuarantineColumns`."""
     return _landed_contract("Quarantine", source, typed, QuarantineColumns)
 
 
 @once
 def bronze_contract(source: str, row: type[Contract], *, numbered: bool = False) -> type[Contract]:
-    """Columns of ``row``, then ``occurrence`` if ``numbered``, then :class:`BronzeColumns`."""
     bases = (BronzeColumns, Occurrence, row) if numbered else (BronzeColumns, row)
     return type(f"Bronze{_camel(source)}", bases, {"__doc__": row.__doc__, "__module__": row.__module__})
 

@@ -1,4 +1,4 @@
-"""Datasets declared by the class of their landed rows: source, contracts and steps follow from it."""
+"""Datasets declared by the class of their landed rows: the rest follows."""
 
 from __future__ import annotations
 
@@ -52,12 +52,8 @@ class _Row:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LandedDataset(DeclaredTables):
-    """A dataset with one source of its name."""
-
     rows: str
-    """What rows are, in the plural."""
     most_rows: int
-    """A day with more rows is held back."""
     tolerated_rejects: int
     """So many rows may be rejected, whatever their share."""
     most_rejected: Decimal = Decimal("0.01")
@@ -65,7 +61,7 @@ class LandedDataset(DeclaredTables):
     tolerated_duplicates: int = 0
     """Rows that may lose to one of equal key and version."""
     most_duplicates: Decimal = Decimal(0)
-    """The share of such rows above which a day is held back."""
+    """A day with a greater share is held back."""
     arrives: ArrivedWithin = _WITHIN_A_WEEK
     """Rows that land later only warn."""
     late_rows: Beyond = "rebuild"
@@ -73,9 +69,9 @@ class LandedDataset(DeclaredTables):
     totals: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     numbered: bool = False
-    """Identical lines of a day are separate rows, numbered by ``occurrence``."""
+    """Identical lines are separate rows, numbered by ``occurrence``."""
     replaced_whole: bool = False
-    """Each delivery is the whole state from its arrival day on; a day without one means no change. Read it with
+    """A delivery is the whole state from its arrival day on. Read it with
     :class:`~backfill_assets.model.declaration.AsOf`.
     """
     supersession_window_days: int = 0
@@ -86,7 +82,6 @@ class LandedDataset(DeclaredTables):
     delivered_within: timedelta | None = None
     sends_totals: bool = False
     format: Format | None = None
-    """``Csv(delimiter=";")``; None: JSON lines."""
     files: str = ""
     """File names with the arrival day: ``sales_{day}.csv``. Empty: folders have it."""
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
@@ -134,7 +129,6 @@ class LandedDataset(DeclaredTables):
         return Refinement(self._source(contract), bronze, key, joined, takes_days)
 
     def dataset(self) -> Dataset:
-        """Raises :class:`InvalidRequest` for a wrong declaration."""
         self._refuse_what_has_no_day()
         current = self.refinement()
         for row in self._rows:
@@ -238,7 +232,7 @@ class LandedDataset(DeclaredTables):
         return SourceOfFiles(**declared, format=self.format, files=files)
 
     def _version_field(self, row: type[Contract], of_raw: Mapping[str, str]) -> str:
-        """``replaced_whole`` needs none: a part of the key is equal among versions, so content hashes decide."""
+        """``replaced_whole`` needs none: content hashes decide among versions."""
         if not self.replaced_whole or columns_with(row, "version"):
             return of_raw[self._only(row, "version")]
         landed = [part for name in columns_with(row, "key") for part in row.fields()[name].joined or (name,)]

@@ -20,7 +20,7 @@ FILES_OF_ROWS = (".parquet", ".pq")
 
 
 class Format(Protocol):
-    """How files are written: their names and records. It is part of Spark's tasks: picklable and hashable."""
+    """Names and records of files. It travels in Spark's tasks: picklable and hashable."""
 
     @property
     def endings(self) -> Sequence[str]:
@@ -28,10 +28,10 @@ class Format(Protocol):
 
     @property
     def of_json(self) -> bool:
-        """Whether records are texts of JSON objects."""
+        pass
 
     def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:
-        """Why nothing of a file may be read (cut off, damaged, another dialect), with the byte or line."""
+        """Why nothing of a file may be read, with byte or line."""
 
     def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All records in order, with :func:`record_columns`: ``number`` is the line or row, from 1.
@@ -44,8 +44,8 @@ class Format(Protocol):
 @runtime_checkable
 class FormatOfValues(Format, Protocol):
     def typed_records(self, path: Path, fields: Sequence[str], values: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """:meth:`records` with a struct of ``values`` at the end: a value is given only if its text would parse to
-        exactly it.
+        """:meth:`records` with a struct of ``values`` at the end, given only where the text would parse to exactly
+        it.
         """
 
 
@@ -69,7 +69,7 @@ def record_word(file: str) -> str:
 
 @dataclass(frozen=True)
 class SourceOfFiles(Source):
-    """A source with format and file names, which decide no row: all values land as text."""
+    """A source with format and file names, which decide no row."""
 
     format: Format | None = None
     files: str = ""

@@ -1,5 +1,5 @@
-"""Landed lists: JSON arrays of texts, numbers, booleans and nulls. DuckDB and Spark must decide alike, so a regular
-expression does: with ``1`` for each item and without blanks a list is ``[]`` or ``[1,1,1]``.
+"""Landed lists: JSON arrays of plain values. So that DuckDB and Spark decide alike, a regular expression does: a list
+with ``1`` for each item, without blanks, is ``[]`` or ``[1,1,1]``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Landed structures: JSON objects and arrays as structs, maps, or lists of them.
+"""Landed structures: JSON as structs, maps, or lists of them.
 
-Engines read the digits of nested numbers differently, so Python reads JSON for both into the declared shape, with a
-text per value: :func:`plain_structure`. Undeclared parts stay in raw's text.
+Engines read the digits of nested numbers differently: Python reads JSON for both, with a text per value.
 """
 
 from __future__ import annotations
@@ -92,8 +91,8 @@ def with_entries(spark_type: str) -> str:
 
 
 def plain_structure(text: str | None, spark_type: str) -> str | None:
-    """The JSON in the declared shape, each value as text with its digits, maps as entries sorted by key. None for
-    another shape, or a repeated name.
+    """JSON in the declared shape, values as text, maps as entries sorted by key. None for another shape, or a repeated
+    name.
     """
     if text is None:
         return None

@@ -1,7 +1,7 @@
 """Landed text, its value, and the canonical text of both, as Ibis expressions for DuckDB.
 
-``content_hash`` is XXH64 over ``name=value`` of every landed field that is not null, in canonical text: equal for a raw
-row and its typed row, however the source wrote a value.
+``content_hash`` is XXH64 over the canonical ``name=value`` of all landed fields that are not null: equal for a raw and
+its typed row.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2).
-
-    A double is the nearest one, -0.0 becomes 0.0, and ``1e999`` is no value.
+    """The value of ``text``, or null. Nothing is rounded: ``12.345`` is no decimal(18,2), ``1e999`` no double. A double
+    is the nearest one; -0.0 becomes 0.0.
     """
     import ibis
 
@@ -102,9 +101,7 @@ def _parsed_structure(text: ir.StringValue, spark_type: str, allowed: ir.Boolean
 
 
 def parsed_sql(text: str, spark_type: str) -> str:
-    """The exact SQL of :func:`parsed` for types of keys and versions: importing Ibis would add half of the time of
-    commands that compare a few rows.
-    """
+    """:func:`parsed` as SQL, for types of keys and versions: importing Ibis takes half of a small command's time."""
     allowed = f"REGEXP_FULL_MATCH({text}, '{landed_pattern(spark_type)}{_LINE_END}')"
     kind = _DUCKDB_TYPES.get(spark_type, spark_type.upper().replace(",", ", "))
     value = f"TRY_CAST({text} AS {kind})"
@@ -162,9 +159,7 @@ def _day_text(value: ir.Value) -> ir.StringValue:
 
 
 def on_its_clock(source: Source, value: ir.Value) -> ir.Value:
-    """The local time of an event day in its zone. DuckDB has its own time zone rules, so all workers of a release
-    agree.
-    """
+    """The local time of an event day in its zone, by DuckDB's own rules: all workers of a release agree."""
     if source.type_of(source.event_day_field) != "timestamp":
         return value
     if source.event_zone == IN_UTC:
@@ -180,7 +175,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
-    """The value of a landed key as one text, however it was written, or null. Moments have no trailing zeros."""
+    """A landed key's value as one text, or null; moments have no trailing zeros."""
     if spark_type == "string":
         return text
     written = landed_text(parsed(text, spark_type), spark_type)
@@ -188,7 +183,7 @@ def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
 
 
 def key_text(source: Source, rows: ir.Table, name: str) -> ir.StringValue:
-    """:func:`key_value`, or the landed text if it is no value."""
+    """:func:`key_value`, or the landed text."""
     import ibis
 
     text, kind = _landed(rows, name), source.type_of(name)
@@ -252,7 +247,7 @@ def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], 
 
 
 def raw_content_hash(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The hash of any received row, also of a line that is no JSON object."""
+    """The hash also of a line that is no JSON object."""
     return _or_of_line(rows, content_hash_of_text(source, rows))
 
 
@@ -267,7 +262,7 @@ def as_hashed(source: Source, rows: ir.Table) -> ir.StructValue:
 
 
 def hash_of_staged(source: Source, rows: ir.Table, afresh: ir.IntegerValue) -> ir.IntegerValue:
-    """``afresh``, unless the texts are those in :data:`AS_HASHED`: comparing takes a tenth of the time of hashing."""
+    """``afresh``, unless the texts are those in :data:`AS_HASHED`: comparing takes a tenth of hashing."""
     hashed = cast("ir.StructValue", rows[AS_HASHED])
     same = reduce(and_, (rows[name].identical_to(hashed[name]) for name in _hashed_of(source)))
     return cast("ir.IntegerValue", same.ifelse(hashed[_HASH], afresh))
@@ -299,7 +294,7 @@ def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
 
 
 def hashed(*values: ir.Value) -> ir.IntegerValue:
-    """Spark's ``xxhash64`` of the values in order; nulls are skipped, and it is never null."""
+    """Spark's ``xxhash64`` in order; nulls are skipped."""
     return cast("ir.IntegerValue", of_duckdb(HASH_OF_VALUES, "int64", *values))
 
 

@@ -11,7 +11,7 @@ from backfill_assets.text import format_count
 LATE_ROWS = "late_rows"
 """Metric: rows that landed too late."""
 Beyond = Literal["rebuild", "quarantine", "ask"]
-"""Late rows are rebuilt like others, or rejected, or a person decides on their day."""
+"""Built like others, rejected, or left to a person."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Lateness:
     beyond: Beyond = "rebuild"
 
     def asks(self, metrics: Mapping[str, object]) -> str:
-        """Why a person decides on a raw day, or empty. Late rows come last: a day that has some gained them last."""
+        """Why a person decides on a raw day, or empty."""
         late = int(str(metrics.get(LATE_ROWS) or 0)) if self.beyond == "ask" else 0
         days = format_count(self.days, "day")
         return f"{format_count(late, 'row')} landed more than {days} after their day" if late else ""

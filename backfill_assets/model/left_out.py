@@ -1,4 +1,4 @@
-"""Datasets declared wrong are left out: as if not declared, except that asking by name raises why."""
+"""Wrong datasets count as not declared, but asking by name raises why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from backfill_assets.model.declared_wrong import dataset_refused
 class LeftOut:
     what: str
     names: frozenset[str]
-    """What it makes unavailable, as far as known."""
+    """What it makes unavailable."""
     error: BackfillError
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ def refused_at_once(left_out: Sequence[LeftOut]) -> BackfillError:
 def sound_datasets(
     declared: Iterable[Dataset | DeclaredTables], left_out: Iterable[LeftOut] = ()
 ) -> tuple[Sequence[Dataset], Sequence[LeftOut]]:
-    """The sound part of ``declared``, and what is left out, including tables that read something left out."""
+    """Datasets that read something left out are left out too."""
     found: list[Dataset] = []
     gone = list(left_out)
     for each in declared:
@@ -87,7 +87,6 @@ def _readers(datasets: Sequence[Dataset], gone: Sequence[LeftOut]) -> Iterator[L
 
 
 def _twice(datasets: Sequence[Dataset]) -> Iterator[LeftOut]:
-    """Which one is meant is unknown, so both go."""
     counts = Counter(name for dataset in datasets for name in {dataset.name} | names_of(dataset))
     if twice := sorted(name for name, count in counts.items() if count > 1):
         error = InvalidRequest(

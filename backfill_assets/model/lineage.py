@@ -1,4 +1,4 @@
-"""Column lineage, by equal names in what a step reads, or as declared."""
+"""Column lineage, by equal names or as declared."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ class ColumnOf:
 
 
 def column_lineage(step: Step, table: Table, table_named: Callable[[str], Table]) -> Mapping[str, tuple[ColumnOf, ...]]:
-    """The origins of each column in the current version; none for raw.
-
-    A column comes from the first table read that has its name, or from ``table.made_of``.
+    """The origins of each column in the current version: the first table read that has its name, or ``table.made_of``.
+    Raw has none.
     """
     if step.source is not None:
         return {}
@@ -45,7 +44,7 @@ _NUMBERS = (T.NumericType, T.BooleanType, T.DateType)
 
 
 def personal_columns(table: str, step_named: Callable[[str], Step]) -> frozenset[str]:
-    """Columns that are never shown: tokens, and text made of them. Numbers and dates reveal no one."""
+    """Columns that are never shown: tokens and text made of them."""
     step = step_named(table)
     found = next(each for each in step.tables if each.name == table)
     if step.external is not None:

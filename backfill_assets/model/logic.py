@@ -1,5 +1,5 @@
-"""The logic of a version as a fingerprint: its syntax, that of project functions it calls, and its constants. It
-changes when rows may change; not with comments, format, local names, places, or releases of installed packages.
+"""A version's logic as a fingerprint: its syntax, that of project functions it calls, and constants; not comments,
+format, local names, places, or releases of installed packages.
 
 It is not in the input fingerprint: who edits a version in place is told.
 """
@@ -41,7 +41,7 @@ _LENGTH = 16
 _UNREADABLE = frozenset({"eval", "exec", "compile", "__import__", "globals", "open", "input"})
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Decimal, date, time, timedelta, UUID, range)
 DECLARED = "declared"
-"""The part that is not code: reads, and what the declaration decides about rows."""
+"""What is not code: reads, and what declarations decide about rows."""
 
 
 @dataclass(frozen=True, order=True)
@@ -292,7 +292,7 @@ class _Names:
         return code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
 
     def declares(self, decorator: ast.expr) -> bool:
-        """A dataset's method returns the function it decorates: its arguments are no logic."""
+        """Arguments of a dataset's decorators are no logic."""
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         chain = chain_of(called)
         value = self.find(chain[0]) if chain else ABSENT
@@ -350,7 +350,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _module_of(thing: Any) -> str:
-    """``functools.wraps`` copies ``__module__``, but globals stay the function's own."""
+    """``functools.wraps`` copies ``__module__``; globals stay."""
     if isinstance(thing, FunctionType):
         return str(thing.__globals__.get("__name__", ""))
     return str(getattr(thing, "__module__", None) or "")

@@ -17,7 +17,7 @@ class LoneAndAlike(NamedTuple):
 
 
 def lone_and_alike(rows: ir.Table, hashes: str) -> LoneAndAlike:
-    """Splits rows by a column of :func:`hash_of`. A collision may only put a lone row among the alike ones."""
+    """Splits rows by a column of :func:`hash_of`; a collision only makes a row alike."""
     counted = rows.group_by(hashes).agg(rows=rows.count())
     repeated = counted.filter(counted.rows > 1).select(hashes)
     return LoneAndAlike(rows.anti_join(repeated, hashes), rows.semi_join(repeated, hashes))

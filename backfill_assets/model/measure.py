@@ -70,7 +70,7 @@ def exact_sum(
 
 
 def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
-    """The number of distinct combinations; nulls are equal."""
+    """Nulls are equal."""
     import ibis
 
     if len(names) > 1:
@@ -88,8 +88,8 @@ def least(values: ir.Column) -> ir.StringScalar:
 
 
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
-    """Each demand of the contract: the column, words, and whether a row breaks it. Null passes every check; in a column
-    that is not nullable, it is a breach without words.
+    """A contract's demands: column, words, whether a row breaks it. Null passes checks; where not nullable, it is a
+    breach without words.
     """
     types = declared_types(contract)
     for name, declared in contract.fields().items():
@@ -102,7 +102,6 @@ def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, st
 
 
 def is_unsound(contract: type[Contract], rows: ir.Table) -> ir.BooleanValue:
-    """Never null."""
     import ibis
 
     return reduce(or_, (broken for *_, broken in breaches(contract, rows)), ibis.literal(False))
@@ -149,7 +148,7 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
 
 
 def _standing(rows: ir.Table, which: ir.BooleanValue) -> ir.IntegerScalar:
-    """A deletion has the fields of the row it cancels, and subtracts one."""
+    """A deletion has its row's fields, and subtracts one."""
     return cast("ir.IntegerScalar", exact_sum(_counts(rows), which))
 
 
@@ -192,8 +191,8 @@ def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
 
 
 class WrittenHash(ABC):
-    """A hash of a row (bigint), stored by its writer in a column that Delta's schema lacks; the metric is the sum.
-    Spark computes it again where it is missing, and for watchdogs.
+    """A row's hash (bigint), stored in a column that Delta's schema lacks; the metric is the sum. Spark computes what
+    is missing, and for watchdogs.
     """
 
     @property
@@ -220,8 +219,8 @@ class WrittenHash(ABC):
 class RowHash(WrittenHash):
     """A hash of all columns but the day; doubles with ``digits`` count rounded.
 
-    XXH64 skips nulls and list ends, so values are followed by which nullable ones are null, and by the shape of lists.
-    Deeper types are hashed as JSON too, maps as sorted entries, landed structures as canonical text.
+    XXH64 skips nulls and list ends: values are followed by the null ones and the shape of lists. Deeper types are
+    hashed as JSON too, maps as sorted entries, landed structures as canonical text.
     """
 
     contract: type[Contract]
@@ -300,8 +299,8 @@ def _nulls_of(items: ir.ArrayValue) -> ir.ArrayValue:
 
 @dataclass(frozen=True)
 class ContentHash(WrittenHash):
-    """The content hash computed from landed text or values, over the fields declared when the row landed: the hash that
-    it carries shows how many rescued fields it knew. Markers and deletions carry another row's.
+    """The hash of landed content, over the fields declared at landing: the one carried shows how many rescued fields
+    were known. Markers and deletions carry another row's.
     """
 
     source: Source

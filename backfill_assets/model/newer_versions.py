@@ -27,7 +27,6 @@ class VersionRow:
     hash: int
     day: date
     belongs_to: date
-    """The day of a marker's version; else ``day``."""
     marker: bool = False
     deleted: bool = False
     written: tuple[str | None, ...] | None = None
@@ -44,8 +43,8 @@ class DueMarker:
 
 
 def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMarker]:
-    """The markers that ``versions`` of one key lack: a day needs one for each version greater by (at, hash) than one of
-    its own, at most ``window_days`` away. Includes deletions of markers whose version was taken back.
+    """The markers that ``versions`` of one key lack: on each day, for every version greater by (at, hash) than one
+    there, at most ``window_days`` away; and deletions of those whose version was taken back.
     """
     left = Counter(version for version in versions if not version.deleted)
     left.subtract(replace(version, deleted=False) for version in versions if version.deleted)
@@ -64,7 +63,6 @@ def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMar
 
 
 def _oldest_by_day(received: Iterable[VersionRow]) -> dict[date, tuple[Moment, int]]:
-    """A day needs a marker if its oldest version is older."""
     oldest: dict[date, tuple[Moment, int]] = {}
     for version in received:
         oldest[version.day] = min(oldest.get(version.day, _age(version)), _age(version))

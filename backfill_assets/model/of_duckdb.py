@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def of_duckdb(name: str, kind: Any, *values: Any) -> Any:
-    """``kind`` is the Ibis type of the result."""
+    """``kind``: the result's Ibis type."""
     return _function(name, kind, len(values))(*values)
 
 

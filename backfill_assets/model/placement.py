@@ -10,7 +10,7 @@ from functools import cache
 
 INGEST = "v1"
 ON_ARRIVAL_DAY = "on_arrival_day"
-"""Metric: rows on their arrival day because they name an impossible one."""
+"""Metric: rows that name an impossible day."""
 AHEAD_OF_ARRIVAL = "ahead_of_arrival"
 """Metric: rows that arrived before their day."""
 _ANY = "any day"
@@ -19,9 +19,9 @@ IN_UTC = "UTC"
 _WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead(?:, days of ([\w/+-]+))?", re.ASCII)
 _BETWEEN = "; "
 _ANEW = "all "
-"""Prefix of the code version of a refresh that placed all rows of a day again."""
+"""Prefix for a refresh that placed all rows of a day again."""
 IMPLAUSIBLE = "is no plausible day"
-"""Ends the reason of a row that names an impossible day."""
+"""Ends the reason for an impossible day."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Placement:
         return f"{_ANEW}{self.code_version}"
 
     def concerns(self, day: date, code_version: str, metrics: Mapping[str, object]) -> bool:
-        """Whether it could place or flag rows of a raw day differently than what was recorded with it."""
+        """Whether rows of a raw day might be placed or flagged differently than recorded."""
         recorded = map(_recorded, code_version.split(_BETWEEN))
         return any(self._concerns(day, was, metrics if measured else {}) for was, measured in recorded)
 
@@ -68,7 +68,6 @@ def both(one: str, other: str) -> str:
 
 
 def recorded_placement(code_version: str) -> Placement:
-    """The placement of rows that were ingested together."""
     return _recorded(code_version.removeprefix(_ANEW))[0]
 
 

@@ -1,4 +1,4 @@
-"""The transform of bronze: how raw rows become typed rows, as a declaration and its query."""
+"""The declaration of bronze: how raw rows become typed rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Refinement:
-    """How raw rows become typed rows with one winner per ``key`` and day; ``rebuild/refining.py`` runs its query on
-    files, ``spark/computed.py`` on Spark's rows.
+    """How raw rows become typed rows, one per ``key`` and day: ``rebuild/refining.py`` runs its query on files,
+    ``spark/computed.py`` on Spark's rows.
     """
 
     source: Source
@@ -59,7 +59,7 @@ class Refinement:
     # ---------------------------------------------------------------- the query
 
     def judged(self, raw: ir.Table, part: tuple[int, int] = (0, 1), *, has_deletions: bool = False) -> ir.Table:
-        """The input of :meth:`tables`. ``has_deletions`` leaves out rows that the source took back."""
+        """The input of :meth:`tables`; ``has_deletions`` leaves out rows that the source took back."""
         return bronze_query.judged(standing(raw) if has_deletions else raw, self, part)
 
     def tables(self, judged: ir.Table) -> Mapping[str, ir.Table]:

@@ -54,7 +54,7 @@ class ContentIntact(DayRule):
         return (*self.source.columns, "content_hash", *landed)
 
     def measure(self) -> Aggregates:
-        """Only markers and deletions in raw have no arrival day."""
+        """Markers and deletions have no arrival day."""
         recomputed = ContentHash(self.source, self.form)
         if self.form == "values":
             return {"content_hash_sum": lambda rows: exact_sum(rows.content_hash), "recomputed_hash_sum": recomputed}
@@ -168,7 +168,6 @@ class TotalAgrees(DayRule):
     column: str
     fact: str
     fact_total: str
-    """A total of ``fact``, or ``rows``."""
     name_format = "total_agrees_{column}"
     dimension = "consistency"
     judged_afresh = True
@@ -231,7 +230,7 @@ class FewOfReceived(DayRule):
     at_most: Decimal
     tolerated_rows: int = 0
     nothing_found: ClassVar[Metrics]
-    """What ``judge/second_look.py`` counts if nothing went wrong."""
+    """What ``judge/second_look.py`` counts then."""
 
     @abstractmethod
     def looks_closer(self, facts: DayFacts) -> bool:
@@ -370,9 +369,7 @@ class FewUnknown(DayRule):
 
     column: str
     unknown: str
-    """The value that stands for unknown."""
     lines: str
-    """The column with the lines of a row."""
     baseline: Decimal
     times: int = 4
     tolerated_lines: int = 20
@@ -439,7 +436,6 @@ class ConvertedExactly(DayRule):
     rate: str
     converted: str
     digits: int
-    """Decimals of ``converted``."""
     name_format = "converted_exactly_{converted}"
     column_fields = ("amount", "rate", "converted")
     dimension = "consistency"
@@ -473,7 +469,6 @@ class ArrivedWithin(DayRule):
     at_most: Decimal
     tolerated_rows: int = 0
     severity: Severity = "warning"
-    """Late rows are published unless a dataset says otherwise."""
     name_format = "arrived_within"
     columns = ("arrival_day",)
     dimension = "timeliness"

@@ -34,9 +34,7 @@ def tables_by_tag(catalog: Catalog) -> Mapping[str, Sequence[str]]:
 
 
 def select(words: Iterable[str], catalog: Catalog, stale: Callable[[], Collection[str]]) -> list[str]:
-    """Keeps the order of ``words``; ``stale`` is called only if needed. Raises :class:`InvalidRequest` for an unknown
-    table or tag.
-    """
+    """Keeps the order of ``words``. Raises :class:`InvalidRequest` for an unknown table or tag."""
     found: dict[str, None] = {}
     for word in words:
         named = _named(word.removeprefix("+").removesuffix("+"), catalog, stale)

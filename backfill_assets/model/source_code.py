@@ -41,7 +41,6 @@ class Project:
 
 _OURS, _EXAMPLES = "backfill_assets", "backfill_assets.examples"
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-"""Includes the system's packages, which a virtual environment may share."""
 
 
 @cache
@@ -107,7 +106,6 @@ class ModuleSource:
 
     @cached_property
     def changed(self) -> frozenset[str]:
-        """Names whose values functions change: no constants."""
         bodies = (node for nodes in self.functions.values() for node in nodes)
         return frozenset(name for body in bodies for name in _changed_in(body))
 
@@ -142,7 +140,6 @@ def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str,
 
 
 def resolve(path: str, project: Project) -> Any:
-    """Imports only modules of the project."""
     module, _, name = path.rpartition(".")
     if path in sys.modules:
         return sys.modules[path]

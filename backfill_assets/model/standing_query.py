@@ -1,4 +1,4 @@
-"""Raw rows without those that the source took back, as an Ibis expression."""
+"""Raw rows without those that the source took back."""
 
 from __future__ import annotations
 

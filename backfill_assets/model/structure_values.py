@@ -1,4 +1,4 @@
-"""Values and canonical texts of landed structures in DuckDB; ``leaf`` converts a value or text by its type."""
+"""Landed structures in DuckDB, as values and canonical texts; ``leaf`` converts by type."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Code as canonical text: comments, format, docstrings, annotations, local names and the Python version do not count.
-References outside are left to the caller.
-"""
+"""Code as canonical text, without comments, format, docstrings, annotations, local names and the Python version."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ _LEFT_OUT = frozenset({"ctx", "kind", "type_comment", "type_params", "type_ignor
 
 
 class References(Protocol):
-    """Resolves names that are not local, to the text to write."""
+    """Resolves names that are not local."""
 
     def name(self, chain: Sequence[str], node: ast.expr) -> str:
         pass
@@ -24,9 +22,7 @@ class References(Protocol):
         pass
 
     def keywords(self, chain: Sequence[str], imported: str) -> Sequence[str]:
-        """Parameters of a project function, which may be renamed; else empty. ``imported`` is set for a function's own
-        import.
-        """
+        """Parameters of a project function, which may be renamed; else empty. ``imported``: a function's own import."""
 
     def declares(self, decorator: ast.expr) -> bool:
         pass
@@ -45,8 +41,6 @@ class _Scope:
 
 @dataclass
 class SyntaxWriter:
-    """Local names are numbered as they appear."""
-
     refers: References
     package: str
     scopes: list[_Scope] = field(default_factory=list)
@@ -69,7 +63,7 @@ class SyntaxWriter:
         return f"{kind}({shape}{stars} {defaults} {outside} {f'{returns}({body})' if returns else body})"
 
     def class_(self, node: ast.ClassDef) -> str:
-        """The name is left out. Field annotations are part: they may decide how a value is read."""
+        """The name is left out; annotations may decide how a value is read."""
         outside = f"{self._decorators(node)}{self._all(node.bases)}{self._all(node.keywords)}"
         names = bound_names(node)
         self.scopes.append(_Scope({name: f".{name}" for name in names}, is_class=True))
@@ -140,7 +134,7 @@ class SyntaxWriter:
         return f"{type(node.value).__name__}:{node.value!r}"
 
     def _joined(self, node: ast.JoinedStr) -> str:
-        """Python versions split the texts of an f-string differently."""
+        """Python versions split an f-string differently."""
         parts: list[str] = []
         text = ""
         for each in node.values:
@@ -192,7 +186,6 @@ class SyntaxWriter:
     # ------------------------------------------------------------------ local names
 
     def _visible(self) -> Iterator[_Scope]:
-        """The nearest first; scopes of classes only directly in them."""
         for scope in reversed(self.scopes):
             if not scope.is_class or scope is self.scopes[-1]:
                 yield scope

@@ -113,7 +113,6 @@ def _of_integers(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _of_floats(seeds: Words, values: pa.Array, present: Rows) -> Words:
-    """Zeros are one, and NaN are one."""
     numbers = _numbers(values, values.type.to_pandas_dtype())[present]
     with np.errstate(invalid="ignore"):
         plain = np.where(np.isnan(numbers), np.nan, numbers + 0).astype(numbers.dtype)

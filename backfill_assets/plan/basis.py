@@ -1,4 +1,4 @@
-"""What a plan was computed from, and what of that has moved since: a plan whose basis moved is refused. Pure."""
+"""What a plan was computed from, and what of that has moved: then the plan is refused. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ _TAKES_IN = "takes in"
 
 @dataclass(frozen=True)
 class MovedTable:
-    """``role``: how the plan uses the days."""
-
     table: str
     role: str
     days: tuple[date, ...]
@@ -37,8 +35,6 @@ class MovedTable:
 
 @dataclass(frozen=True)
 class PlanDrift:
-    """False while the whole basis holds."""
-
     tables: tuple[MovedTable, ...] = ()
     code: tuple[str, ...] = ()
 
@@ -65,9 +61,8 @@ class PlanDrift:
 
 
 def drift_since(plan: Plan, now: PlanContext) -> PlanDrift:
-    """Days whose content moved since the plan was made, and steps with other code now.
-
-    Compaction and identical rebuilds move nothing. Only days that the plan writes or reads count.
+    """Days that the plan writes or reads whose content moved since it was made, and steps with other code now.
+    Compaction and identical rebuilds move nothing.
     """
     ordered = now.with_version(plan.asked.target, plan.asked.version)
     read = {pinned.table: set(days_of(pinned.days)) for pinned in plan.pinned}

@@ -1,6 +1,5 @@
-"""The code difference between the version that days were published with and the one that rebuilds them. Pure.
-
-The code of a version: its function, and functions of the same module that only one of both versions calls.
+"""The code difference between the version that days were published with and the one that rebuilds them: functions, and
+those of the same module that only one of both calls. Pure.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class CodeChange(Record):
 
 
 def code_changes(steps: Sequence[Step], versions: Iterable[tuple[str, str, str]]) -> tuple[CodeChange, ...]:
-    """``versions``: ``(step, before, after)``."""
     asked = dict.fromkeys((step, before, after) for step, before, after in versions if before and before != after)
     return tuple(
         CodeChange(table=step.name, before=before, after=after, diff=_diff(step, before, after))

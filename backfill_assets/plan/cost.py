@@ -1,6 +1,6 @@
 """Estimates rows, bytes, time and money of a plan. Pure.
 
-A campaign's steps are timed by earlier campaigns here, scaled by size; a step is unknown if none completed it.
+Steps are timed by earlier campaigns here, scaled by size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from backfill_assets.text import format_count, format_duration
 _NEWEST = 120
 """Most timed days in an estimate: older code and machines say little."""
 Volume = Mapping[int, int]
-"""Rows or bytes of each published day of a table, by ordinal."""
+"""Rows or bytes of each published day, by ordinal."""
 
 
 class Volumes:
@@ -103,10 +103,7 @@ def _read(step: Step, chosen: RebuildScope, volumes: Volumes, situation: PlanCon
 
 
 def _volume_held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
-    """Days that the plan builds first count as the average day if they are not published yet.
-
-    None if the plan builds days of a table that has none.
-    """
+    """Days that the plan builds first count as the average day if they are not published; None if no day is."""
     if not volume and not built.isdisjoint(days):
         return None
     typical = round(sum(volume.values()) / len(volume)) if volume else 0
@@ -114,7 +111,6 @@ def _volume_held(days: Iterable[date], built: set[date], volume: Volume) -> int 
 
 
 def _volume_written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
-    """Returns None if a table has no published day."""
     total = 0
     for volume in tables:
         known = [volume[day.toordinal()] for day in days if day.toordinal() in volume]
@@ -150,7 +146,7 @@ Times = Mapping[str, Span | None]
 
 
 def sizes(steps: Iterable[PlannedStep]) -> dict[str, int | None]:
-    """What each step's time grows with; None if unknown. Times of other steps are constant."""
+    """What each step's time grows with; None if unknown."""
     busy = [step for step in steps if step.rebuild]
     read = _sum(step.estimate.rows_read for step in busy if step.kind == "rebuild")
     written = _sum(step.estimate.rows_written for step in busy)
@@ -220,7 +216,6 @@ def spent_by_step(journal: Journal) -> dict[str, float]:
 
 
 def together(times: Times) -> Span | None:
-    """Returns None if a step is unknown."""
     known = [each for each in times.values() if each is not None]
     return reduce(add, known) if known and len(known) == len(times) else None
 
@@ -263,7 +258,7 @@ def spent_words(plan: Plan, journal: Journal) -> str:
 
 
 def cost_words(time: str, cost: Cost, money: Decimal | None) -> str:
-    """``0.0035 for 125 s on 2 cores``: the unit of money is that of the price of a core hour."""
+    """``0.0035 for 125 s on 2 cores``, in the unit of the price of a core hour."""
     on = f"{time} on {format_count(cost.cores, 'core')}"
     return on if money is None else f"{money} for {on}"
 

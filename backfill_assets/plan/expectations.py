@@ -11,8 +11,8 @@
     quantity unchanged on weekdays in fact_sales_transactions
     only quantity changes                       no row is added or removed, and no other column differs
 
-Without ``in TABLE`` it is about every table of the plan that has the measure or the column. Weekends and weekdays are
-about daily tables alone; of weekly and monthly tables, ``a day`` is a period.
+Without ``in TABLE`` it is about every table that has the measure or column. Weekends and weekdays are about daily
+tables; for others ``a day`` is a period.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def require_known(expectations: Iterable[Expectation], tables: Collection[Table]
 
 
 def _require_as_written(expectation: Expectation, value: str, kind: str) -> None:
-    """Groups are matched by text: ``1.5`` would never match a column's ``1.50``, and so never differ."""
+    """Groups are matched by text: ``1.5`` would never match ``1.50``."""
     written = _written(value, kind)
     if written is None:
         raise InvalidRequest(f'"{expectation}": {value!r} is no {kind}.', hint="Write it as `backfill show` does.")

@@ -43,7 +43,7 @@ from backfill_assets.state.stream_positions import moved_by_streams
 from backfill_assets.state.view import View
 
 _TIMED_CAMPAIGNS = 5
-"""New plans use the times of so many campaigns: each costs reading some 15 small files."""
+"""Each timed campaign costs reading some 15 small files."""
 
 
 def observe_context(
@@ -111,7 +111,6 @@ def observe_context_of(settings: Settings, catalog: Catalog, plan: Plan) -> Plan
 def _landed_days(
     settings: Settings, storage: Storage, steps: Sequence[Step], step: Step, days: DayRange, *, read_files: bool
 ) -> dict[str, dict[date, LandedDay]]:
-    """Only arrival days behind the target's days."""
     starts = step.cadence.starts(days)
     every_version = [replace(step, current=version.name) for version in step.versions] or [step]
     needed = all_days([{step.name: starts}, *(upstream(steps, each, starts) for each in every_version)])
@@ -128,7 +127,6 @@ def _landed_days(
 
 
 def rebuilt_steps(plan: Plan) -> list[PlannedStep]:
-    """Steps with days to rebuild, in build order."""
     return [each for each in plan.steps if each.kind == "rebuild" and each.days]
 
 
@@ -166,10 +164,10 @@ def planned_by(storage: Storage, id: str) -> Person:
 
 
 def plan_as_of_now(settings: Settings, catalog: Catalog, asked: PlanRequest) -> tuple[Plan, datetime]:
-    """Writes nothing, starts no Spark; returns the time of planning too.
+    """The plan and the time of planning; writes nothing, starts no Spark.
 
-    Raises :class:`InvalidRequest` for an unknown table or version, invalid days, and expectations of things that the
-    rebuilt tables do not have.
+    Raises :class:`InvalidRequest` for an unknown table or version, invalid days, and expectations of what rebuilt
+    tables lack.
     """
     catalog.table(asked.target)
     storage = Storage(str(settings.lakehouse))
@@ -230,9 +228,8 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
 
 
 def _drift(settings: Settings, plan: Plan, now: PlanContext) -> PlanDrift:
-    """Leaves out days that only a stream has extended: next to one, no plan would hold longer than a batch.
-
-    Days with foreign writes always count.
+    """Days that only a stream has extended are left out: no plan would hold longer than a batch. Foreign writes always
+    count.
     """
     moved = drift_since(plan, now)
     known = {each for each in moved.days if not now.observed.is_foreign(each)}

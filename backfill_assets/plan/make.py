@@ -1,4 +1,4 @@
-"""Makes a plan from a request and the situation. Pure; takes about a second for years of many tables."""
+"""Makes a plan from a request and the situation. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from backfill_assets.plan.situation import PlanContext
 
 
 def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
-    """Findings say what blocks the plan or needs care.
-
-    Raises :class:`InvalidRequest` for an unknown table or version, unreadable days, and expectations of things that the
-    rebuilt tables do not have.
+    """Findings say what blocks the plan or needs care. Raises :class:`InvalidRequest` for an unknown table or version,
+    unreadable days, and expectations of what rebuilt tables lack.
     """
     if asked.version:
         situation.step_of(asked.target).version(asked.version)
@@ -60,7 +58,6 @@ def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
 
 
 def _published_with(steps: Sequence[PlannedStep], situation: PlanContext) -> Iterator[tuple[str, str, str]]:
-    """For each day to rebuild: step, published version, planned version."""
     for step in (each for each in steps if each.kind == "rebuild"):
         contents = (situation.observed.content(TableDay(step.name, day)) for day in step.days)
         yield from ((step.name, content.code_version, step.version) for content in contents if content)

@@ -1,6 +1,6 @@
 """A plan: which days of which tables are rebuilt and why, from what, at what cost, and what blocks it.
 
-Frozen data, to JSON and back. Its id hashes its content, so that an approved id stands for exactly this content.
+Its id hashes its content: an approved id stands for exactly this.
 """
 
 from __future__ import annotations
@@ -30,12 +30,9 @@ from backfill_assets.text import UNKNOWN, format_duration, format_range, format_
 Ranges = tuple[str, ...]
 """The fewest ranges, ``A..B`` or ``A``; for weekly and monthly tables first days of periods."""
 Fingerprints = Mapping[str, Mapping[str, str]]
-"""Short, by table and day."""
 
 
 class Scope(enum.StrEnum):
-    """How much of the pipeline is rebuilt."""
-
     SOURCE = "source"
     """Reads landed files again, then does WHOLE."""
     WHOLE = "whole"
@@ -46,7 +43,7 @@ class Scope(enum.StrEnum):
 
 
 class PlanTerms(Record):
-    """How a plan is to be carried out, as its file says; part of its id. Empty means not given."""
+    """How a plan is to be carried out, by its file; part of its id."""
 
     title: str = Field(default="", exclude_if=not_)
     reason: str = Field(default="", exclude_if=not_)
@@ -74,7 +71,7 @@ class PlanRequest(Record):
     scope: Scope = Scope.ONWARDS
     force: bool = False
     leaves: Ranges = Field(default=(), exclude_if=not_)
-    """Days within ``days`` that are left out: the published timeline has them as main does."""
+    """Days within ``days`` that are left out, as main has them."""
     expectations: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
     """Judged before the approval."""
     terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
@@ -90,7 +87,6 @@ class Span(Record):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Span | None:
-        """Returns None without samples."""
         if not seconds:
             return None
         tenths = quantiles(seconds, n=10, method="inclusive") if len(seconds) > 1 else [*seconds]
@@ -115,8 +111,6 @@ def about(time: Span | None) -> str:
 
 
 class Estimate(Record):
-    """None means unknown."""
-
     rows_read: int | None = 0
     bytes_read: int | None = 0
     rows_written: int | None = None
@@ -134,9 +128,9 @@ class SourceFiles(Record):
 
 
 class PlannedStep(Record):
-    """Days of tables that are built together. ``take in`` is for raw: rows are appended, not replaced.
+    """Days of tables that are built together. ``take in`` is for raw, which is appended to.
 
-    ``later``, ``earlier`` and ``to_ingest`` are only used by runs in the foreground.
+    Only runs in the foreground use ``later``, ``earlier`` and ``to_ingest``.
     """
 
     tables: tuple[str, ...]
@@ -181,7 +175,7 @@ class Pinned(Record):
     files_may_go: datetime | None = None
     """When files of that version may be reclaimed; None while all are in main."""
     absent: Ranges = Field(default=(), exclude_if=not_)
-    """Days among ``days`` that were never published; empty if the table does not exist."""
+    """Days among ``days`` that were never published."""
     in_place: str = Field(default="", exclude_if=not_)
     """For a table of others: the version read, and how far back its own history goes."""
 
@@ -242,7 +236,6 @@ class Cost(Record):
         return None if self.time is None else self.price_of(self.time.median)
 
     def price_of(self, seconds: float) -> Decimal | None:
-        """Returns None without a price."""
         if self.price_per_core_hour is None:
             return None
         hours = Decimal(str(seconds * self.cores)) / 3600
@@ -308,9 +301,8 @@ class Plan(Record):
         return any(finding.severity == "stops" for finding in self.findings)
 
     def command(self, *instead: str) -> str:
-        """The command that makes this plan again; ``instead`` replaces its expectations.
-
-        A plan with ``leaves`` comes from publishing a timeline.
+        """The command that makes this plan again; ``instead`` replaces its expectations. ``leaves`` come from
+        publishing a timeline.
         """
         if not self.terms.empty:
             return "backfill plan -f FILE"
@@ -331,7 +323,6 @@ class Plan(Record):
         return {table: step.days for step in self.steps if step.rebuild for table in step.tables}
 
     def cadence(self, table: str) -> Cadence:
-        """Daily for a table outside the plan."""
         return next((step.cadence for step in self.steps if table in step.tables), Cadence.DAILY)
 
     def scope_of(self, days: Mapping[str, Iterable[str]]) -> str:
@@ -343,7 +334,7 @@ class Plan(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes, *, id: str | None = None) -> Plan:
-        """Raises :class:`InvalidRequest` if ``text`` is no plan or its hash is not ``id``."""
+        """Raises :class:`InvalidRequest` for no plan, or another than ``id``."""
         try:
             plan = cls.model_validate_json(text)
         except ValidationError as error:

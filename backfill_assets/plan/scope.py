@@ -1,4 +1,4 @@
-"""Which days of which steps a plan covers, and why each is rebuilt or skipped. Pure."""
+"""Which days of which steps a plan covers, and why. Pure."""
 
 from __future__ import annotations
 
@@ -101,9 +101,8 @@ def _filled(situation: PlanContext, reasons: Mapping[str, Reasons]) -> Filled:
 
 
 def _reach(situation: PlanContext, given: Days, needed: Days) -> DayRange:
-    """Range of days that could be built or read; computed only from ends of ranges.
-
-    Rebuilding needs ``given``; recommending a scope needs all ``needed`` days.
+    """Days that could be built or read, from ends of ranges alone. Rebuilding needs ``given``, recommending a scope all
+    ``needed``.
     """
 
     def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:

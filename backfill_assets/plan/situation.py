@@ -37,11 +37,9 @@ class PlanContext:
     schemas: Mapping[str, str] = field(default_factory=dict)
     """Main's, as Delta's JSON."""
     declared_schemas: Mapping[str, str] = field(default_factory=dict)
-    """The contracts', for the same tables."""
     landed: Mapping[str, Mapping[date, LandedDay]] = field(default_factory=dict)
-    """By raw table and arrival day."""
     files_may_go: Mapping[str, datetime] = field(default_factory=dict)
-    """When files of the pinned version may be reclaimed; only tables that main has moved on from."""
+    """When files of a pinned version that main has left may be reclaimed."""
     in_place: Mapping[str, str] = field(default_factory=dict)
     """By table of others: the version read, and how far back its own history goes."""
     open_plans: Sequence[Plan] = ()

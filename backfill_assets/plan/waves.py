@@ -1,4 +1,4 @@
-"""The order in which a campaign stages its days: canary, pilot, half, all. Pure."""
+"""The order in which a campaign stages its days. Pure."""
 
 from __future__ import annotations
 
@@ -47,9 +47,8 @@ class Shares:
 
 
 def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
-    """Newest days first: people look at these first. Empty waves are left out.
-
-    Days of a wave are neighbours, so that one run can take them.
+    """Newest days first, because people look at these first. A wave's days are neighbours, so that one run can take
+    them.
     """
     newest_first = sorted(set(days), reverse=True)
     found: list[Wave] = []
@@ -65,10 +64,8 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
 
 
 def days_of_wave(steps: Sequence[PlannedStep], wave: Wave) -> dict[str, tuple[date, ...]]:
-    """Days by step, up to ``wave``.
-
-    A week or month comes once all its planned days are there: earlier, it would mix logics. Without daily tables, the
-    waves are of periods.
+    """Days by step, up to ``wave``. A week or month comes with its last planned day: earlier, it would mix logics.
+    Without daily tables, waves are of periods.
     """
     planned = daily_days(steps)
     missing = planned - set(wave.so_far)

@@ -23,7 +23,7 @@ _OF_PYTHON = {
     "decimal(38,18)": "Decimal",
 }
 _LEAST_ROWS = 100_000
-"""A day may have so many rows, or ten times as many as were seen."""
+"""A day may have so many, or ten times those seen."""
 _TIMES = 10
 _LONGEST_NAME = 30
 """One letter could hide an import."""
@@ -41,7 +41,7 @@ class Proposal:
     most_rows: int
     ranges: Mapping[str, tuple[str, str]]
     format: tuple[str, Mapping[str, object]] | None = None
-    """Class and unusual arguments; None for JSON lines."""
+    """Class and unusual arguments."""
     files: str = ""
     repeated: int = 0
     questions: tuple[str, ...] = field(default=())
@@ -214,7 +214,7 @@ class DeclarationText:
         return "entries" if group.lower() != "entries" else "counted_entries"
 
     def _annotation(self, kind: str) -> str:
-        """Python's type, unless a column hides its name; else one of Spark's."""
+        """Python's type, unless a column hides it; else Spark's."""
         if kind.startswith("array<"):
             return f"list[{self._annotation(kind[len('array<') : -1])}]"
         if (name := _OF_PYTHON.get(kind)) and name not in self.taken:
@@ -265,7 +265,6 @@ def _imports(body: str) -> Iterator[str]:
 
 
 def _columns(fields: Sequence[TypedField]) -> Mapping[str, str]:
-    """Column by landed field; a personal field's column has a token."""
     of_long_type = {each.name for each in fields if each.type.startswith(("decimal(", "array<"))}
     columns = dict(columns_of_fields((each.name for each in fields), of_long_type))
     for name in (each.name for each in fields if each.personal):

@@ -28,7 +28,7 @@ class Delimited:
 
 
 def dialect_of(plain: Path, encoding: str) -> Delimited:
-    """``plain`` is a UTF-8 copy of a file in ``encoding``. Raises :class:`InvalidRequest` if there is none."""
+    """``plain`` is a UTF-8 copy of a file in ``encoding``. Raises :class:`InvalidRequest`."""
     said = _sniffed(plain)
     given: dict[str, Any] = {}
     if said["Delimiter"] != ",":

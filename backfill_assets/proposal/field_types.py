@@ -1,4 +1,4 @@
-"""The type of a landed field from sampled values: each value can be read, and no digit is lost. Pure."""
+"""A landed field's type from sampled values: each can be read, no digit is lost. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _is_text_of_digits(field: FieldProfile) -> bool:
 
 
 def _decimal_of(field: FieldProfile) -> str:
-    """A whole number of usual size is no decimal, and neither is what a double holds as well."""
+    """A usual whole number is no decimal, and neither is what a double holds as well."""
     if not field.all_are(PLAIN) or field.all_fit("bigint"):
         return ""
     if field.behind > _MOST_BEHIND and field.all_are(LOSSLESS):
@@ -158,7 +158,7 @@ def _personal_question(field: FieldProfile) -> str:
 
 
 def evidence(typed: TypedField, rows: int) -> str:
-    """One line of what was seen; a personal field's values are not shown."""
+    """What was seen, in a line; a personal field's values are not shown."""
     field = typed.profile
     said = [f"{field.present:,} of {rows:,} rows, {_different(field.different)}"]
     if field.kinds and (kinds := [kind for kind in field.kinds if field.kinds[kind]]) and kinds != ["text"]:

@@ -44,9 +44,7 @@ class SampledFile:
 def sampled(
     format_: Format, fields: Sequence[str], files: Iterable[SampledFile], *, whole: bool, alike: Sequence[str] = ()
 ) -> Iterator[Sampled]:
-    """Records as raw would read them, in a database of their own. Raises :class:`SourceUnreadable` for a file that its
-    format cannot read.
-    """
+    """Records as raw reads them. Raises :class:`SourceUnreadable`."""
     columns = [f"f{number}" for number in range(len(fields))]
     source = SourceOfFiles(
         name="sample",
@@ -73,7 +71,6 @@ def sampled(
 
 @cache
 def _texts(source: Source) -> str:
-    """Raw's own query, reduced to texts: the rest is not computed."""
     import ibis
 
     read = pa.schema([*list(record_columns(format_of(source), source.fields))[1:], *PLACE])
@@ -192,7 +189,7 @@ class TypedRows:
 def profile_of_typed(
     connection: DuckDBPyConnection, columns: Mapping[str, str], types: Mapping[str, str]
 ) -> tuple[SampleProfile, list[str]]:
-    """Also turns texts that are all days into dates, and returns their names."""
+    """Turns texts that are all days into dates, and returns their names."""
     fields, text_days = list[FieldProfile](), list[str]()
     for name, column in columns.items():
         forms = {form: f"count(*) FILTER (regexp_full_match({column}, '{like}'))" for form, like in FORMS.items()}
@@ -241,7 +238,7 @@ def _longest(column: str, part: str) -> str:
 
 
 def fields_of_json(lines: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
-    """Fields in order of first occurrence, with the number of values of each kind."""
+    """Fields in order of occurrence, with values by kind."""
     with database(threads=1) as connection:
         connection.register("lines", pa.table({"line": pa.array(lines, pa.string())}))
         connection.execute(

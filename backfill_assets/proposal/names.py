@@ -60,7 +60,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def columns_of_fields(names: Iterable[str], cut: Collection[str] = ()) -> Mapping[str, str]:
-    """Columns are unique but for case. Names in ``cut`` are shortened, for long types."""
+    """Columns are unique but for case; names in ``cut`` are shortened, for long types."""
     found: dict[str, str] = {}
     for name in names:
         taken = {each.lower() for each in found.values()}

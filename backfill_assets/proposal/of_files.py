@@ -38,11 +38,10 @@ class Proposed:
     text: str
     file: Path
     landed_as: str
-    """Below the source's folder: ``2026-01-05/orders.csv``, or the name alone if it has the day."""
+    """``2026-01-05/orders.csv``, or the name alone if it has the day."""
     arrived: date
     """The day of its folder or name, or else its last day."""
     days: DayRange | None
-    """All days of the sample; None if the declaration lacks something."""
     questions: int
 
 
@@ -57,10 +56,8 @@ class _Read:
 
 
 def proposed(name: str, package: str, path: Path) -> Proposed:
-    """Samples some of the files at ``path``.
-
-    Raises :class:`InvalidRequest` for files without records or of no known format, :class:`SourceUnreadable` for a
-    damaged one.
+    """Samples files at ``path``. Raises :class:`InvalidRequest` without records or a known format,
+    :class:`SourceUnreadable` for damage.
     """
     chosen = choose(path)
     with TemporaryDirectory(prefix="backfill-sample-") as folder:
@@ -95,7 +92,6 @@ def _delimited(files: Copied) -> _Read:
 
 
 def _rows(files: Copied) -> _Read:
-    """Numbers, days and booleans keep their types; texts are examined."""
     schema = pq.read_schema(files.files[-1].path)
     types = {each.name: kind for each in schema if (kind := type_of_arrow(each.type)).startswith(_SAID)}
     kinds = {each.name: {"text": 1} if type_of_arrow(each.type) == "string" else {} for each in schema}

@@ -10,22 +10,19 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class FieldProfile:
-    """Counts of values of a landed field."""
-
     name: str
     present: int
     different: int
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """How JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``; empty for other formats."""
+    """How JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``."""
     fits: Mapping[str, int] = field(default_factory=dict)
-    """By Spark type, the values that can be read as it."""
+    """Values that can be read, by Spark type."""
     forms: Mapping[str, int] = field(default_factory=dict)
     before: int = 0
-    """Most digits before the point."""
     behind: int = 0
     few: tuple[str, ...] = ()
     typed: str = ""
-    """The Spark type if the table has one; then there are no forms."""
+    """The table's Spark type; then there are no forms."""
 
     def all_fit(self, kind: str) -> bool:
         return 0 < self.present == self.fits.get(kind, 0)
@@ -41,7 +38,7 @@ class SampleProfile:
     unread: int = 0
     whole: bool = True
     alike: tuple[str, ...] = ()
-    """Fields that equal an earlier one but for case: no table has both."""
+    """Fields equal but for case: no table has both."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +47,21 @@ class DaysSeen:
     last: date
     most_rows: int
     ahead: int = 0
-    """Rows whose day is more than a day after their arrival; 0 if that is unknown."""
+    """Rows whose day is more than a day after their arrival."""
     late: int = 0
     """Arrived more than a week after their day."""
 
 
 class SampledRows(Protocol):
-    """Distinct rows of a sample; columns have the names of landed fields."""
+    """A sample's distinct rows; columns are landed names."""
 
     @property
     def count(self) -> int:
-        """Equal rows count once."""
+        pass
 
     @property
     def repeated(self) -> int:
-        """Rows equal to an earlier one."""
+        pass
 
     def different(self, columns: Collection[str], day: str = "") -> int:
         """Distinct values of ``columns`` together, for each day of the column ``day``."""

@@ -29,7 +29,6 @@ class OpenQuestion:
 
 
 def open_questions(dataset: str, package: str) -> list[OpenQuestion]:
-    """Modules that cannot be imported are searched too."""
     look_in_current_folder()
     return [
         OpenQuestion(file, line, text)
@@ -40,7 +39,6 @@ def open_questions(dataset: str, package: str) -> list[OpenQuestion]:
 
 
 def questions_in(text: str) -> Iterator[tuple[int, str]]:
-    """Line and text of each question; none if ``text`` is no Python."""
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT and token.string.startswith(QUESTION):

@@ -1,6 +1,6 @@
 """Which fields are day, key and version of a row, and by which rows are counted. Pure.
 
-What a sample shows is proposed, what it hints at is proposed with a question, and what it does not show is asked.
+What a sample shows is proposed, what it hints at with a question; the rest is asked.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ _GREATER = ("timestamp", "date", "bigint", "int")
 
 @dataclass(frozen=True)
 class Roles:
-    """A role without a candidate is empty."""
-
     day: str
     key: tuple[str, ...]
     version: str
@@ -214,7 +212,6 @@ class _Proposal:
         return best
 
     def _newer(self, day: str, key: Sequence[str]) -> list[str]:
-        """The likeliest come first, the day itself last."""
         found = [
             name
             for name, each in self.fields.items()

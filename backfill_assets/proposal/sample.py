@@ -1,4 +1,4 @@
-"""Chooses some of the named files, their format and naming pattern, and copies their first records."""
+"""Chooses files, their format and naming pattern, and copies first records."""
 
 from __future__ import annotations
 

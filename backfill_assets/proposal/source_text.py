@@ -43,7 +43,7 @@ def _quoted(text: str) -> str:
 def call(
     before: str, named: Mapping[str, object], *, plain: Sequence[str] = (), after: str = "", indent: int = 0
 ) -> Iterator[str]:
-    """``before(plain, name=value)after``: one line if it fits, else one for each argument."""
+    """``before(plain, name=value)after``, on a line or one an argument."""
     space = _INDENT * indent
     given = [*plain, *(f"{name}={literal(value)}" for name, value in named.items())]
     whole = f"{space}{before}({', '.join(given)}){after}"
@@ -68,7 +68,7 @@ def argument(name: str, value: object, indent: int) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Other than ASCII counts double: some scripts' signs take two columns. A line that is cut too early stays cut."""
+    """Other than ASCII counts double; a line cut too early stays cut."""
     return len(text) + sum(not sign.isascii() for sign in text)
 
 

@@ -47,7 +47,6 @@ class DataFile:
     path: str
     partition: Mapping[str, str | None]
     least: Mapping[str, Any] = field(default_factory=dict)
-    """Minimum by column, from statistics."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,6 @@ class TableFound:
     types: Mapping[str, str]
     left: tuple[str, ...] = ()
     physical: Mapping[str, str] = field(default_factory=dict)
-    """Column names in files, where they differ."""
 
     def first_day(self, column: str) -> date | None:
         """Known by partitions and statistics of all files, or else None."""
@@ -181,9 +179,7 @@ def _day_of(value: object) -> date | None:
 
 @contextmanager
 def sampled_table(table: TableFound) -> Iterator[tuple[SampleProfile, TypedRows, Collection[str]]]:
-    """Yields the sample in a database of its own, with the texts that are days. Rows removed by deletion vectors are
-    included: a sample only proposes.
-    """
+    """The sample, and texts that are days. Rows behind deletion vectors are included."""
     columns = {name: f"f{number}" for number, name in enumerate(table.types)}
     with database(threads=1) as connection:
         declared = ", ".join(f"{columns[name]} {_duckdb_type(kind)}" for name, kind in table.types.items())

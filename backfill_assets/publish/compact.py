@@ -1,6 +1,6 @@
 """Compaction: a publication that preserves content, so nothing becomes stale.
 
-Maintenance compacts whole days; beside a stream, only a day's small files become one.
+Maintenance compacts whole days; beside a stream, only small files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 64 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""Uncompressed; memory is a few times this, for days of any size."""
+"""Uncompressed; memory is a few times this."""
 STAGED_AS = StagedAs(input_fingerprint="compaction")
 _SIDE = "its side"
 
@@ -57,10 +57,7 @@ def compact_small_files(
     provenance: Provenance | None = None,
     transaction: str = "",
 ) -> Published | Conflict | None:
-    """Compact days with many small files after a stream's batch; returns None if there are none.
-
-    Days that another writer published meanwhile wait for the next batch.
-    """
+    """Merge small files after a stream's batch; None without such days. Days published meanwhile wait for the next."""
     main = MainTable.open(publisher.storage, table)
     many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
     if not many:
@@ -81,9 +78,8 @@ def compact(
     choose: Choose = all_files,
     transaction: str = "",
 ) -> Published | Conflict | None:
-    """Rewrite the files that ``choose`` names of each day into one; returns None if there are fewer than two of each.
-
-    Days that another writer published meanwhile come back as :class:`Conflict`.
+    """Rewrite each day's chosen files into one; None if no day has two. Days published meanwhile come back as
+    :class:`Conflict`.
     """
     pin = publisher.pin({table: list(days)}, {})
     main = MainTable.open(publisher.storage, table)
@@ -130,7 +126,6 @@ def _require_same_rows(
     written: Sequence[AddedFile],
     columns: Mapping[date, pa.Schema],
 ) -> None:
-    """DuckDB reads both sides anew, one day at a time to bound memory."""
     with engine(threads=1) as duckdb:
         for day, files in chosen.items():
             sides = {
@@ -177,7 +172,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _batches(dataset: ds.Dataset, day: date) -> Iterator[pa.RecordBatch]:
-    """By default Arrow would read ahead, and keep what it has read of a file."""
+    """Arrow would read ahead, and keep what it has read."""
     import pyarrow.dataset as ds
 
     batches: Iterator[pa.RecordBatch] = dataset.scanner(

@@ -9,8 +9,6 @@ FENCED, COMMITTED, RESTORED = 0, 1, 2
 
 
 class CrashPoint(enum.StrEnum):
-    """Tests stop, interleave and kill at each."""
-
     LOG_READ = "log read"
     TABLES_READ = "tables read"
     PREPARED = "prepared"
@@ -32,4 +30,4 @@ Reached = Callable[[CrashPoint, str], None]
 
 
 def nowhere(step: CrashPoint, about: str) -> None:
-    """Production's :data:`Reached`."""
+    pass

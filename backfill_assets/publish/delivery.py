@@ -1,8 +1,8 @@
 """Delivers due notices to all places at once, *effectively once* at each place that wants them.
 
-A process may die between sending and marking, so every message carries its notices' keys for the receiver to
-deduplicate. What a place is told of an incident is recorded before it is sent, so that the end is told wherever the
-beginning may have arrived. Messages run side by side; this thread writes all marks.
+A process may die between sending and marking: messages carry keys for the receiver to deduplicate. What a place is told
+of an incident is recorded first, so that the end is told wherever the beginning may have arrived. Messages run side by
+side; this thread writes all marks.
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ class NoticeDelivery:
 
 
 class Outlet(Protocol):
-    """Raises :class:`NotDelivered` unless the notice certainly arrived.
-
-    Runs in a thread beside those of other places; the log's, in the caller's.
-    """
+    """Raises :class:`NotDelivered` unless the notice certainly arrived. Runs in a thread, the log's in the caller's."""
 
     def send(self, due: DueNotice) -> None: ...
 
@@ -55,9 +52,7 @@ Sender = Outlet | Routed
 
 
 def deliver(publisher: Publisher, sender: Sender, *, at_once: bool = False) -> NoticeDelivery:
-    """Send due notices to all places that want them, and mark them. ``at_once`` includes places that are paused after
-    failures.
-    """
+    """Send due notices to all places that want them, and mark them; ``at_once`` also to paused ones."""
     routed = sender if isinstance(sender, Routed) else Routed((), {LOG: sender})
     # In this order: a mark of a notice that is not due any more belongs to a delivered one.
     marked = outbox.routes_taken(publisher.storage)
@@ -125,7 +120,7 @@ class _Round:
                 self._settle(due)
 
     def _end(self, due: DueNotice) -> dict[str, Route]:
-        """If an earlier version told the beginning, where is not known: everybody is told the end."""
+        """If an earlier version told the beginning, all are told the end."""
         notice, told = due.notice, self.told[due.notice.incident]
         begun = [each.key for each in self.dues.values() if each.notice.incident == notice.incident]
         begun = [key for key in begun if not self.dues[key].notice.resolved]
@@ -190,7 +185,7 @@ class _Round:
         return (in_one_message(each) for each in together.values())
 
     def _next(self, name: str) -> DueNotice | None:
-        """What the place is about to be told is recorded before the message is returned."""
+        """What the place will be told is recorded first."""
         while self.queues[name]:
             message = self.queues[name].popleft()
             stuck = [due for due in message.parts if (name, due.notice.incident) in self.stuck]
@@ -242,9 +237,7 @@ class _Round:
                 self._take_back(first, answer.place)
 
     def _may_have_it(self, place: str, due: DueNotice, error: NotDelivered) -> bool:
-        """If in doubt whether a place has it: an alert fires until its end is told, so it counts as told; people are
-        told no end.
-        """
+        """In doubt an alert counts as told, because it fires until its end is; people are told no end."""
         in_doubt = isinstance(error, NoAnswer) and self.wanted[due.key][place].kind == "alertmanager"
         return in_doubt or outbox.is_taken(self.publisher, place, due)
 

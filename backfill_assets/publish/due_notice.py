@@ -22,7 +22,7 @@ class DueNotice:
     damage: str = ""
     together: tuple[DueNotice, ...] = ()
     before: Told | None = None
-    """None if nothing, or if that is not known."""
+    """None also if not known."""
 
     @property
     def parts(self) -> tuple[DueNotice, ...]:
@@ -39,9 +39,8 @@ class DueNotice:
 
 
 def in_one_message(dues: Sequence[DueNotice]) -> DueNotice:
-    """Ended incidents come last: announcement times are those of files, and do not order them.
-
-    The message is as urgent as the most urgent part that is not over; if all are over, so is the message.
+    """Ended incidents come last: announcement times are those of files, and do not order them. The message is as urgent
+    as the most urgent part that is not over.
     """
     first = dues[0]
     if len(dues) == 1:

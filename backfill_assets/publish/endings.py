@@ -1,7 +1,7 @@
 """Who is told that an incident is over: each place that was told of its beginning, and no other. Pure.
 
-If an incident ends before its beginning was sent (quiet hours, failures), neither is. What a process was sending when
-it died may have arrived: it is sent again under its key, then the end.
+If it ends before its beginning was sent (quiet hours, failures), neither is. What a dead process was sending may have
+arrived: it is sent again under its key, then the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Chooses files of the publication log by statistics, and reads them.
 
-Recent entries have a file each, older ones share a file a month: a query opens only files whose bounds match, however
-long the log is.
+Recent entries have a file each, older ones one a month: a query opens files whose bounds match, however long the log.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from backfill_assets.publish.rows import ARROW_SCHEMA
 
 LOG_TABLE = "_publications"
 ENTRIES = f"{LOG_TABLE}/_entries"
-"""VACUUM of any engine skips folders that begin with an underscore."""
+"""VACUUM skips folders with an underscore."""
 _BATCH = 32
 _MANY = 500
 Value = str | int | datetime
@@ -140,10 +139,8 @@ class LogFiles:
         return found
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Some files at a time, newest entries first.
-
-        Files overlap once entries were folded or gathered, so rows that are older than unread files wait: each part is
-        older than those before it, and each entry is whole.
+        """Newest first, some files at a time. Folded and gathered files overlap: rows older than unread files wait, so
+        that parts are in order and entries whole.
         """
         bounds = self._column("max.sequence", "sequence")
         newest = pc.sort_indices(bounds, sort_keys=[("", "descending", "at_start")])

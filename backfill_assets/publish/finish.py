@@ -1,4 +1,4 @@
-"""FINISH and CLOSE: bring an open entry to its end, forward or back. Every process that meets one does that."""
+"""FINISH and CLOSE: whoever meets an open entry brings it to its end, forward or back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from backfill_assets.publish.unreadable import require_newest
 
 
 class Finish:
-    """Any process may repeat any step at any time; a slow one that wakes up finds its transaction or the fence."""
+    """Any step may be repeated at any time; a slow process finds its transaction or the fence."""
 
     def __init__(
         self,
@@ -73,10 +73,8 @@ class Finish:
         return entry
 
     def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
-        """Give an open entry up at a person's request; returns the tables that could not be put back, and why.
-
-        Such tables are left as they are, and readers who pin the log keep their version. Raises :class:`InvalidRequest`
-        if the publication is not open.
+        """Give an entry up for a person; returns tables that could not be put back, and why: they stay, and readers who
+        pin the log keep their version. Raises :class:`InvalidRequest` unless it is open.
         """
         said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
         retry = Retry(f"Aborting {publication}")
@@ -132,11 +130,10 @@ class Finish:
         return True
 
     def _is_forward(self, publication: str) -> bool:
-        """An abort by hand may have left this table without a fence, so the log is asked again, after the table was
-        read.
+        """Asks the log after the table was read: an abort by hand may have left the table without a fence.
 
-        The write that kept the abort from its fence is in the version read or comes after it: then this commit is
-        refused, too.
+        The write that kept the abort from its fence is in the version read, or comes after it and refuses this commit
+        too.
         """
         entry = self.log.head().state.open.get(publication)
         return entry is not None and not entry.aborting
@@ -160,7 +157,7 @@ class Finish:
             self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
     def _back(self, prepared: Prepared, mark: Mark) -> bool:
-        """Restore each table with our commit, fence each without: a late commit then cannot succeed."""
+        """Restore tables with our commit, fence others: no late commit succeeds."""
         for table in sorted(prepared.publication.writes):
             self._back_one(prepared, mark, table)
         return True
@@ -188,7 +185,7 @@ class Finish:
         return main.commit(publication, mark.saying(FENCED), target={}, active={}, schema=None, at=clock.now())
 
     def _restore(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
-        """Take back our commit with its positions; days that others changed since are left alone."""
+        """Days that others changed since are left alone."""
         publication, positions = prepared.publication.id, prepared.change(main.name).positions
         active = of_days(main.state(), prepared.target(main.name))
         target = files_to_restore(prepared, main.name, active)
@@ -262,7 +259,7 @@ def _has_commit(main: MainTable, mark: Mark, outcome: Outcome) -> bool:
 
 
 def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
-    """Only a writer that bypasses the protocol can have changed main since prepare."""
+    """Only a bypassing writer can have changed main since."""
     before, target = prepared.before_files(table), prepared.target(table)
     active = of_days(state, before)
     same_files = all(active[day].keys() == files.keys() for day, files in before.items())
@@ -272,10 +269,7 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
 
 
 def files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
-    """The files that each day gets back, without days that others changed since.
-
-    A replaced day must be exactly as we made it. Appended files are removed; files added since stay.
-    """
+    """What each day gets back, if it is exactly as we made it. Of appends our files go, later ones stay."""
     ours, before = prepared.target(table), prepared.before_files(table)
     if prepared.change(table).mode == "replace":
         return {day: before[day] for day in ours if active[day].keys() == ours[day].keys()}
@@ -290,7 +284,7 @@ def files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date
 # ------------------------------------------------------------------ the mark left in each table
 
 PASSED = COMMITTED + 100
-"""A later publication committed to the table: ours is closed, and the log knows how it ended."""
+"""A later publication committed: ours is closed, its end on the log."""
 _STATES = 4
 
 
@@ -298,10 +292,9 @@ _STATES = 4
 class Mark:
     """The Delta transaction of a publication. ``base`` is 0 if no other publication uses its id.
 
-    Own ids of a stream would leave 8,640 transactions a day in each table, and Delta's rule to forget old ones would
-    forget source positions too. So a stream's publications share one id, and the number grows with the entry that
-    prepared them. An open entry locks its tables: a number beyond ours is of a publication prepared after ours was
-    closed.
+    A stream's own ids would leave 8,640 transactions a day in each table, and Delta's rule to forget them would forget
+    source positions. So its publications share one, with numbers that grow by entry. An open entry locks its tables: a
+    greater number is of a publication after ours was closed.
     """
 
     id: str

@@ -24,7 +24,7 @@ COMMITS_KEPT = timedelta(hours=1)
 """A stream makes 1,500 an hour, and every reader lists them. A process that slept longer is refused, and reads again.
 """
 READABLE = timedelta(days=1)
-"""So long a replaced file stays, for processes that opened the log before."""
+"""A replaced file stays for processes with the log open."""
 FOLD_FROM_FILES = 64
 _MONTHLY = re.compile(r"/month-(\d{4}-\d{2})-[a-z]+-[0-9a-f]+\.parquet$")
 _LOG_FILE = re.compile(r"/_delta_log/(\d{20})\.(json|checkpoint[.\d]*\.parquet)$")
@@ -66,9 +66,8 @@ def _month(path: str) -> str | None:
 
 
 def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
-    """Rollbacks, campaigns and notes have files of their own, so that searches for them skip the daily runs.
-
-    Unsettled rows appear here if an engine's OPTIMIZE has merged them with older ones; they stay together.
+    """Rollbacks, campaigns and notes have files of their own, so that searches skip daily runs. Unsettled rows that an
+    engine's OPTIMIZE merged in stay with them.
     """
     month = pc.strftime(rows.column("at"), "%Y-%m")
     recent = pc.greater(rows.column("at"), pa.scalar(settled_until))
@@ -101,7 +100,7 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
 
 
 def trim(log: PublicationLog, now: datetime) -> int:
-    """Delete commits that checkpoints cover, oldest first: a process that dies midway leaves a log without a gap."""
+    """Delete commits that checkpoints cover, oldest first: a process that dies midway leaves no gap."""
     doomed = _old_commits(log.storage, now)
     for path in doomed:
         log.storage.delete(path)
@@ -134,10 +133,8 @@ def gatherable(log: PublicationLog) -> list[str]:
 
 
 def gather(log: PublicationLog) -> int:
-    """Merge many entries of streams into one file; returns how many, 0 if too few or if others appended meanwhile.
-
-    A stream makes as many entries a day as everything else in years. Folding leaves gathered files out, and rewrites no
-    month of them.
+    """Merge entries of streams into one file; returns how many, 0 if others appended meanwhile. A stream makes as many
+    a day as everything else in years; folding leaves such files out.
     """
     head = log.head()
     files = LogFiles.of(log.storage, head.handle)

@@ -1,7 +1,7 @@
 """The head of the publication log: carried by every commit, so that nothing has to be searched for.
 
-Engines' commits and clean-ups (VACUUM, OPTIMIZE, ALTER) may remove the newest own commit. The head is then rebuilt from
-the rows, and day states are read from them until the next publication writes an index.
+Engines (VACUUM, OPTIMIZE, ALTER) may remove the newest own commit: then the head is rebuilt from the rows, and so are
+day states until the next index.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among
 from backfill_assets.publish.rows import Row
 
 FORMAT = 2
-"""Raised by a change that older processes would misread: 2 has the origin of each day."""
+"""Raised by what older processes would misread: 2 has days' origins."""
 TURN = timedelta(seconds=10)
 _REMEMBERED_OUTCOMES = 64
 _REBUILT = "-rebuilt.parquet"
@@ -41,7 +41,7 @@ class OpenEntry(Record):
     """Current once it is done, by step."""
     has_notice: bool = False
     hands_over: Literal["", "adopt", "release"] = ModelField(default="", exclude_if=not_)
-    """The tables are adopted, or given back, once it is done."""
+    """Adopted, or given back, once done."""
 
 
 class HeadState(Record):
@@ -56,10 +56,10 @@ class HeadState(Record):
     promised: Mapping[str, datetime] = ModelField(default_factory=dict)
     """Until when publications can be rolled back, by the window in days that they promised."""
     due: Mapping[str, str] = ModelField(default_factory=dict)
-    """Publications whose notice is not delivered yet, each with the file that has it in full."""
+    """Publications of undelivered notices, each with its file."""
     reclaimed: str = ""
     turns: Mapping[str, datetime] = ModelField(default_factory=dict)
-    """Until when others are asked to wait for a publication that lost several rounds; oldest first."""
+    """Until when others wait for a publication that lost several rounds; oldest first."""
     current: Mapping[str, CurrentVersion] = ModelField(default_factory=dict)
     """Steps that are absent use their declared version."""
     released: Mapping[str, str] = ModelField(default_factory=dict, exclude_if=not_)
@@ -144,7 +144,7 @@ class HeadState(Record):
         return self._with(turns={**self.waiting(now), publication: now + TURN})
 
     def waiting(self, now: datetime) -> dict[str, datetime]:
-        """Oldest first; a clock that is ahead gets no more than one turn."""
+        """Oldest first; a clock that is ahead gets one turn."""
         return {id: until for id, until in self.turns.items() if now < until <= now + TURN}
 
     def _with(self, **changes: object) -> HeadState:
@@ -156,7 +156,7 @@ def _without(entries: Mapping[str, Entry], id: str) -> dict[str, Entry]:
 
 
 def _with_switches(current: Mapping[str, CurrentVersion], entry: OpenEntry) -> dict[str, CurrentVersion]:
-    """An empty version returns the step to its declared one."""
+    """An empty version is the declared one."""
     switched = {
         step: CurrentVersion(version=version, publication=entry.publication) for step, version in entry.switches.items()
     }

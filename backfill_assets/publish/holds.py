@@ -1,7 +1,7 @@
 """Holds: advisory leases on days, with an expiry, for the seconds of a cut-over.
 
-Holds serve progress only (correctness is compare-and-swap): without one, a frequent writer could make a cut-over start
-again and again. Who has to try again and again asks for one, too (``promote``).
+Holds serve progress alone (correctness is compare-and-swap): a frequent writer could make a cut-over start again and
+again. ``promote`` asks for one after some tries.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HeldDays:
 
 
 def put_hold(storage: Storage, campaign: str, days: DaysOf, seconds: float = HOLD_SECONDS) -> HeldDays:
-    """Holds do not exclude each other: if two campaigns hold one day, one of them wins."""
+    """Holds do not exclude each other: one of two campaigns wins."""
     dates_of = {table: tuple(sorted(set(dates))) for table, dates in days.items()}
     hold = Hold(campaign=campaign, holder=clock.token(4), days=dates_of, until=clock.now())
     held = HeldDays(storage, hold)
@@ -102,7 +102,7 @@ def wait_for_holds(
     progress: Callable[[str], None],
     longest: float = LONGEST_WAIT_SECONDS,
 ) -> float:
-    """Wait for others' holds on ``days``, at most ``longest`` seconds; returns the seconds waited."""
+    """Wait for others' holds, at most ``longest`` seconds; returns those waited."""
     wanted = {table: tuple(dates) for table, dates in days.items()}
     started, reported = clock.now(), ""
     latest = started + timedelta(seconds=longest)

@@ -1,8 +1,7 @@
 """The publication log ``_publications``: journal, audit log, and what consistent readers pin.
 
-A Delta table, only appended to, each append on exactly the version it was decided on. Every commit carries the whole
-head. The head can be rebuilt from the rows, and an entry whose own file is gone is read through the table: maintenance
-by a platform may cost time, never an entry.
+Each append is on exactly the version it was decided on. Commits carry the whole head, which can be rebuilt from rows;
+an entry without its file is read through the table: a platform's maintenance costs time, never an entry.
 """
 
 from __future__ import annotations
@@ -60,7 +59,8 @@ PROPERTIES: Mapping[str, str] = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 """Only ``fold`` trims the log. Replaced files may go after a day, since checkpoints carry their tombstones: a stream
-leaves some thirty thousand a day."""
+leaves some thirty thousand a day.
+"""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
 NO_LOG = -1
@@ -95,7 +95,6 @@ class PublicationLog:
         self._days: tuple[list[str], pa.Table] = [], _NO_DAYS
         """Of the files read so far: files of the log never change."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
-        """Rebuilding reads all rows."""
         self._seen: int | None = None
         """The next look starts at this version, and lists nothing."""
         self._listed: tuple[int, LogFiles] | None = None
@@ -141,7 +140,7 @@ class PublicationLog:
         return self._rebuilt[1]
 
     def begin(self) -> None:
-        """Raises :class:`LakehouseUnusable` if the lakehouse is not writable."""
+        """Raises :class:`LakehouseUnusable` if not writable."""
         if self._seen is None and not anything_published(self.storage):
             self._create()
 
@@ -202,10 +201,10 @@ class PublicationLog:
     def append(
         self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState], needs: Iterable[str] = ()
     ) -> bool:
-        """Append ``rows`` as one entry on exactly ``head``; False if another writer appended first.
+        """Append ``rows`` as one entry on exactly ``head``; False if another writer was first.
 
-        ``change`` gives the new head, from the name of the entry's file. Files in ``needs``, and commits that the new
-        map names, are synced before the entry, and the entry before this returns.
+        ``change`` gives the new head, by the entry's file. Files in ``needs``, and commits that the new map names, are
+        synced first, the entry before this returns.
         """
         if head.version == NO_LOG:
             handle = head.handle
@@ -223,7 +222,7 @@ class PublicationLog:
         return taken
 
     def without_a_torn_entry(self) -> Head:
-        """A commit torn by a loss of power is deleted: it was never acknowledged."""
+        """A torn commit is deleted: it was never acknowledged."""
         try:
             head = self.head()
         except LakehouseUnusable:
@@ -330,7 +329,7 @@ class PublicationLog:
         return True
 
     def _was_trimmed(self, head: Head) -> bool:
-        """Numbers after a trimmed commit are free: writing one would leave a gap."""
+        """Writing a number freed by trimming would leave a gap."""
         newest = newest_version(self.storage, LOG_TABLE) or 0
         own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
         return newest > head.version and bool(self.storage.missing([own]))
@@ -365,7 +364,6 @@ class PublicationLog:
         self._closed = publication, versions
 
     def versions_of(self, publication: str) -> dict[str, int]:
-        """The map of all tables at its closing entry, with its own commits."""
         if self._closed[0] == publication:
             return dict(self._closed[1])
         versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
@@ -439,7 +437,6 @@ class PublicationLog:
         return newest_days([with_origins(files.rows(_WITH_ORIGIN, until=last, event="published"))])
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-        """Keeps reading day states flat."""
         if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
             return head.state.index, tuple(since)
         rows = newest_days([self._day_rows([file for file in (head.state.index, *since) if file])])
@@ -480,9 +477,8 @@ def entry_file(version: int) -> str:
 
 
 def _first_kept(head: Head, state: HeadState) -> list[str]:
-    """What is synced before ``state`` follows ``head``.
-
-    A loss of power then takes at most the newest commit of the log, and no map names a lost version.
+    """What is synced before ``state``: a loss of power takes at most the log's newest commit, and no map names a lost
+    version.
     """
     before = head.state.versions
     commits = [each for t, v in state.versions.items() for each in written_at(t, range(before.get(t, -1) + 1, v + 1))]

@@ -1,8 +1,8 @@
 """Rewrites lost files of a table's Delta log from the publication log, so that every version is as it was.
 
-A lost commit is made again by delta-rs, as FINISH made it, in a scratch folder, and its bytes are put where the lost
-ones were. A lost foreign commit is inferred from traces: what the next publication found there and no commit had
-brought. If the beginning of a log is gone, a checkpoint of the oldest version replaces it.
+A lost commit is made again by delta-rs, as FINISH made it, in a scratch folder, and its bytes put in place. A foreign
+one is inferred: what the next publication found and no commit had brought. A lost beginning becomes a checkpoint of the
+oldest version.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class MendPlan:
 
     table: str
     commits: Mapping[int, str] = field(default_factory=dict)
-    """The publication by version; empty for a foreign commit."""
     checkpoint: int | None = None
     aside: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    """Data files that do not exist: then nothing can be done."""
+    """Data files: nothing can be done then."""
     foreign: tuple[date, ...] = ()
     """Days with foreign writes, which will differ from the publication log."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -68,9 +67,8 @@ class MendPlan:
 
 
 def plan_mend(publisher: Publisher, table: str) -> MendPlan:
-    """Writes nothing; the plan is empty if the table can be read.
-
-    Raises :class:`InvalidRequest` if nothing was published to it, and the reading error if no file of its log is lost.
+    """The plan is empty for a readable table. Raises :class:`InvalidRequest` if nothing was published to it, and the
+    reading error if no file of its log is lost.
     """
     head = publisher.log.head()
     if table not in head.state.versions:
@@ -169,8 +167,6 @@ class _Table:
 
 @dataclass
 class _Written:
-    """A commit being rewritten: later versions may show more of what it did."""
-
     deed: Deed
     settings: Mapping[str, Any]
     at: datetime
@@ -234,7 +230,7 @@ class _Mend:
 
     @cached_property
     def base(self) -> int | None:
-        """The sound checkpoint before the first lost commit; None also if all commits from 0 on exist."""
+        """The sound checkpoint before the first lost commit; None also with all commits."""
         below = self.newest
         while (base := self.folder.sound_checkpoint(below)) is not None:
             if all(number in self.folder.commits for number in range(self._first_named, base)):
@@ -286,10 +282,7 @@ class _Mend:
             table.carry_out(version, deed)
 
     def _follow_traces(self, table: _Table, version: int, expected: Files) -> None:
-        """Files found just before ``version`` came from the newest lost foreign commit.
-
-        Changes by later commits are excluded.
-        """
+        """Files found just before ``version``, less later changes, are of the newest lost foreign commit."""
         lost = max((each for each, made in self.written.items() if not made.known and each), default=None)
         if lost is None:
             return
@@ -329,7 +322,7 @@ class _Mend:
     # -------------------------------------------------------------- the files, made by delta-rs
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
-        """Newest first: until the last file is written, no reader takes half a history for the table."""
+        """Newest first: no reader takes half a history for the table."""
         for version in sorted(self.written, reverse=True):
             if version >= self.oldest:
                 made = self.written[version]
@@ -339,7 +332,7 @@ class _Mend:
             yield from self._checkpoint(self.oldest)
 
     def _commit(self, made: _Written) -> bytes:
-        """FINISH's own call, on a scratch table with just the files that the commit removes."""
+        """FINISH's own call, on a scratch table with the removed files."""
         table, deed = self._scratch_table(made.settings), made.deed
         main = _opened(table, self.table)
         if any(deed.active.values()):

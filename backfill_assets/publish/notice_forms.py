@@ -1,4 +1,4 @@
-"""How a notice looks: text, JSON, Slack, Alertmanager, mail; in full if alone, else shortened. Pure."""
+"""How a notice looks: text, JSON, Slack, Alertmanager, mail; shortened beside others. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backfill_assets.publish.due_notice import DueNotice
 
 OVER = "Over: "
 _FIRES = timedelta(days=365)
-"""An alert without an end expires after minutes; an incident ends only when it is closed."""
+"""Alerts without an end expire in minutes; incidents end when closed."""
 _MOST_TITLE, _MOST_TEXT, _MOST_FIELD, _MOST_FIELDS, _MOST_BLOCKS = 150, 3000, 2000, 10, 50
 """Slack's limits: header, section, field, fields, blocks."""
 _MOST_PLAIN, _MOST_LINK = 4000, 1000
@@ -96,7 +96,7 @@ def text_block(due: DueNotice) -> str:
 
 
 def slack_body(due: DueNotice) -> dict[str, Any]:
-    """``text`` is for notifications, and for services that take Slack's body without blocks."""
+    """``text`` is for notifications, and services without Slack's blocks."""
     title = headline(due.notice)
     blocks = [{"type": "header", "text": {"type": "plain_text", "text": _cut(title, _MOST_TITLE), "emoji": False}}]
     blocks += _slack_group(due) if due.together else _slack_single(due)
@@ -145,7 +145,7 @@ def _slack_fact(fact: Detail) -> str:
 
 
 def _slack_link(link: str, words: str) -> str:
-    """Slack links only whole addresses; a path is shown."""
+    """Slack links whole addresses only."""
     address = link.replace("|", "%7C").replace(">", "%3E").replace("<", "%3C").replace("&", "&amp;")
     if len(address) > _MOST_LINK:
         return words
@@ -183,7 +183,7 @@ def _cut(text: str, most: int) -> str:
 def alerts(due: DueNotice, now: datetime) -> list[dict[str, Any]]:
     """One alert a notice; of alerts with the same labels, the newest counts.
 
-    An incident fires until a notice ends it. An alert of no incident ends by the Alertmanager's ``resolve_timeout``.
+    An incident fires until a notice ends it; other alerts end by the Alertmanager's ``resolve_timeout``.
     """
     found = (alert for part in due.parts for alert in _alerts(part, now))
     return list({tuple(sorted(alert["labels"].items())): alert for alert in found}.values())

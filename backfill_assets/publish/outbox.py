@@ -1,8 +1,8 @@
 """The outbox: a notice is written with its publication and delivered afterwards, *effectively once*.
 
-The notice is in the Prepared entry, and the append that closes the publication as done makes it due: an aborted one
-sends none. A notice of no publication is a file. Delivery is repeated under the same key until marked; receivers drop
-keys they know. Each place is marked by itself (:mod:`backfill_assets.publish.delivery`).
+The notice is in the Prepared entry, and due by the append that closes as done; an aborted publication sends none.
+Without a publication it is a file. Delivery is repeated under its key until marked, by place
+(:mod:`backfill_assets.publish.delivery`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def begins_key(campaign: str) -> str:
 
 
 def announce(storage: Storage, key: str, notice: Notice) -> bool:
-    """False if one with this ``key`` is due or was delivered, so it can be repeated."""
+    """False if one with ``key`` is due or delivered."""
     if not _KEY.fullmatch(key):
         raise InvalidRequest(f"{key!r} cannot be the key of a notice.", hint="Use a-z, 0-9, dots and hyphens.")
     if storage.exists(_delivered(storage).path(key)):

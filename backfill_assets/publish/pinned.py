@@ -1,7 +1,7 @@
 """The version of a table that readers are pinned to, even after an engine's clean-up deleted it.
 
-Engines (VACUUM, ALTER) write versions that change no file. Maintenance moves such a pin to the newest version; a reader
-whose version is gone takes the newest one if its files are those that the log knows.
+Engines (VACUUM, ALTER) write versions that change no file. Maintenance moves such a pin on; a reader whose version is
+gone takes the newest if its files are the log's.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pinned_files(log: PublicationLog, head: Head, table: str) -> LogState:
 
 
 def pinned_versions(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[str, int]:
-    """An unreadable table gets the version in the log: only reading that table raises."""
+    """An unreadable table gets the log's version: reading it raises."""
     named = {table: head.state.versions[table] for table in tables if table in head.state.versions}
     looks = {
         table: read_or_say(log.storage, table, version, partial(pinned_files, log, head, table))
@@ -61,7 +61,7 @@ def pinned_versions(log: PublicationLog, head: Head, tables: Iterable[str]) -> d
 
 
 def _newest_if_known(log: PublicationLog, head: Head, table: str) -> LogState | None:
-    """Not while a publication is open: half of one is not known."""
+    """Nothing is known while a publication is open."""
     version = newest_version(log.storage, table)
     if version is None or head.state.is_written(table):
         return None
@@ -113,7 +113,7 @@ States = Mapping[TableDay, DayState]
 
 @dataclass(frozen=True)
 class Pin:
-    """Captured *before* any input is read, when staging begins; compare-and-swap expects it."""
+    """Captured *before* any input is read; compare-and-swap expects it."""
 
     expected: Mapping[TableDay, Expected]
     inputs: Mapping[str, InputRead]
@@ -126,13 +126,12 @@ class Pin:
 
 @dataclass(frozen=True)
 class Look:
-    """The log at one head, then the tables. A build starts with one, and PREPARE compares it with its own."""
+    """The log at one head, then the tables; a build starts with one, PREPARE compares its own."""
 
     head: Head
     states: States
     written: Mapping[str, Mapping[date, Sequence[AddedFile]]]
     transactions: Mapping[str, Mapping[str, int]]
-    """Publication marks and source positions, by id."""
     read: Mapping[str, LogState]
 
     @classmethod
@@ -177,7 +176,7 @@ class Look:
         return InputRead(table=table, version=files.version if files.version >= 0 else None, days=logicals, exact=exact)
 
     def withdrawn(self, storage: Storage, read: InputRead) -> frozenset[date]:
-        """Days with rows withdrawn or replaced since. Gained rows, which only make days stale, count if ``exact``."""
+        """Days with rows withdrawn or replaced since; gained rows count if ``exact``."""
         now, has = self.input(read.table, read.days).days, self.read[read.table].by_day()
         changed = frozenset(day for day, logical in read.days.items() if now[day] != logical)
         if read.exact or not changed:

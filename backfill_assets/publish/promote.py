@@ -1,8 +1,7 @@
 """Promotion: the one way of staged days into main, however often others move what they were staged against.
 
-What is to come into main together is a :class:`Package`. It is staged and published; what others have moved meanwhile,
-and only that, is staged again, and then published. It ends: after so many tries as the caller allows it is refused.
-After some of them each further one is made under a hold, so that others let it pass.
+A :class:`Package` comes into main together. What others have moved meanwhile, and only that, is staged again, up to so
+many tries; after some of them under a hold, so that others let it pass.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from backfill_assets.publish.holds import wait_for_holds
 from backfill_assets.publish.publisher import NO_READERS, Conflict, Published, Publisher, Readers
 
 MOST_TRIES, FEW_TRIES = 20, 5
-"""Of appending rows, and of staging days."""
+"""Tries of appending rows, and of staging days."""
 _TRIES_BEFORE_A_HOLD = 3
 Nothing = TypeVar("Nothing")
 Nothing_co = TypeVar("Nothing_co", covariant=True)
@@ -28,10 +27,7 @@ Nothing_co = TypeVar("Nothing_co", covariant=True)
 
 @dataclass(frozen=True)
 class Again:
-    """A try that published nothing, since others were faster."""
-
     what: str
-    """What is done now."""
     refused: BackfillError
     """Raised if it was the last try."""
 
@@ -42,8 +38,7 @@ class Package(Protocol[Nothing_co]):
     def stage(self, *, held: bool) -> Publication | Conflict | Nothing_co:
         """Stage what is not there as it is to be published; None if there is nothing to publish.
 
-        ``held`` says whether others were asked to leave its days alone. What is seen to have moved before anything is
-        published is a :class:`Conflict` here already.
+        ``held`` says whether others were asked to leave its days alone. What has moved already is a :class:`Conflict`.
         """
 
     def overtaken(self, by: Conflict) -> Again:
@@ -51,7 +46,7 @@ class Package(Protocol[Nothing_co]):
 
 
 def silent(message: str) -> None:
-    """Progress for callers that want no reports."""
+    pass
 
 
 def promote(
@@ -68,8 +63,7 @@ def promote(
     """Bring ``package`` into main in one publication; None if there was nothing to publish.
 
     A try without a hold waits for those of others on its days, ``wait_seconds`` at most. After ``before_a_hold`` tries
-    each further one is made under a new ``hold``, if there is one. Raises what the package refuses after ``most``
-    tries.
+    each further one is made under a new ``hold``, if there is one. Raises what the package refuses after ``most``.
     """
     with ExitStack() as held:
         for number in count(1):
@@ -96,7 +90,6 @@ def promote(
 
 
 def main_moved(what: str, doing: str, then: str) -> PublicationRefused:
-    """After :data:`FEW_TRIES`."""
     return PublicationRefused(
         f"{what}: main moved {FEW_TRIES} times while {doing}.",
         hint=f"Another run is rewriting the same days; let it finish, then {then}.",

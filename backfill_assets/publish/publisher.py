@@ -1,7 +1,6 @@
 """Entry to the publication protocol, and PREPARE, which makes all refusals before any table is touched.
 
-PREPARE reads the log, then the tables, then appends on that same version of the log. ``docs/architecture.md`` says what
-breaks when a rule is dropped; each rule has a mutant.
+``docs/architecture.md`` says what breaks when a rule is dropped; each rule has a mutant.
 """
 
 from __future__ import annotations
@@ -68,21 +67,21 @@ class Published:
 class Readers:
     """The tables that read what a publication brings, and how it is completed with the days that it leaves stale.
 
-    PREPARE asks on the state that it compares: whoever has built a reader since the request was made is named, too.
-    An entry that is open for ``tables`` is finished first, if it can be; their readers lock nothing.
+    PREPARE asks on the state that it compares: readers built meanwhile are named, too. An entry that is open for
+    ``tables`` is finished first, if it can be; their readers lock nothing.
     """
 
     tables: Callable[[Publication], frozenset[str]] = lambda _: frozenset()
     completed: Callable[[Publication], Publication] = lambda publication: publication
     as_of: int | None = None
-    """The version of the log that the request was completed on already."""
+    """The log's version that the request was completed on."""
 
 
 NO_READERS = Readers()
 
 
 class Publisher(Finish):
-    """Brings staged days into main, and undoes it. Safe with any number of other publishers, alive or dead."""
+    """Brings staged days into main, and undoes it; safe among any others, alive or dead."""
 
     def pin(
         self,
@@ -91,10 +90,8 @@ class Publisher(Finish):
         exact: Iterable[str] = (),
         also: Iterable[str] = (),
     ) -> Pin:
-        """Capture the expected state of days to write, and the versions of days to read.
-
-        Inputs are at the version of the last closed entry. ``exact`` inputs may not even gain rows until publishing;
-        only day states are read of tables in ``also``.
+        """The expected state of days to write, and versions of days to read, as of the last closed entry. ``exact``
+        inputs may not even gain rows; of ``also`` only day states are read.
         """
         self.log.begin()  # A lakehouse that cannot be written is refused before anything is computed.
         look = read_afresh(f"Looking at {', '.join(writes)}", lambda: self._look(writes, reads, also))
@@ -113,8 +110,8 @@ class Publisher(Finish):
     def publish(self, publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
         """Prepare, commit to each table, close. Refused days come back as :class:`Conflict`; nothing is half done.
 
-        An id is for one attempt: publishing it again gives the outcome in the log, so an aborted one needs a new id.
-        Raises :class:`PublicationRefused` if the rows can never be published (schema, partition).
+        An id is for one attempt: again, it gives the logged outcome. Raises :class:`PublicationRefused` for what can
+        never be published (schema, partition).
         """
         if isinstance(prepared := self.prepare(publication, readers), Conflict):
             return prepared
@@ -126,9 +123,8 @@ class Publisher(Finish):
         return Conflict(days=days, reasons=(reason,))
 
     def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
-        """Recovery: finish every open entry, after removing commits torn by a loss of power.
-
-        An entry that cannot be finished stays open with a warning; it raises only if it writes one of ``tables``.
+        """Finish every open entry, without commits torn by a loss of power. One that cannot be stays open with a
+        warning, or raises if it writes one of ``tables``.
         """
         outcomes: dict[str, Outcome] = {}
         for publication, entry in self.log.without_a_torn_entry().state.open.items():
@@ -144,7 +140,7 @@ class Publisher(Finish):
         return outcomes
 
     def _finish_what_may_be_torn(self, entry: OpenEntry) -> Outcome:
-        """Only tables of an open entry have a commit that was not synced yet: their newest."""
+        """Only tables of open entries have a commit not yet synced."""
         try:
             return self.finish(entry.publication)
         except LakehouseUnusable:
@@ -159,9 +155,8 @@ class Publisher(Finish):
     # ------------------------------------------------------------------ PREPARE
 
     def prepare(self, publication: Publication, readers: Readers = NO_READERS) -> Publication | Conflict | None:
-        """The publication as it is on the log now; None if an earlier attempt brought it there.
-
-        A round lost to a publication of other tables repeats only the append.
+        """The publication as it is on the log now; None if an earlier attempt brought it there. A round lost to other
+        tables repeats the append alone.
         """
         check_request(publication)
         touched, read_by = publication.locks | publication.reads, readers.tables(publication)
@@ -193,7 +188,6 @@ class Publisher(Finish):
             retry.lost("other publications are appended to the log first")
 
     def foresee(self, publication: Publication) -> Conflict | None:
-        """What would refuse ``publication`` now."""
         head = self.log.head()
         mains = {change.table: self._open(head, change, self.retention_days) for change in publication.tables}
         return self._conflict_of(publication, Look.at(self.log, head, mains, publication.reads))
@@ -239,7 +233,7 @@ class Publisher(Finish):
         return head
 
     def _finish_blocking(self, state: HeadState, touched: Collection[str], read_by: Collection[str]) -> bool:
-        """Open entries lock whole tables, for writers and readers; those of ``read_by`` are finished if they can be."""
+        """Open entries lock whole tables; those of ``read_by`` are finished if they can be."""
         blocking = [entry for entry in state.open.values() if not entry.writes.isdisjoint(touched)]
         for entry in blocking:
             self.finish(entry.publication)
@@ -350,7 +344,7 @@ def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable]) -> None:
 
 
 def _changed_days(change: TableChange, look: Look, reasons: list[str]) -> set[date]:
-    """Appends commute with each other."""
+    """Appends commute."""
     now = look.expected(change.table, (day.day for day in change.days))
     moved: set[date] = set()
     for day in change.days:

@@ -1,4 +1,4 @@
-"""The columns of the publication log, and how days and publications are written to them."""
+"""The log's columns, and how days and publications are written to them."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def day_state(row: Row) -> DayState:
 def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterator[DayState]:
     """Day states in the order of ``rows``, which have :data:`DAY_COLUMNS`.
 
-    Metrics are parsed as one array, as tens of thousands of days are read. Rows are filtered in Python: comparing with
-    a Python value makes PyArrow import pandas, a fifth of most commands' time.
+    Metrics of tens of thousands of days are parsed as one array. Rows are filtered in Python: PyArrow would import
+    pandas for a comparison, a fifth of most commands' time.
     """
     columns = {name: rows.column(name).to_pylist() for name in DAY_COLUMNS}
     if tables is not None:
@@ -109,9 +109,8 @@ def _origin_text(origin: Origin, publication: Publication) -> str:
 
 
 def with_origins(rows: pa.Table) -> pa.Table:
-    """Adds the origin to rows written before it was recorded, from ``kind`` and ``campaign``.
-
-    An undo is its own origin then, and so is a compaction.
+    """Adds the origin to rows written before it was recorded, from ``kind`` and ``campaign``: an undo is its own origin
+    then, and so is a compaction.
     """
     columns = [rows.column(name).to_pylist() for name in ("origin", "publication", "kind", "campaign")]
     found = pa.array([text if text is not None else _assumed(*row) for text, *row in zip(*columns, strict=True)])
@@ -128,7 +127,6 @@ def _assumed(publication: str, kind: str, campaign: str | None) -> str:
 
 
 def newest_days(parts: Sequence[pa.Table]) -> pa.Table:
-    """``parts`` are oldest first."""
     rows = pa.concat_tables([DAY_SCHEMA.empty_table(), *parts])
     keys = zip(rows.column("table").to_pylist(), rows.column("day").to_pylist(), strict=True)
     last = {key: number for number, key in enumerate(keys)}
@@ -151,7 +149,7 @@ def _content_columns(content: DayContent | None) -> Row:
 
 
 def prepared_rows(prepared: Prepared) -> list[Row]:
-    """The header, with the publication in full, comes first: FINISH reads the first row with a ``detail``."""
+    """The header, with the publication in full, comes first: FINISH reads the first ``detail``."""
     header = {**_common(prepared.publication), "event": "prepared", "detail": prepared.model_dump_json()}
     days = [
         {**_day_row(prepared, change.table, day), "event": PREPARING_DAY, "detail": _lineage(day)}
@@ -180,7 +178,7 @@ def aborted_by_hand_row(publication: Publication, by: str, reason: str) -> Row:
 
 
 def closed_rows(prepared: Prepared, outcome: Outcome, versions: Mapping[str, int], own: Mapping[str, int]) -> list[Row]:
-    """A header with the map of all tables, and a row for each day; an abort changes no day."""
+    """A header with all tables' map, and a row a day; an abort changes none."""
     header = {
         **_common(prepared.publication),
         "event": "closed",

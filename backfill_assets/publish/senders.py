@@ -1,4 +1,4 @@
-"""Outlets of notices: log, files, web, mail, and the services that apprise knows."""
+"""Outlets of notices: log, files, web, mail, and apprise's services."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FileSender:
 
     path: Path
     is_folder: bool = False
-    """``path`` is created as a folder; otherwise a folder has to exist."""
+    """``path`` is made a folder."""
 
     def send(self, due: DueNotice) -> None:
         text = json.dumps(as_json(due), sort_keys=True) + "\n"
@@ -130,13 +130,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class _WebSender:
-    """A POST of JSON; only 2xx counts as delivered."""
-
     url: str = field(repr=False)
     timeout: float = _TIMEOUT_SECONDS
 
     def _post(self, body: object, key: str, below: str = "") -> None:
-        """Raises :class:`NotDelivered` with the host alone: the rest of the URL may be secret."""
+        """Raises :class:`NotDelivered` with the host alone: the URL may be secret."""
         url = urlsplit(self.url)
         user, _, host = url.netloc.rpartition("@")
         address = url._replace(netloc=host, path=f"{url.path.rstrip('/')}{below}" if below else url.path).geturl()
@@ -165,7 +163,7 @@ def _kind(error: Exception) -> str:
 
 
 def _no_answer(error: Exception) -> type[NotDelivered]:
-    """A refused connection is a certain no; silence or a broken connection is not."""
+    """A refused connection is a certain no; silence is not."""
     reason = getattr(error, "reason", error)
     is_in_doubt = isinstance(reason, TimeoutError | ConnectionResetError | HTTPException)
     return NoAnswer if is_in_doubt else NotDelivered
@@ -188,7 +186,7 @@ class AlertmanagerSender(_WebSender):
 
 @dataclass(frozen=True)
 class MailSender:
-    """Encrypted if the server offers it, and always if there is a password. Credentials come from the environment."""
+    """Encrypted if offered, and always with a password. Credentials are the environment's."""
 
     url: str = field(repr=False)
     timeout: float = _TIMEOUT_SECONDS
@@ -244,7 +242,7 @@ class AppriseSender:
     url: str = field(repr=False)
 
     def send(self, due: DueNotice) -> None:
-        """Raises :class:`NotDelivered` with the scheme alone: the rest of the address may be secret."""
+        """Raises :class:`NotDelivered` with the scheme alone: the address may be secret."""
         scheme = self.url.partition("://")[0]
         apprise = _apprise()
         place = apprise.Apprise()

@@ -39,9 +39,7 @@ class Answered(Generic[T]):
 
 @dataclass
 class SideBySide(Generic[T]):
-    """``next_of`` gives a place's next message. Places ``in_caller`` cannot hang, and are served in the caller's
-    thread.
-    """
+    """``next_of`` gives a place's next message; ``in_caller`` places cannot hang."""
 
     next_of: Callable[[str], T | None]
     send: Callable[[str, T], None]
@@ -92,7 +90,7 @@ class SideBySide(Generic[T]):
             return None
 
     def _given_up(self) -> Iterator[Answered[T]]:
-        """The place whose deadline was waited for is given up, whatever the clock shows."""
+        """The place waited for is given up, whatever the clock shows."""
         now = max(clock.seconds(), min(end for _, end in self._under_way.values()))
         for place in [place for place, (_, end) in self._under_way.items() if end <= now]:
             message, _ = self._under_way.pop(place)

@@ -1,7 +1,6 @@
-"""Which small files of a day are merged while a stream adds to it, so that each row is rewritten a few times only.
-Pure.
+"""Which small files of a day are merged beside a stream, so that rows are rewritten a few times only. Pure.
 
-Files form tiers by rows, each sixteen times the one below. A full tier and those below it become one file.
+Tiers by rows, each sixteen times the one below: a full one and those below become one file.
 """
 
 from __future__ import annotations

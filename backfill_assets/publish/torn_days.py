@@ -1,8 +1,8 @@
-"""The gate of every publication: each day is made of what the publication brings, or else of what main holds. Pure.
+"""The gate of every publication: each day is made of what it brings, or else of what main holds. Pure.
 
-What it brings, and what it read of other days (compare-and-swap checks that against main), must give the input
-fingerprint of the day's content. A day that main has already, with the same inputs and rows, may have other files,
-unless the publication brings one of its inputs.
+What it brings, and what it read of other days (checked by compare-and-swap), gives the input fingerprint of the day's
+content. A day that main has, of the same inputs and rows, may have other files unless the publication brings one of its
+inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reads = Mapping[date, str]
 
 
 def require_whole(publication: Publication, states: Mapping[TableDay, DayState]) -> None:
-    """Raises :class:`PublicationRefused` for a day made of other inputs than there will be; ``states`` is main now."""
+    """Raises :class:`PublicationRefused` for other inputs than there will be; ``states`` is main now."""
     torn = list(torn_days(publication, states))
     if torn:
         key, why = torn[0]
@@ -77,7 +77,7 @@ def _why_torn(
 def _given(
     table: str, days: DayRange, brought: Mapping[str, Reads], read: Mapping[str, list[Reads]]
 ) -> Iterator[Reads]:
-    """One mapping for each read that covers the days which the publication does not bring."""
+    """One mapping for each read that covers the days not brought."""
     own = {day: brought[table][day] for day in days if day in brought.get(table, ())}
     rest = [day for day in days if day not in own]
     if not rest:

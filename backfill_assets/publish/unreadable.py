@@ -1,4 +1,4 @@
-"""Unreadable tables as findings, each with its remedy; other tables go on."""
+"""Unreadable tables as findings with remedies; others go on."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def is_closed_to_us(error: BaseException | None) -> bool:
 
 
 class GivenBack(LakehouseUnusable):
-    """The table was adopted and given back."""
+    pass
 
 
 def given_back(table: str, by: str) -> Unreadable:
@@ -84,9 +84,8 @@ def require_ours(released: Mapping[str, str], tables: Iterable[str]) -> None:
 
 
 def require_newest(table: str, version: int | None, pinned: int | None) -> None:
-    """Raises :class:`LakehouseUnusable` for a table older than its pinned version.
-
-    Such a table has lost its newest commits; committing again would drop their days and reuse their version numbers.
+    """Raises :class:`LakehouseUnusable` for a table older than its pin: it has lost commits, and another would drop
+    their days and reuse their numbers.
     """
     if pinned is not None and (version is None or version < pinned):
         has = "no log" if version is None else f"version {version} at most"

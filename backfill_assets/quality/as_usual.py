@@ -1,8 +1,7 @@
 """Whether a day is as usual, compared with the recent past in the publication log. Pure.
 
 A figure is compared with its median on the weekday; the tolerance is learned from median deviations, which a few bad
-days hardly move. Only origins count rows as such: elsewhere a figure is a share of the input's rows, so a quiet day is
-unusual once.
+days hardly move. Except at origins, a figure is a share of the input's rows: a quiet day is unusual once.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ Counts = Literal["", "events", "groups"]
 DaysMetrics = Mapping[date, Metrics]
 
 _PERIODS = 56
-"""Eight of each weekday."""
 _LEAST_SAME, _LEAST = 4, 12
-"""Days of the weekday, and days in all."""
 _LONGEST_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 31}
 _OF_NORMAL = 1.4826
 """The standard deviation, if the median deviation is 1."""

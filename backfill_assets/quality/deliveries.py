@@ -22,7 +22,7 @@ _BEYOND = 6.0
 _LEAST_DEVIATION = timedelta(minutes=10)
 """Punctual deliveries may begin to vary."""
 _OF_HISTORY = timedelta(days=3)
-"""Later first files are history landed at once, or corrections."""
+"""Later first files are history, or corrections."""
 LEARNED_DAYS, _LEAST_SAME, _LEAST = 56, 4, 12
 
 
@@ -55,7 +55,7 @@ def _sent(observed: str, expected: str, next_step: str) -> RuleOutcome:
 
 
 def delivered(day: date, within: timedelta, landed_at: datetime | None, now: datetime) -> RuleOutcome | None:
-    """A delivery is due ``within`` a time after the end of the day in UTC. None while it is not due."""
+    """A delivery is due ``within`` a time after the end of the day in UTC; None before."""
     due = _end_of(day) + within
     if landed_at is None and now < due:
         return None

@@ -1,4 +1,4 @@
-"""Gates: the verdicts on a staged day, from its metrics and those of its inputs. Pure."""
+"""Gates: verdicts on a staged day, from its metrics and its inputs'. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
 
 
 def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
-    """Tables whose metrics of the same day ``rules`` read."""
     return tuple(dict.fromkeys(name for rule in rules for name in rule.tables))
 
 
@@ -104,7 +103,6 @@ class TableCheck:
 
 
 def checks_of(table: Table, step: Step) -> tuple[TableCheck, ...]:
-    """Each gate is in exactly one check."""
     read = {reads.table for version in step.versions for reads in version.reads}
     found: dict[str, list[DayRule]] = {}
     for rule in gates_of(table):
@@ -123,7 +121,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 _KEPT = ("passed", "rules")
 _BAR = 10
 _SHORTEST_FAILURE = _BAR - 1
-"""One broken rule of many leaves a gap in the bar."""
+"""A broken rule of many leaves a gap."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,6 @@ class DimensionQuality:
 
     @property
     def share(self) -> float | None:
-        """None without rules, because nothing was checked."""
         return self.passed / self.rules if self.rules else None
 
 
@@ -152,19 +149,18 @@ def score(qualities: Iterable[DimensionQuality]) -> float | None:
 
 
 def chart(qualities: Iterable[DimensionQuality]) -> str:
-    """Markdown bars: ``completeness ██████████ 4/4``."""
     width = max(len(name) for name in DIMENSIONS)
     return "\n".join(["```", *(f"{each.dimension:<{width}} {_bar(each)}" for each in qualities), "```"])
 
 
 def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
-    """They are recorded with the day, and add up over deliveries."""
+    """Recorded with the day; they add up over deliveries."""
     judged = [each for each in summarize(outcomes) if each.rules]
     return {_metric(each.dimension, kind): getattr(each, kind) for each in judged for kind in _KEPT}
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """None for days published before they were recorded."""
+    """Returns None for days published before they were recorded."""
     found = []
     for name in DIMENSIONS:
         passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)

@@ -1,4 +1,4 @@
-"""The metrics that the rules and the accounting of a table need; ``judge/measure.py`` measures them."""
+"""The metrics of a table's rules and accounting, for ``judge/measure.py``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shows_examples(metrics: Metrics, table: Table) -> bool:
 
 
 def complete(metrics: Metrics, table: Table) -> Metrics:
-    """The recorded order, with zeros for what is missing; a day without deletions is as before deletions existed."""
+    """The recorded order, with zeros for what is missing; a day without deletions is as before they existed."""
     has_deletions = metrics.get(DELETED) or metrics.get(DELETED_MARKERS)
     left_out = () if has_deletions else OF_DELETIONS
     found = {**zero_metrics(table), **metrics}

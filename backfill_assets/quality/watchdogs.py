@@ -1,4 +1,4 @@
-"""Watchdogs: the verdicts on a *published* day, from its tables as read again. Pure."""
+"""Watchdogs: verdicts on a *published* day, read again. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class RecordedDay:
 
     rows: int
     checksum: str | None
-    """None if the day was published with other columns."""
+    """None if published with other columns."""
     content_hash_sum: str | None
     files_as_published: bool
     missing_files: tuple[str, ...] = ()
     unreadable: str = ""
     adopted: bool = False
-    """Breaches of adopted days were listed at adoption, and are no findings."""
+    """Breaches were listed at adoption."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
@@ -38,9 +38,8 @@ def metrics_needed(table: Table) -> tuple[str, ...]:
 def judge(
     table: Table, recorded: RecordedDay, facts: DayFacts, unread: Collection[str] = ()
 ) -> tuple[RuleOutcome, ...]:
-    """Files, then content, then watched rules; only files if they are unreadable.
-
-    Rules on ``unread`` tables are left out: the day that lost files is wrong, not the one compared with it.
+    """Files, content, then watched rules, without those on ``unread`` tables: the day that lost files is wrong, not one
+    compared with it.
     """
     files = _files(table, recorded).as_outcome(FILES, "consistency")
     if recorded.missing_files or recorded.unreadable:

@@ -1,7 +1,7 @@
 """Adopts an existing Delta table: its folder is moved here by a rename, and one publication names its days.
 
-No row is copied. Its Delta log goes on; the publication is a commit that adds and removes no file. Days are measured
-and judged; broken gates are recorded, but adopted.
+No row is copied: the publication adds and removes no file. Days are measured and judged; broken gates are recorded, but
+adopted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class AdoptionPlan:
     found: TableToAdopt
     moves: bool
     writers: tuple[ForeignCommit, ...] = ()
-    """Commits within :data:`QUIET`, newest first."""
     refused: tuple[str, ...] = ()
     """Reasons, each with the remedy in brackets."""
     days: Mapping[date, AdoptedDay] = field(default_factory=dict, repr=False)
@@ -75,7 +74,6 @@ class AdoptionPlan:
         return found
 
     def require_allowed(self) -> None:
-        """Raise :class:`PublicationRefused` with all reasons, if any."""
         if self.refused:
             raise PublicationRefused(
                 f"{self.found.uri} cannot be adopted as {self.table}: {'; '.join(self.refused)}.",
@@ -100,10 +98,8 @@ class Adoption:
         return self.step.tables[0]
 
     def plan(self) -> AdoptionPlan:
-        """Inspect, measure and judge the table; changes nothing.
-
-        Raises :class:`InvalidRequest` for raw, for a table that is built together with another or published here
-        already, and for a location without a Delta table.
+        """Changes nothing. Raises :class:`InvalidRequest` for raw, a table built together with another or published
+        here, and a location without a Delta table.
         """
         self.require_adoptable()
         storage, name, moves = self.place()
@@ -205,7 +201,7 @@ class Adoption:
     # ------------------------------------------------------------------ take it over
 
     def carry_out(self, plan: AdoptionPlan) -> Published:
-        """Move the table and publish its days, with files gained since ``plan``. Can be repeated after a crash."""
+        """Publishes its days, with files gained since ``plan``. Repeatable after a crash."""
         plan.require_allowed()
         table = self.table.name
         if plan.moves:
@@ -213,7 +209,6 @@ class Adoption:
         return promote(self.lake.publisher, _TakingOver(self, plan), self.progress)
 
     def request(self, found: TableToAdopt, days: Mapping[date, AdoptedDay], origin: TableToAdopt) -> Publication:
-        """The commit adds and removes no file."""
         publisher, table = self.lake.publisher, self.table.name
         pin = publisher.pin({table: list(days)}, {})
         changes = tuple(

@@ -113,10 +113,8 @@ class Builder:
     def prove_same_rows(
         self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent
     ) -> tuple[SameRows, ...]:
-        """Prove on ``days`` that versions of ``step`` that were edited in place still give the same rows.
-
-        The proofs are recorded, and builds go on with the edited logic. Raises :class:`LogicEdited` with the
-        differences if there are any, and :class:`InvalidRequest` if ``days`` prove nothing.
+        """Prove that edited versions of ``step`` still give the same rows; builds then go on with them. Raises
+        :class:`LogicEdited` with the differences, and :class:`InvalidRequest` if ``days`` prove nothing.
         """
         self.lake.require_clean_tree()
         self.lake.publisher.recover(touched_tables(step))
@@ -143,8 +141,7 @@ class Builder:
     ) -> Restored:
         """Put rows of raw back whose files are gone or damaged, exactly as published.
 
-        ``dry_run`` only looks for them. Raises :class:`RowsLost` for days that cannot be restored, after restoring the
-        others.
+        ``dry_run`` only looks. Raises :class:`RowsLost` for days that cannot be restored, after the others.
         """
         with explain_lost_server(f"{step.name} was restored"):
             return RestoreBuild(self.lake, step, run, progress).run_days(sorted(set(days)), dry_run=dry_run)

@@ -24,7 +24,6 @@ from backfill_assets.model.landed_format import arrival_day_of
 from backfill_assets.state.stream_positions import parse_positions
 
 Positions = Mapping[str, int]
-"""By id."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class ArrivalFiles:
     changed: tuple[LandedFile, ...] = ()
     new: tuple[LandedFile, ...] = ()
     gone: tuple[str, ...] = ()
-    """Paths, relative to the landing zone."""
 
     @property
     def differs(self) -> bool:
@@ -48,10 +46,8 @@ class ArrivalFiles:
 def compare_files(
     landing: LandingZone, source: Source, known: Positions, days: Iterable[date]
 ) -> tuple[ArrivalFiles, ...]:
-    """Raises :class:`SourceUnreadable` for days without a folder, which may be unmounted.
-
-    An empty folder means that the source has nothing. Raises :class:`InvalidRequest` for a source whose rows are all
-    events of topics.
+    """Raises :class:`SourceUnreadable` for days without a folder, which may be unmounted (an empty one means nothing),
+    and :class:`InvalidRequest` for a source of topics alone.
     """
     wanted = sorted(set(days))
     if not wanted:
@@ -126,7 +122,7 @@ def _refuse_without_folder(landing: LandingZone, source: Source, days: Sequence[
 def compare_days(
     zone: LandingZone, storage: Storage, source: Source, table: str, listed: Mapping[date, LandedDay]
 ) -> dict[date, LandedDay]:
-    """Add changed and removed files to ``listed``; reads every file of these days."""
+    """Adds changed and removed files; reads every file of ``listed``."""
     main = MainTable.open(storage, table)
     if main is None or not listed:
         return dict(listed)

@@ -19,7 +19,7 @@ from backfill_assets.text import format_count, format_first, format_ranges
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 _MOST_DAYS = 45
-"""For progress reports, and to limit what a killed run has to repeat."""
+"""Bounds what a killed run repeats, and reports progress."""
 AS_PUBLISHED = "as published"
 """In place of a version's name: the version that each day was published with."""
 
@@ -33,7 +33,6 @@ class InputFingerprint:
 
 
 Logicals = Mapping[str, Mapping[date, str]]
-"""Logical fingerprints of input days, by table and day."""
 
 
 def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, InputFingerprint]:
@@ -48,7 +47,7 @@ def _wanted(made: Mapping[str, DayRange], version: Version, logicals: Logicals) 
 
 
 def filled_days(steps: Iterable[Step], logicals: Logicals) -> Filled:
-    """Days with rows of what ``steps`` read as of a day, as far as ``logicals`` has them."""
+    """Days with rows of what ``steps`` read as of a day, by ``logicals``."""
     return {
         table: sorted(day for day, each in logicals[table].items() if fingerprints.has_rows(each))
         for table in tables_as_of(steps)
@@ -64,7 +63,7 @@ class Decision(enum.StrEnum):
     TAKE = "take"
     """Made from these inputs elsewhere: files are reused by name."""
     GROW = "grow"
-    """The place has it from fewer raw rows: only what new ones change is computed."""
+    """Only what new raw rows change is computed."""
     COMPUTE = "compute"
 
 
@@ -76,9 +75,8 @@ Contents = Sequence[DayContent | None]
 def decide(
     wanted: str, shown: Contents, offered: Contents = (), *, forced: bool, blocked: bool, grows: bool = False
 ) -> Decision:
-    """Days are reused only if they were made from ``wanted``, an input fingerprint; equal content does not count.
-
-    ``grows``: the inputs only gained raw rows, these are known, and :func:`why_whole` finds no reason.
+    """Days are reused only if made from ``wanted``, an input fingerprint. ``grows``: inputs only gained known raw rows,
+    and :func:`why_whole` finds no reason.
     """
     if blocked:
         return Decision.BLOCKED
@@ -92,9 +90,8 @@ def decide(
 
 
 def why_whole(state: DayState | None, files: Iterable[str] | None, version: Version, measured: Iterable[str]) -> str:
-    """Why a published day cannot be extended by ``version``, judged by the day alone; empty if it can.
-
-    ``files`` is None if they moved since the pin. All ``measured`` metrics change with rows, and must be known.
+    """Why a published day cannot be extended by ``version``, or empty. ``files`` is None if they moved since the pin;
+    all ``measured`` metrics must be known.
     """
     if files is None:
         return "it is being published to"
@@ -119,9 +116,8 @@ class EarlierState:
 def gained_files(
     made_of: Callable[[str], bool], earlier: Iterable[EarlierState], now: frozenset[str]
 ) -> frozenset[str] | None:
-    """Files that were added since a day was built from it; None if unknown.
-
-    ``made_of`` tells whether the day was built from a logical fingerprint. All files of that state must still be there.
+    """Files added since a day was built, if all of that state are still there; None if unknown. ``made_of`` tells by
+    logical fingerprint.
     """
     for state in earlier:
         if made_of(state.logical) and state.files <= now:
@@ -206,9 +202,8 @@ def published_days(states: Mapping[TableDay, DayState]) -> dict[str, set[date]]:
 
 
 def versions_as_published(step: Step, days: Sequence[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
-    """The version that builds each day as published; the current one for unpublished days.
-
-    Raises :class:`InvalidRequest` for days whose version is not declared any more.
+    """Each published day's version, else the current one. Raises :class:`InvalidRequest` for one not declared any
+    more.
     """
     if gone := undeclared(step, days, states):
         first, last = min(gone), max(gone)
@@ -233,7 +228,7 @@ def _versions(step: Step, days: Iterable[date], states: Mapping[TableDay, DaySta
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:
-    """Limits the input of a chunk, so memory does not grow with the range."""
+    """Bounds memory by the input of a chunk."""
     length = max(1, min(_MOST_DAYS, budget // max(1, bytes_of_day)))
     return [list(days[start : start + length]) for start in range(0, len(days), length)]
 

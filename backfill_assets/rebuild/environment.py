@@ -1,4 +1,4 @@
-"""What computes days here: commit, packages, Spark and Java. Publications record it, ``reproduce`` compares it."""
+"""What computes days here: commit, packages, Spark and Java, recorded with publications."""
 
 from __future__ import annotations
 
@@ -67,10 +67,8 @@ _SHORT = 10
 
 @cache
 def git_commit(declared: Path | None = None) -> str:
-    """The commit of the running code, with ``+dirty`` if package files differ from it; cached.
-
-    If datasets are ``declared`` in a package of their own, it is that package's commit, and dirty if either is.
-    ``BACKFILL_GIT_COMMIT`` overrides it, for images without a repository.
+    """The running code's commit, with ``+dirty`` if package files differ; cached. Datasets in a ``declared`` package of
+    their own have its commit, dirty if either is. ``BACKFILL_GIT_COMMIT`` overrides it, for images.
     """
     if given := os.environ.get("BACKFILL_GIT_COMMIT", "").strip():
         return given
@@ -94,7 +92,6 @@ def commit_of(package: Path) -> str:
 
 
 def _ask_git(folder: Path, *words: str) -> str | None:
-    """Returns None without git or without an answer."""
     command = ("git", "--no-optional-locks", *words)
     try:
         asked = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -104,7 +101,7 @@ def _ask_git(folder: Path, *words: str) -> str | None:
 
 
 def require_clean_tree(commit: str, *, refuse: bool) -> None:
-    """Raise :class:`PublicationRefused` for a dirty ``commit``; an unknown one is not dirty."""
+    """An unknown ``commit`` is not dirty."""
     if refuse and commit.endswith(DIRTY):
         raise PublicationRefused(
             f"The running code is not in the commit {commit[:_SHORT]}: the working tree has changes (git status).",

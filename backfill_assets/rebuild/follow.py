@@ -1,7 +1,7 @@
 """Takes days that gained raw rows through all following steps, in one publication.
 
-Only what new rows change is computed; a day whose metrics cannot be told exactly from them is built whole. A day that
-fails stays as published and does not stop the others.
+Only what new rows change is computed; a day whose metrics cannot be told exactly so is built whole. A failing day stays
+as published, and stops no other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class Followed:
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
-        """Causes come before effects."""
         return tuple(chain.from_iterable(step.held_back for step in self.steps))
 
     def __str__(self) -> str:
@@ -52,9 +51,8 @@ class Followed:
 
 @dataclass
 class FollowBuild:
-    """Builds each day by the version that it was published with. A day may be today.
-
-    ``steps`` are in build order: the one that refines raw rows, then those that declare how they follow.
+    """Builds each day, today's too, by its published version. ``steps``: the one that refines raw rows, then those that
+    follow, in build order.
     """
 
     lake: Lake
@@ -62,7 +60,6 @@ class FollowBuild:
     run: RunInfo
     progress: Progress
     memory: InputMemory
-    """A stream keeps it between batches."""
     name: str = "follow"
     open_days: frozenset[date] = frozenset()
     """Days that may lack reference data; they are built again when it has landed."""
@@ -75,10 +72,8 @@ class FollowBuild:
     walks: list[Walk] = field(default_factory=list)
 
     def publish(self, days: Collection[date]) -> Followed:
-        """Take ``days`` through the steps and publish them together.
-
-        Days that keep moving are left out of the last try. Raises :class:`PublicationRefused` if it fails too, and for
-        a dirty tree if the settings refuse it.
+        """Publish ``days`` of all steps together. Days that keep moving are left out of the last try. Raises
+        :class:`PublicationRefused` if it fails too, or for a dirty tree.
         """
         self.lake.require_clean_tree()
         self.lake.publisher.recover({name for step in self.steps for name in step.table_names})

@@ -1,7 +1,7 @@
-"""Releases an adopted table: it stays where it is, or is moved, as an ordinary Delta table with main's rows.
+"""Releases an adopted table, where it is or moved, as an ordinary Delta table with main's rows.
 
-After the publication that says so, nothing is published to it, its status is unknown and maintenance skips it. Then our
-own files in its folder are deleted, except those that its log names.
+Then nothing is published to it, its status is unknown and maintenance skips it. Files of ours that its log does not
+name are deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from backfill_assets.text import format_first
 class ReleasePlan:
     table: str
     location: str
-    """The new folder; empty to leave it where it is."""
+    """The new folder, or empty."""
     days: tuple[date, ...]
     adopted_from: str
     done_by: str = ""
@@ -59,9 +59,8 @@ class GivingBack:
         return self.lake.publisher
 
     def plan(self) -> ReleasePlan:
-        """Raises :class:`InvalidRequest` for a table that was never adopted.
-
-        Raises :class:`PublicationRefused` while a campaign or a timeline needs its files.
+        """Raises :class:`InvalidRequest` for a table never adopted, :class:`PublicationRefused` while a campaign or
+        timeline needs its files.
         """
         self.publisher.recover([self.table])
         records = history(self.lake.storage, self.table)
@@ -100,7 +99,7 @@ class GivingBack:
             raise InvalidRequest(f"{self.table} cannot be moved to {self.location}: {why}.")
 
     def carry_out(self, plan: ReleasePlan) -> str:
-        """Publish the release, tidy and move the folder; returns the publication. Can be repeated after a crash."""
+        """Publish, tidy and move; returns the publication. Repeatable after a crash."""
         by = plan.done_by or promote(self.publisher, _Released(self)).publication
         self._tidy()
         source = Path(self.lake.storage.uri(self.table))
@@ -136,7 +135,7 @@ class GivingBack:
         return TableChange(table=self.table, table_schema=schema, days=days)
 
     def _tidy(self) -> None:
-        """Delete logs of timelines and files of older states: no VACUUM would, as their folder is hidden from it."""
+        """Delete logs of timelines and files of older states: no VACUUM would, in a folder hidden from it."""
         main = MainTable.open(self.lake.storage, self.table)
         if main is None:
             return

@@ -1,4 +1,4 @@
-"""Extends days of a step: computes rows only from new input rows and old ones of the same keys."""
+"""Extends days: computes rows from new input rows and old ones of the same keys."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ _ROWS_AT_ONCE = 16_384
 def grow_chunk(growing: Growing, chunk: Chunk, gains: Mapping[date, Gain], timelines: Mapping[str, Timeline]) -> Grown:
     """Extend days by their ``gains``, and judge them like whole days.
 
-    ``timelines`` has one for each table of the step. Days whose metrics cannot be told exactly so have to be built
-    whole.
+    ``timelines`` has one for each table. Days whose metrics cannot be told exactly so have to be built whole.
     """
     transform = chunk.version.transform
     if isinstance(transform, Refinement):
@@ -100,10 +99,8 @@ def _grow_refined(growth: Growth, refinement: Refinement, gains: Mapping[date, G
 def _without_duplicates(
     growth: Growth, bronze: Table, grown: Mapping[str, Mapping[date, GrownTable]], raw: DayFiles
 ) -> dict[date, GrownTable]:
-    """Days with many deduplicated rows, none of which was a true duplicate (equal key and version).
-
-    The ``raw`` files hold all rows of the changed keys, so no other row can be a new duplicate if there was none
-    before. Days with a duplicate are left out, and built whole.
+    """Days of many deduplicated rows without a true duplicate (equal key and version); others are built whole. ``raw``
+    has all rows of the changed keys: if there was none before, no other row can be one.
     """
     facts = plain_facts(growth.chunk, growth.metrics(grown))[bronze.name]
     known = {day: own for day, own in facts.items() if had_no_duplicates(growth.growing.content(bronze.name, day))}
@@ -168,7 +165,7 @@ def _inputs(growth: Growth, gains: Mapping[date, Gain]) -> dict[str, DataFrame]:
 
 
 def _require_keys_of(growth: Growth, table: Table, keys: ChangedKeys, gains: Mapping[date, Gain]) -> None:
-    """A row of another key would be added beside the one that the table already has."""
+    """A row of another key would be added beside the one there."""
     first = growth.chunk.version.reads[0].table
     for day in growth.chunk.days:
         made_files = growth.growing.grown[TableDay(table.name, day)].new
@@ -235,8 +232,8 @@ class Growth:
     ) -> dict[date, GrownTable]:
         """Replace the rows of the changed ``keys`` by those that ``came`` writes.
 
-        ``came`` returns files that no log names yet. Remaining rows of rewritten files get files of their own, so each
-        file is measured as a whole, without Spark.
+        ``came`` returns unnamed files. Remaining rows of rewritten files get files of their own: each file is measured
+        as a whole, without Spark.
         """
         timeline, counts = self.timelines[table.name], keys.counts[table.name]
         published = self.growing.files[table.name]
@@ -311,7 +308,7 @@ class Growth:
 
 
 def _copy_others(storage: Storage, went: KeyedFiles, keys: ChangedKeys, timeline: Timeline) -> list[AddedFile]:
-    """Copy rows whose keys have not changed from rewritten files into one new file a day."""
+    """Copies rows of other keys from rewritten files into one new file a day."""
     folder, columns = write_folder(), copied_columns(went.table)
     copied = rows_of_other_keys(storage, went, keys.key, keys.values)
     for day, parts in groupby(copied, key=itemgetter(0)):

@@ -1,6 +1,6 @@
 """Finds from logs alone what published days gained since they were built, and which have to be built whole.
 
-Earlier states of input days come from memory, or else from the publication log.
+Earlier states of inputs come from memory or the log.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ class ChangedKeys:
     """Keys of new raw rows; ``counts`` are rows by table and file."""
 
     values: pa.Table
-    """Distinct days and typed keys."""
     counts: Mapping[str, Mapping[str, int]]
     key: tuple[str, ...]
     """Shared by the refined table and those that follow it by rows."""
@@ -71,7 +70,7 @@ class ChangedKeys:
 
 @dataclass(frozen=True)
 class Gain:
-    """``old`` files are of raw only. With ``keys``, ``new`` files hold all rows of these keys and no others."""
+    """``old`` files are raw's. With ``keys``, ``new`` files hold exactly their rows."""
 
     new: tuple[AddedFile, ...]
     old: tuple[AddedFile, ...] = ()
@@ -111,7 +110,7 @@ class Growing:
     # ---------------------------------------------------------------- days that are left alone
 
     def pause(self, step: Step, days: Mapping[date, float]) -> None:
-        """Skip days for a while that were built whole, in so many seconds each, and held back."""
+        """Skip days that were built whole, in so many seconds each, and held back."""
         now = clock.now()
         for day, seconds in days.items():
             pause = max(_SHORTEST_PAUSE, _PAUSE_TIMES * timedelta(seconds=seconds))
@@ -234,13 +233,13 @@ def _files_as_pinned(lake: Lake, table: str, days: Collection[date], pin: Pin) -
 
 @dataclass
 class InputMemory:
-    """What a stream remembers between batches; earlier states spare it a search of the log."""
+    """What a stream remembers between batches, instead of searching the log."""
 
     _states: dict[TableDay, dict[str, EarlierState]] = field(default_factory=dict)
     paused: dict[TableDay, datetime] = field(default_factory=dict)
     kept_logic: set[tuple[str, str]] = field(default_factory=set)
     edited: Sequence[EditedLogic] | None = None
-    """Is None if unknown; a list that is not empty is looked up again."""
+    """None if unknown; looked up again unless empty."""
 
     def remember(self, key: TableDay, state: EarlierState) -> None:
         states = self._states.setdefault(key, {})
@@ -250,17 +249,13 @@ class InputMemory:
             del states[oldest]
 
     def of(self, key: TableDay) -> list[EarlierState]:
-        """Newest first."""
         return list(self._states.get(key, {}).values())[::-1]
 
 
 def find_earlier_states(
     log: PublicationLog, table: str, wanted: Mapping[date, Callable[[str], bool]]
 ) -> dict[date, EarlierState]:
-    """The newest readable published state of each day whose logical fingerprint is ``wanted``.
-
-    Compactions count, so days can be extended after one.
-    """
+    """The newest readable state of each day of ``wanted`` fingerprint; compactions count."""
     if not wanted:
         return {}
     left, found = dict(wanted), dict[date, EarlierState]()

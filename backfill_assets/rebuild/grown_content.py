@@ -52,7 +52,6 @@ def choose_files(files: Iterable[AddedFile], removed: Mapping[str, int]) -> File
 @dataclass(frozen=True)
 class MetricNames:
     numbers: tuple[str, ...]
-    """Sums, with ``rows`` and ``checksum``."""
     least: tuple[str, ...]
     """Minima of texts, in tables that only gain rows."""
     examples: tuple[str, ...]
@@ -92,7 +91,6 @@ def miscounted(choice: FileChoice, removed: int, stayed: int) -> bool:
 
 
 def own_metrics(metrics: Mapping[str, Stored]) -> dict[str, Stored]:
-    """Without metrics of inputs and extensions."""
     return {name: value for name, value in without_extensions(metrics).items() if not name.startswith(_RECORDED)}
 
 

@@ -1,4 +1,4 @@
-"""Ingests what arrived on given days: appends landed rows to their event days, each file once."""
+"""Appends landed rows of given days to their event days, each file once."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class ArrivalBuild(RawWriter):
     def run_days(self, days: Sequence[date]) -> BuildResult:
         """Ingest what arrived on ``days``; days without new files are reused.
 
-        Raises :class:`SourceUnreadable` for all missing deliveries and all damaged or changed files at once, before
-        staging.
+        Raises :class:`SourceUnreadable` for all missing, damaged or changed files at once, before staging.
         """
         before = self.lake.states(self.step)
         self.report_strays(days)
@@ -127,7 +126,6 @@ class ArrivalBuild(RawWriter):
 
 
 def from_landed_files(writer: RawWriter, files: Sequence[LandedFile]) -> RawChange:
-    """Positions are paths with contents."""
     return RawChange(
         tuple(Position(id=file.position[0], before=None, after=file.position[1]) for file in files),
         partial(_stage_files, writer, files),
@@ -163,9 +161,8 @@ Contents = Mapping[TableDay, DayContent]
 
 
 def ingest_again(lake: Lake, made_by: Prepared, lost: str, progress: Progress) -> Contents | str:
-    """What the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested.
-
-    ``lost`` names earlier rows that it searched and that are unreadable now; empty if none.
+    """What the landed files of ``made_by`` give today, or a sentence on why they cannot be ingested. ``lost`` names
+    earlier rows that it searched and that are unreadable now.
     """
     (change,) = made_by.publication.tables
     try:
@@ -186,9 +183,8 @@ def ingest_again(lake: Lake, made_by: Prepared, lost: str, progress: Progress) -
 
 
 def declared_anew(catalog: Catalog, made_by: Prepared) -> str:
-    """A sentence that names fields declared or dropped since ``made_by``; empty if none.
-
-    Raw keeps undeclared fields in a column of their own, so the same lines give other rows.
+    """Fields declared or dropped since ``made_by``, in a sentence, or empty: raw keeps undeclared ones apart, so the
+    same lines give other rows.
     """
     (change,) = made_by.publication.tables
     source = catalog.step(change.table).source

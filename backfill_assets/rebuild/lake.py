@@ -1,4 +1,4 @@
-"""What every build works with: lakehouse, landing zone, and a Spark session that starts when it is needed."""
+"""What every build works with: lakehouse, landing zone, and Spark when needed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class Lake:
     refuse_dirty_tree: bool = False
 
     def wait_for_holds(self, days: DaysOf, progress: Progress, seconds: float = LONGEST_WAIT_SECONDS) -> None:
-        """Wait for holds of cut-overs on ``days``."""
         wait_for_holds(self.storage, "", days, progress=progress, longest=seconds)
 
     def require_clean_tree(self) -> None:
@@ -69,16 +68,15 @@ class Lake:
         return f"{clock.now():%Y%m%dt%H%M%S}-{name}-{clock.token(4)}"
 
     def look_at_tables_of_others(self, steps: Iterable[Step]) -> None:
-        """Observe them among ``steps`` and their inputs; requires the token key for personal columns."""
+        """Requires the token key for personal columns."""
         others = tables_of_others(steps, self.catalog.datasets)
         observe_tables(self.publisher, others)
         if any(external.personal for external, _ in others):
             require_token_key(self.storage, Path(self.token_key_file), self.catalog.tables_of_tokens)
 
     def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:
-        """New open timelines, by table of ``step``.
-
-        A later run may reuse their days; those of a ``campaign`` only that campaign.
+        """New open timelines, by table of ``step``. A later run may reuse their days; those of a ``campaign`` only that
+        campaign.
         """
         name = f"{campaign}-{self.new_id(step.name)}" if campaign else self.new_id(step.name)
         found = {table.name: Timeline(self.storage, table.name, name) for table in step.tables}
@@ -109,9 +107,8 @@ WAITING = "Waiting: "
 
 @contextmanager
 def waiting(progress: Callable[[str], None], what: str) -> Iterator[None]:
-    """Report every :data:`SILENT_SECONDS` ``what`` the block waits for.
-
-    The block must not report: ``progress`` runs in another thread. Its error is raised at the end of the block.
+    """Report every :data:`SILENT_SECONDS` ``what`` the block waits for. ``progress`` runs in another thread: the block
+    must not report. Its error is raised at the end.
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="waiting") as pool:

@@ -15,7 +15,7 @@ from backfill_assets.text import format_count, format_first
 
 EVENTS, _MOST_NAMED = "kafka:", 5
 Parts = Mapping[str, Sequence[AddedFile]]
-"""By path of a compacted file: the files that it replaced, which hold the same rows."""
+"""By compacted file, the files that it replaced."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class LostDay:
     absent: tuple[AddedFile, ...] = ()
     """Files whose rows are in no other file of the table."""
     landed: Mapping[LandedFile, Source] = field(default_factory=dict)
-    """Landed files that may have these rows, with the source as declared when raw read them."""
+    """Landed files that may have these rows, with the source as declared then."""
     problems: tuple[str, ...] = ()
 
     def refusal(self, found: Metrics) -> str:
-        """Why the day is not restored; empty if ``found`` are the recorded figures."""
+        """Empty if ``found`` are the recorded figures."""
         if self.recorded and all(str(found.get(name)) == known for name, known in self.recorded.items()):
             return ""
         lacking = int(self.recorded.get("rows", 0)) - int(str(found.get("rows", 0)))

@@ -28,8 +28,6 @@ _TRIES_BEFORE_A_HOLD = 2
 
 @dataclass
 class MainBuild:
-    """Stages only those days again that main moved under."""
-
     lake: Lake
     asked: StepRequest
     run: RunInfo
@@ -51,9 +49,8 @@ class MainBuild:
         return self.asked.step
 
     def publish(self) -> BuildResult:
-        """Build the days and publish them together; raises :class:`DaysFailed` if a gate fails.
-
-        A stream may extend days faster than they can be staged: after two tries they are staged under a hold.
+        """Build the days and publish them together; raises :class:`DaysFailed` for a failed gate. A stream may extend
+        days faster than they are staged: after two tries there is a hold.
         """
         published = promote(
             self.lake.publisher,
@@ -79,9 +76,8 @@ class MainBuild:
         return Again(f"{self.step.name}: {moved} {STAGED_AGAIN}", refused)
 
     def hold(self) -> AbstractContextManager[object]:
-        """Keep other writers off the days and their inputs for another try.
-
-        Raw is not held: rows that it gains after the pin do not invalidate the build.
+        """Keep others off the days and their inputs. Raw is not held: rows gained after the pin do not invalidate the
+        build.
         """
         days = self.asked.days
         others = [(version, days) for version in self.step.versions if not isinstance(version.transform, Refinement)]

@@ -1,4 +1,4 @@
-"""What a build returns by table and day, and who builds."""
+"""What a build returns, and who builds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Person:
-    """``known_by`` is the source of ``name``; both are empty for an unknown person."""
+    """``known_by`` is the source of ``name``; empty if unknown."""
 
     name: str = ""
     known_by: str = ""
@@ -83,7 +83,7 @@ class RunInfo:
     git_commit: str = ""
     launched_by: str = ""
     person: Person = UNKNOWN
-    """Unknown for a schedule, a sensor or a run without a user."""
+    """Unknown for schedules, sensors, and runs without a user."""
 
     def provenance(self, timeline: str = "", *, campaign: str = "", reason: str = "") -> Provenance:
         return Provenance(
@@ -98,8 +98,6 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class BuiltDay:
-    """``publication`` is empty if the gates failed."""
-
     table: str
     day: date
     rows: int

@@ -1,6 +1,5 @@
-"""A place is where days are staged, and which days it shows instead of main's.
-
-Main, a campaign, a timeline, an undo: each prefixes its timelines with its own name, and lays its days over main.
+"""A place is where days are staged, and which days it shows instead of main's: main, a campaign, a timeline, an undo.
+Each prefixes its timelines with its name.
 """
 
 from __future__ import annotations
@@ -73,7 +72,6 @@ class Overlay:
         ]
 
     def rows(self, spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
-        """Rows of the days of ``read``, from main or the overlay."""
         rows = published_rows(spark, storage, self.from_main(read), schema)
         files = [file for record in self._own(read) for file in record.files]
         return rows.unionByName(rows_of_main_files(spark, storage, read.table, files, schema)) if files else rows
@@ -139,14 +137,13 @@ class Place:
         return replace(self, overlay=self.overlay.with_records(records))
 
     def record(self, table: str, day: date) -> DayRecord | None:
-        """Returns None if the place shows what main has."""
         laid = self.overlay.record(table, day)
         if laid is not None or self.base is None:
             return laid
         return self.base.get(table, {}).get(day, DayRecord(day=day))
 
     def filled(self, steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> Filled:
-        """Days with rows of what ``steps`` read as of a day; ``states`` are main's."""
+        """Days with rows of what ``steps`` read as of a day."""
 
         def shown(table: str) -> Iterator[date]:
             laid = (self.overlay.days.get(table, {}), (self.base or {}).get(table, {}))

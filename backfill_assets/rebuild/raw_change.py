@@ -73,21 +73,17 @@ _MARKERS_AT_ONCE = 100_000
 @dataclass(frozen=True)
 class RawChange:
     positions: tuple[Position, ...]
-    """Committed together with the rows."""
     stage: Callable[[Timeline], Sequence[InputRead]] | None = None
-    """Runs Spark to write rows and deletions into a timeline; None if only positions change.
-
-    Returns the days of raw that it read, which may not move until the publication.
+    """Runs Spark to write rows and deletions; returns the days of raw that it read, which may not move. None if only
+    positions change.
     """
     fingerprint: str = ""
     """An earlier run's staged rows with the same fingerprint are reused; empty to forbid it."""
     empty: Sequence[date] = ()
-    """Days that are published even without rows."""
     anew: frozenset[date] = frozenset()
     """Days whose rows are all placed again, because their placement was declared anew."""
     reason: str = ""
     read: str = "files"
-    """What its positions count, in words."""
 
 
 @dataclass
@@ -103,7 +99,7 @@ class StagedChange:
     """Is None if not recorded. An earlier run may have staged the rows."""
     started: float = field(default_factory=clock.seconds)
     markers: Sequence[AddedFile] = ()
-    """In no commit of the timeline, because each try finds its own."""
+    """In no commit, because each try finds its own."""
     days: dict[date, StagedTableDay] = field(default_factory=dict)
     publication: str = ""
     versions: Mapping[str, int] = field(default_factory=dict)
@@ -128,7 +124,7 @@ class RawWriter:
     name: str = ""
     """Names its publications; empty for the step's name."""
     of_topic: ClassVar[bool] = False
-    """Whether its rows are events of a topic, whose records have a time of their own."""
+    """Rows are events of a topic, with a time of their own."""
 
     transaction: str = ""
     """Shared by its publications; empty if each has its own."""
@@ -181,9 +177,9 @@ class RawWriter:
     def carry_out(self, look: Callable[[], RawChange | None], most: int = MOST_TRIES) -> StagedChange | None:
         """Publish what ``look`` finds; None if that is nothing.
 
-        Rows are staged once, unless another run ingests the same first. Supersessions are looked for again whenever the
-        table gained rows. Raises :class:`PublicationRefused` after too many lost races, and :class:`DaysFailed` for a
-        failed gate.
+        Rows are staged once, unless another run ingests the same; supersessions are looked for whenever the table
+        gained rows. Raises :class:`PublicationRefused` after too many lost races, :class:`DaysFailed` for a failed
+        gate.
         """
         append = _Append(self, look)
         published = promote(
@@ -209,7 +205,7 @@ class RawWriter:
         return self.request(staged, pin)
 
     def pin(self, staged: StagedChange) -> Pin:
-        """With a supersession window, the days around the rows may not even gain rows until the publication."""
+        """With a supersession window, days around the rows may not even gain rows."""
         around = self.source.days_around(staged.row_days)
         reads = {self.table.name: around} if around else {}
         return self.lake.publisher.pin(writes={}, reads=reads, exact=reads)
@@ -316,7 +312,7 @@ class RawWriter:
         refuse_failed({day: [each] for day, each in staged.days.items()})
 
     def report_implausible_days(self, measured: Mapping[date, Metrics]) -> None:
-        """Rows are placed on their arrival day if the day that they name is not possible."""
+        """A row of an impossible day is placed on its arrival day."""
         counts = {day: int(str(each[ON_ARRIVAL_DAY])) for day, each in measured.items() if each.get(ON_ARRIVAL_DAY)}
         if counts:
             example = date.fromisoformat(str(measured[min(counts)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))

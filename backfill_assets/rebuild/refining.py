@@ -1,4 +1,4 @@
-"""Refines raw into bronze and quarantine by the declared query: days in Spark's workers, batches in this process."""
+"""Refines raw into bronze and quarantine: days in Spark's workers, batches in this process."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ class Refined(NamedTuple):
 
 @dataclass(frozen=True)
 class Queries:
-    """DuckDB's SQL: ``judged`` reads raw; the others read what was judged.
-
-    ``rejects`` are collected before they are ``rejected``: a Python function costs as much for a few rows as for 2,000.
+    """DuckDB's SQL: ``judged`` reads raw, the others what was judged. ``rejects`` are collected first: a Python
+    function costs as much for a few rows as for 2,000.
     """
 
     judged: str
@@ -103,10 +102,8 @@ def refine_gained(
     changed: pa.Table,
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
-    """Write the winning rows of all ``changed`` keys, and newly rejected rows, from new files of ``raw``.
-
-    Files ``before`` hold older raw rows of these keys, which compete. Runs in this process: a Spark job takes longer
-    for a micro-batch.
+    """Write the winners of all ``changed`` keys, and newly rejected rows, from new files of ``raw``; files ``before``
+    hold older rows, which compete. In this process: a Spark job takes longer for a micro-batch.
     """
     (bronze, timeline), (quarantine, _) = into
     storage, asked = timeline.storage, _queries(refinement, raw.table, (bronze, quarantine), Cut())
@@ -139,7 +136,7 @@ def _file_name() -> str:
 
 
 def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:
-    """Generate the queries for whole days, which takes about a second."""
+    """Generates whole days' queries: about a second."""
     _queries(refinement, raw, (tables[0], tables[1]), Cut())
 
 

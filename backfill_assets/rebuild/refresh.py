@@ -1,6 +1,5 @@
-"""A refresh: reads landed files again and appends the difference to raw, in one publication.
-
-Days whose placement was declared anew are compared too, with where their rows belong now.
+"""A refresh: reads landed files again and appends the difference to raw, in one publication; also days whose placement
+was declared anew.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class RefreshResult:
     publication: str = ""
     dry_run: bool = False
     read_otherwise: int = 0
-    """Rows of unchanged files that are parsed differently now than when raw read them."""
+    """Rows of unchanged files that are parsed differently now."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ class RefreshBuild(RawWriter):
     def run_days(self, days: Sequence[date]) -> RefreshResult:
         """Append the difference of the arrival ``days`` whose files differ.
 
-        Misplaced rows on ``days`` are moved to where they belong now. Raises :class:`SourceUnreadable` for damaged
-        files and for days without a folder, before staging, and :class:`DaysFailed` for a failed gate.
+        Misplaced rows on ``days`` are moved. Raises :class:`SourceUnreadable` before staging, for damaged files and
+        days without a folder, and :class:`DaysFailed` for a failed gate.
         """
         looked: list[Compared] = []
 
@@ -130,10 +129,8 @@ class RefreshBuild(RawWriter):
             return Compared(compare_files(self.lake.landing, self.source, known, arrived), known, anew)
 
     def difference(self, found: Compared) -> tuple[DataFrame, list[InputRead]]:
-        """The rows that differ, and the days of raw that were compared.
-
-        Unchanged files of a differing arrival day are read too: a row may have moved between files. Compared days may
-        gain rows until the publication, except those that are placed again.
+        """The rows that differ, and the days of raw compared, which may gain rows until the publication unless placed
+        again. Unchanged files of a differing arrival day are read too: a row may have moved between files.
         """
         for file in found.to_read:
             self.lake.landing.verify_readable(self.source, file.path)
@@ -159,7 +156,7 @@ class RefreshBuild(RawWriter):
         return F.col("source_file").startswith(f"{self.source.name}/") & F.col("arrival_day").isin(list(arrival_days))
 
     def refuse_foreign(self, days: Collection[date], pin: Pin) -> None:
-        """Rows of a foreign write would be moved as if they were ours."""
+        """A foreign write's rows would be moved as ours."""
         main = MainTable.open(self.lake.storage, self.table.name)
         active = main.state().by_day() if main else {}
         for day in sorted(days):
@@ -221,16 +218,16 @@ def _may_hold(file: AddedFile, arrival_days: Sequence[str]) -> bool:
 _SIDE, _KEPT = "is in the source", "rescued or nothing"
 """No landed field has a space in its name."""
 _CONTENT = ["arrival_day", "day", "day_is_arrival", "content_hash", _KEPT]
-"""Identify a row, wherever it is in the files of its arrival day."""
+"""Identify a row within its arrival day's files."""
 _PLACE = ["source_file", "source_line"]
 
 
 def row_difference(source: DataFrame, standing: DataFrame, structures: Collection[str] = ()) -> DataFrame:
     """Deletions and additions that turn ``standing`` rows of raw into those of ``source``.
 
-    Rows are compared as multisets of :data:`_CONTENT`, with unknown fields, also those within ``structures``. A row
-    that moved to another line or file of its arrival day is unchanged and stays. Among equal rows those stay that are
-    where the source has them, then the first by file and line.
+    Multisets of :data:`_CONTENT` are compared, with unknown fields, also within ``structures``. A row on another line
+    or file of its arrival day stays. Among equal rows those stay that are where the source has them, then the first by
+    file and line.
     """
     names = source.columns
     both = source.withColumn(_SIDE, F.lit(True)).unionByName(standing.withColumn(_SIDE, F.lit(False)))

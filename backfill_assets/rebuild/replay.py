@@ -1,4 +1,4 @@
-"""Judges quarantined rows again by the present contract and code, and rebuilds the days whose rows are freed."""
+"""Judges quarantined rows again by today's contract and code, and rebuilds days of freed ones."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ class Judged:
 
 
 def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None, progress: Progress) -> list[Judged]:
-    """What a rebuild of ``days`` would do with their quarantine; publishes nothing.
-
-    One Spark job, none without quarantined rows. Rows that the source has deleted since are not counted.
+    """What a rebuild of ``days`` would do with their quarantine, in one Spark job. Rows deleted by the source since are
+    not counted.
     """
     filled = quarantined_days(lake, rejects, days)
     if not filled:
@@ -83,10 +82,7 @@ def to_rebuild(
     published: Mapping[str, Collection[date]],
     filled: Filled = NOT_KNOWN,
 ) -> dict[str, list[date]]:
-    """Days to build, by step in build order: those with freed rows, and published days downstream of them.
-
-    ``freed`` is by bronze step; ``published`` has the days (first days of periods) by table.
-    """
+    """Days to build, by step in build order: those with freed rows (by bronze step), and published ones downstream."""
 
     def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
         return own | readers.intersection(published.get(step.name, ()))
@@ -101,10 +97,10 @@ def to_rebuild(
 def rebuild(
     builder: Builder, freed: Mapping[str, Sequence[date]], run: RunInfo, progress: Progress
 ) -> Iterator[tuple[Step, BuildResult]]:
-    """Build the days with freed rows and those downstream, step by step; gates decide as always.
+    """Build the days with freed rows and those downstream, step by step.
 
-    Steps in ``freed`` are forced, by the current version; later steps keep the version of each day. If a step raises,
-    the steps before it stay published.
+    Steps in ``freed`` are forced, by the current version; later ones keep each day's. If a step raises, those before it
+    stay published.
     """
     catalog = builder.lake.catalog
     states = {key: state for step in catalog.steps for key, state in builder.lake.states(step).items()}
@@ -123,7 +119,7 @@ def _pin_inputs(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
 
 
 def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) -> DataFrame:
-    """``day, then, now, count``: old and present reasons; ``now`` is null for accepted rows."""
+    """``day, then, now, count``: reasons; ``now`` is null for accepted rows."""
     inputs = {name: _read(lake, pin, name) for name in pin.inputs if name != rejects.table}
     then = _read(lake, pin, rejects.table).select(*_PLACE, F.col("reasons").alias("then"))
     raw = inputs[rejects.raw]

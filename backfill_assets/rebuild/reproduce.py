@@ -1,7 +1,7 @@
 """Proves that a publication can be computed again: same inputs, code and parameters give the same rows.
 
-Each day is staged again on a timeline that no build reuses; landed files are ingested again. Days that cannot be
-reproduced have a reason; a day that was put back or compacted names the publication that brought it.
+Each day is staged again on a timeline that no build reuses. Days that cannot be reproduced have a reason; one put back
+or compacted names the publication that brought it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class Reproduced:
     table: str
     day: date
     published: DayContent | None
-    """Is None after a foreign write."""
     staged: DayContent | None = None
     reason: str = ""
 
@@ -82,9 +81,8 @@ class Reproduction:
 
 
 def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
-    """Stage every day of ``publication`` again and compare rows and checksums; publishes nothing.
-
-    Raises :class:`InvalidRequest` if it is unknown, under way or aborted.
+    """Stage every day of ``publication`` again and compare; publishes nothing. Raises :class:`InvalidRequest` if it is
+    unknown, under way or aborted.
     """
     entry = lake.publisher.log.find_prepared(publication)
     if entry is None:
@@ -198,7 +196,6 @@ class _Again:
         self.progress(decide.days_so_far(what, len(self.done), len(self.days), clock.seconds() - self.started))
 
     def of_steps(self, days: Iterable[_Day]) -> Iterator[tuple[Step, list[_Day]]]:
-        """Settles days of undeclared tables."""
         declared = step_by_table(self.lake.catalog.steps)
         by_step: dict[str, list[_Day]] = {}
         for day in days:
@@ -279,7 +276,6 @@ class RecordedInput:
     version: int | None
     logicals: Mapping[date, str]
     own: frozenset[date] = frozenset()
-    """Days that the same publication brought."""
 
 
 Inputs = tuple[RecordedInput, ...]
@@ -297,9 +293,8 @@ class RecordedInputs:
         }
 
     def inputs_of(self, step: Step, version: Version, day: date, content: DayContent) -> Inputs | None:
-        """What ``content`` was computed from; None if the log does not say.
-
-        The log has one fingerprint for all inputs of a day, so the versions of inputs are found by trying.
+        """What ``content`` was computed from, or None. The log has one fingerprint for all inputs: versions are found
+        by trying.
         """
         needed = decide.read_days(step, version, [day])
         as_of = tables_as_of([step])
@@ -310,7 +305,7 @@ class RecordedInputs:
         return None
 
     def _candidates(self, table: str, needed: list[date], as_of: bool) -> Iterable[RecordedInput]:
-        """Possible states of the ``needed`` days; of days read ``as_of`` a day, only the one that counted is logged."""
+        """Possible states of ``needed`` days; ``as_of`` a day, only the one that counted is logged."""
         held = self.own.get(table, {})
         own = {day: held[day].logical for day in needed if day in held}
         for brought in (own, {}) if own else ({},):
@@ -349,10 +344,7 @@ class Readable:
     _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:
-        """Names the first unreadable input; empty if all are readable.
-
-        ``own`` days of the publication are read by their files.
-        """
+        """The first unreadable input, or empty; ``own`` days of the publication are read by files."""
         for each in inputs:
             main = sorted(each.logicals.keys() - each.own)
             if each.version is not None and main and (lost := self._first(each.table, each.version, main)):

@@ -1,7 +1,7 @@
 """Restores damaged raw: rows of missing files are read again, and must be exactly those that were published.
 
-They come from files that a compaction replaced, or from landed files. The publication is a compaction: nothing becomes
-stale, and no position moves. A day that would come out different is left alone.
+They come from files that a compaction replaced, or landed files. The publication is a compaction: nothing becomes
+stale. A day that would come out different is left.
 """
 
 from __future__ import annotations
@@ -64,10 +64,9 @@ class Restored:
 @dataclass
 class RestoreBuild(RawWriter):
     def run_days(self, days: Sequence[date], *, dry_run: bool = False) -> Restored:
-        """Restore the lost rows of ``days`` in one publication.
+        """Restore the lost rows of ``days`` in one publication. ``dry_run`` only looks, without Spark.
 
-        ``dry_run`` only looks, without Spark. Raises :class:`RowsLost` for days that cannot be restored, after
-        restoring the others.
+        Raises :class:`RowsLost` for days that cannot be restored, after restoring the others.
         """
         if dry_run:
             return Restored(self.look(days)[2])
@@ -149,7 +148,7 @@ class RestoreBuild(RawWriter):
         return landed, problems
 
     def source_then(self, change: TableChange) -> Source:
-        """The source as declared when ``change`` was read: a field declared later was an unknown field then."""
+        """The source as declared when ``change`` was read: later fields were unknown then."""
         source, known = as_declared_then(self.step, change).source or self.source, _columns(change)
         fields = tuple(name for name in source.fields if source.column_of(name) in known)
         return source if fields == source.fields else replace(source, fields=fields, rescued_fields=())
@@ -198,7 +197,7 @@ class RestoreBuild(RawWriter):
         return rows.join(there.select(_ROW), _ROW, "left_anti").select(*schema.names).repartition("day")
 
     def refusals(self, lost: Sequence[LostDay], files: Sequence[AddedFile]) -> dict[date, str]:
-        """Days that differ from the recorded figures, with the reason. Spark computes every hash again."""
+        """Days unlike the recorded figures, with reasons. Spark computes every hash again."""
         lake, name = self.lake, self.table.name
 
         def rows() -> DataFrame:

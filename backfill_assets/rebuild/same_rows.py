@@ -1,4 +1,4 @@
-"""Proves that a version edited in place gives the same rows: computes published days again, and publishes nothing."""
+"""Proves that a version edited in place gives the same rows; publishes nothing."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ _MOST_RANGES, _MOST_DIFFERENCES = 3, 5
 def prove_same_rows(
     lake: Lake, step: Step, days: Collection[date], run: RunInfo, progress: Progress
 ) -> tuple[SameRows, ...]:
-    """Record a proof for each logic that some of ``days`` were published with; none if no version was edited.
-
-    Raises :class:`LogicEdited` with the differences if there are any, and :class:`InvalidRequest` if no day can be
-    compared.
+    """Record a proof for each edited logic of ``days``. Raises :class:`LogicEdited` with differences, and
+    :class:`InvalidRequest` if no day can be compared.
     """
     contents = contents_of(lake.states(step))
     edited = edited_logic(lake.storage, [step], contents)

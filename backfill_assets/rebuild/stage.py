@@ -1,4 +1,4 @@
-"""Stages days of a step into a timeline: reads pinned inputs, transforms, writes, measures, judges."""
+"""Stages days of a step: reads pinned inputs, transforms, writes, measures, judges."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Contents = Mapping[str, DayContent]
-"""By table, of one day."""
 Facts = Mapping[str, Mapping[date, DayFacts]]
 MeasuredTables = Mapping[str, Future[dict[date, Metrics]]]
 JUDGING_THREADS = 3
@@ -99,7 +98,7 @@ class Chunk:
     """False: only measure, as what gates compare with is not the present state."""
     overlay: Overlay = NOTHING_LAID
     token_key_file: str = ""
-    """Tokenizes personal columns of external tables as they are read."""
+    """Tokenizes external tables' personal columns."""
 
     @cached_property
     def filled(self) -> Filled:
@@ -158,8 +157,7 @@ def write_chunk(
 ) -> Future[list[StagedTableDay]]:
     """Write the rows of ``chunk``; the future gives its days, judged and with recorded verdicts.
 
-    Threads of ``judging`` (:data:`JUDGING_THREADS`) measure and judge, mostly without Spark, while the caller has Spark
-    write the next chunk. ``timelines`` has one for each table of the step.
+    Threads of ``judging`` (:data:`JUDGING_THREADS`) measure and judge while the caller has Spark write the next chunk.
     """
     started = clock.seconds()
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
@@ -237,9 +235,8 @@ def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) 
 
 
 def for_another_thread(spark: SparkSession, piece: Callable[[], Result]) -> Callable[[], Result]:
-    """``piece`` with a copy of this thread's Spark properties.
-
-    Wrap it anew for each thread: Spark takes two threads with one set of properties for one query.
+    """``piece`` with a copy of this thread's Spark properties, anew for each thread: Spark takes two threads with one
+    set for one query.
     """
     from pyspark.util import inheritable_thread_target
 
@@ -255,7 +252,6 @@ def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: S
 def measured_files(
     spark: SparkSession, table: Table, timeline: Timeline, files: Sequence[AddedFile]
 ) -> dict[date, Metrics]:
-    """Days without rows are left out."""
     if not files:
         return {}
     by_day = files_by_day(timeline.path, files)
@@ -269,9 +265,8 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
 
 
 def input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
-    """Rows of an input, without raw rows that the source has deleted.
-
-    Rows that are read as of a day are repeated for each day that reads them, with that day in ``day``.
+    """Rows of an input, without raw rows that the source has deleted; those read as of a day are repeated for each day
+    that reads them.
     """
     rows = _rows_of_days(spark, storage, chunk, name, days)
     for read in chunk.version.reads:
@@ -470,7 +465,7 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
 
 
 def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
-    """Record the rule counts, so that a reused day need not be judged again."""
+    """Rule counts are recorded: a reused day need not be judged."""
     return replace(content, metrics={**content.metrics, **gates.to_metrics(rules)})
 
 
@@ -521,7 +516,7 @@ def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
 
 
 def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
-    """Days without rows count as zero, even for a total declared after they were published."""
+    """Days without rows count as zero, even for a total declared later."""
     totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
     nothing = dict.fromkeys(totals, 0)
     return measures.add_up(

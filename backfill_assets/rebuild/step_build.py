@@ -1,4 +1,4 @@
-"""Builds days of one step on a place: keeps, reuses, extends or computes each, and judges it."""
+"""Builds days of one step on a place: kept, reused, extended or computed."""
 
 from __future__ import annotations
 
@@ -62,16 +62,15 @@ class StepBuild:
     held: dict[date, Undo] = field(default_factory=dict)
     """Of those that are kept: a person has rolled them back, and this is a repair."""
     from_main: dict[date, Pin] = field(default_factory=dict)
-    """Main has them up to date and the place does not: files are reused by name."""
+    """Main has them and the place does not: files are reused by name."""
     timelines: dict[str, Timeline] = field(default_factory=dict)
     computed: set[date] = field(default_factory=set)
     grown: set[date] = field(default_factory=set)
     whole: dict[date, str] = field(default_factory=dict)
     """Why days could not be extended; empty if the version never allows it."""
     proven: set[date] = field(default_factory=set)
-    """Staged, and equal to what is published."""
     compares: bool = False
-    """Staged days are only compared with published ones, so edited versions may stage them."""
+    """Days are only compared: edited versions may stage them."""
     after_chunk: Callable[[StepBuild], None] | None = None
     """Called between chunks. An error ends the build, but staged days stay in their timelines."""
 
@@ -104,7 +103,7 @@ class StepBuild:
     def stage(self, days: Sequence[date], *, forced: Collection[date] | None = None) -> None:
         """Do what each day needs; ``forced`` days are computed in any case.
 
-        Raises :class:`LogicEdited` for a version that was edited in place after days were made with it.
+        Raises :class:`LogicEdited` for a version edited in place.
         """
         computed_anyway = self.forced(days) if forced is None else forced
         found = self.look(days, forced=computed_anyway)
@@ -385,7 +384,7 @@ class StepBuild:
         return found
 
     def close_timelines(self) -> None:
-        """Close timelines with nothing left to reuse; named ones stay open until they are deleted."""
+        """Close timelines with nothing left to reuse; named ones stay open."""
         published = {*self.staged, *self.proven}
         for timeline in (each for each in self.timelines.values() if not each.is_named):
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
@@ -393,7 +392,6 @@ class StepBuild:
                 timeline.close()
 
     def forget(self, days: Iterable[date]) -> None:
-        """``days`` may be staged again by another version."""
         for day in days:
             for decided in (self.staged, self.kept, self.held, self.from_main, self.versions):
                 decided.pop(day, None)

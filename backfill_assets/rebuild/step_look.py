@@ -1,4 +1,4 @@
-"""Decides what to do with days of a step on a place, from logs alone, before a JVM starts."""
+"""Decides what to do with a step's days on a place, from logs alone."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class StepRequest:
     """Days of one step, and which version builds them.
 
-    ``version`` is a name, empty for the current one, or :data:`decide.AS_PUBLISHED`: then each day keeps the version
-    that the place has. Days ``along`` always do, and are never forced.
+    ``version`` is a name, empty for the current one, or :data:`decide.AS_PUBLISHED` for each day's own. Days ``along``
+    keep theirs, and are never forced.
     """
 
     step: Step
@@ -55,14 +55,14 @@ class StepRequest:
 
     @property
     def versions(self) -> tuple[Version, ...]:
-        """All that may be needed: which one builds a day is only decided later."""
+        """Which one builds a day is decided later."""
         return self.step.versions if any(map(self.goes_as_published, self.days)) else (self.named,)
 
     def goes_as_published(self, day: date) -> bool:
         return self.version == decide.AS_PUBLISHED or day in self.along
 
     def versions_of(self, days: Sequence[date], shown: States) -> dict[date, Version]:
-        """Raises :class:`InvalidRequest` for days whose version is not declared any more."""
+        """Raises :class:`InvalidRequest` for versions not declared any more."""
         kept = [day for day in days if self.goes_as_published(day)]
         names = decide.versions_as_published(self.step, kept, shown) if kept else {}
         return {day: self.step.version(names[day]) if day in names else self.named for day in days}
@@ -74,12 +74,10 @@ class StepDecision:
 
     pin: Pin
     overlay: Overlay
-    """Days of the place that the step reads."""
     versions: Mapping[date, Version]
     wanted: Mapping[date, InputFingerprint]
     decided: Mapping[date, Decision]
     missing: Mapping[date, Sequence[str]]
-    """Unpublished input days."""
     gains: Mapping[date, Gain] = field(default_factory=dict)
     whole: Mapping[date, str] = field(default_factory=dict)
     """Why days cannot be extended; empty if their version never can be."""
@@ -142,7 +140,7 @@ class StepLooking:
         return decide.all_read_days(self.asked.step, ((version, days) for version in versions))
 
     def adopted(self, days: Sequence[date], pin: Pin) -> set[date]:
-        """Adopted days, which main keeps unless forced; on other places days are named explicitly."""
+        """Main keeps these unless forced; other places name days explicitly."""
         return set() if self.place.owner else {day for day in days if is_adopted(pin.states, self.asked.tables, day)}
 
     def undone(self, days: Sequence[date], pin: Pin) -> dict[date, Undo]:

@@ -1,7 +1,7 @@
 """Finds verdicts of reused days.
 
-Days staged earlier are judged by today's rules before they are published, from their metrics, or from their files if
-rules need more. Published days show the verdict of their staging, until the timeline with their rows is reclaimed.
+Days staged earlier are judged by today's rules, from metrics or, if rules need more, files. Published days show their
+staging's verdict, until that timeline is reclaimed.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ Staged = Mapping[date, StagedTableDay]
 def judged_now(
     lake: Lake, chunk: Chunk, staged: Mapping[str, Staged], held: Mapping[str, Held]
 ) -> Mapping[str, Staged]:
-    """Adds today's verdicts to ``staged`` days, and records those that changed.
-
-    Verdicts without a record of what was measured stay as they are.
+    """Adds today's verdicts to ``staged`` days, and records changed ones. Verdicts without a record of what was
+    measured stay.
     """
     tables = chunk.step.tables
     days = [day for day in chunk.days if all(_verdict(held[table.name][day]).measured for table in tables)]
@@ -120,10 +119,8 @@ def with_kept_rules(storage: Storage, log: PublicationLog, days: Sequence[BuiltD
 def _places(
     storage: Storage, log: PublicationLog, days: Sequence[BuiltDay]
 ) -> dict[TableDay, tuple[tuple[str, str], ...]]:
-    """The timelines with the rows of each day, as (table, name), newest first.
-
-    A day without rows has no file: it was staged beside other days of its publication, or on the timeline that this
-    names.
+    """Each day's timelines as (table, name), newest first. A day without rows was staged beside others of its
+    publication, or on the one named.
     """
     places: dict[TableDay, tuple[tuple[str, str], ...]] = {}
     for table in {day.table for day in days}:

@@ -1,7 +1,7 @@
 """Stages steps in build order on a place; each reads what the ones before it staged. Publishes nothing.
 
-A repeated walk computes only days whose inputs have changed: so a killed process resumes, and days that main moved
-under are staged again before a cut-over.
+A repeated walk computes only days whose inputs have changed: a killed process resumes, and moved days are staged again
+before a cut-over.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class HeldBack:
     because_of: str = ""
     error: str = ""
     rejects: tuple[AddedFile, ...] = ()
-    """Staged files of the step's quarantine table."""
 
     @property
     def why(self) -> str:
@@ -65,11 +64,10 @@ class StepBuilt:
     kept: tuple[date, ...]
     """The place has them from these inputs already."""
     from_main: tuple[date, ...]
-    """Main has them up to date: files are reused by name."""
+    """Main has them: files are reused by name."""
     staged: tuple[date, ...]
     held_back: tuple[HeldBack, ...] = ()
     records: DayRecords = field(default_factory=dict)
-    """What changed against the place."""
     seconds: float = 0.0
 
     @classmethod
@@ -113,10 +111,7 @@ class Walk:
     run: RunInfo
     progress: Progress
     holds_back: bool = True
-    """Hold back a day that fails its gates or cannot be computed, and every day that reads it.
-
-    If False, one such day fails the whole step; its good days stay staged.
-    """
+    """Hold back days that fail or cannot be computed, and all that read them; otherwise one fails the step."""
     growing: Growing | None = None
     watch: Callable[[Sequence[StepBuilt]], None] | None = None
     """Called with the results so far, after each step and within it; an error ends the walk."""
@@ -124,7 +119,7 @@ class Walk:
     done: list[StepBuilt] = field(default_factory=list)
 
     def take(self, asked: StepRequest) -> StepBuilt:
-        """Stage the days of one step; raises :class:`DaysFailed` unless ``holds_back``."""
+        """Raises :class:`DaysFailed` unless ``holds_back``."""
         began = clock.seconds()
         build = StepBuild(self.lake, asked, self.run, self.progress, self.place, self.growing)
         build.after_chunk = self._watch_chunk if self.watch else None
@@ -220,9 +215,8 @@ def shadow(
     progress: Progress,
     watch: Callable[[Sequence[StepBuilt]], None] | None = None,
 ) -> list[StepBuilt]:
-    """Stage a campaign's ``steps``, given in build order, on its own timelines.
-
-    Raises :class:`PublicationRefused` for a dirty tree if the settings forbid one. An error of ``watch`` ends the walk.
+    """Stage a campaign's ``steps``, in build order, on its own timelines. Raises :class:`PublicationRefused` for a
+    dirty tree; an error of ``watch`` ends the walk.
     """
     if not campaign.startswith(CAMPAIGN):
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
@@ -292,11 +286,10 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
 
 
 def with_days_that_stay(lake: Lake, steps: Sequence[StepRequest], staged: StagedDays) -> StagedDays:
-    """Add to ``staged`` which days of ``steps``, given in build order, stay as they are, and why.
+    """Add which days of ``steps``, in build order, stay as they are, and why.
 
-    A day that stays and one that is not staged yet look alike, as no timeline lists them: the decision of staging tells
-    them apart. Days that read an unstaged day are left undecided. Staged days that the cut-over leaves out (their other
-    table failed, or an input is held back) do not count as staged.
+    A day that stays and one not staged yet look alike, as no timeline lists them: the decision of staging tells. Days
+    that read an unstaged one are undecided. Staged days that the cut-over leaves out do not count as staged.
     """
     walk = Walk(lake, Place(overlay=staged.overlay), RunInfo(""), lambda _: None)
     stays = dict(staged.stays)
@@ -370,10 +363,9 @@ def isolate_failing_days(
     failed: Exception | None = None,
     most: int = _MOST_BAD_DAYS,
 ) -> dict[date, Exception]:
-    """Bisect ``days`` where ``attempt`` fails; returns those that fail alone, with their errors.
-
-    ``failed`` is the error of an earlier attempt over all of them. An error that is not ``is_about_days`` is raised at
-    once; the first error is raised if all days fail or more than ``most`` do.
+    """Bisect ``days`` where ``attempt`` fails; returns those that fail alone, with errors. ``failed`` is an earlier
+    attempt's over all. An error that is not ``is_about_days`` is raised at once, the first one if all or more than
+    ``most`` days fail.
     """
     bad: dict[date, Exception] = {}
     pending = [tuple(days)] if days else []

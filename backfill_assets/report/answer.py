@@ -29,7 +29,7 @@ class Tone(enum.StrEnum):
 class Special(abc.ABC):
     @abc.abstractmethod
     def plain(self) -> object:
-        """The value in JSON."""
+        pass
 
     @abc.abstractmethod
     def shown(self, *, short: bool) -> str:
@@ -176,7 +176,6 @@ class Grid:
     """Columns that stay on one line, as ids and numbers always do."""
     groups: tuple[str, ...] = ()
     most: int | None = None
-    """Rows shown on a terminal and in Markdown; others get all."""
     one_by_one: bool = False
     """If the terminal is too narrow, each row becomes a list."""
 

@@ -1,6 +1,5 @@
-"""Fits a table to a terminal: first columns in ``drop`` go, then text is folded between words. Pure.
-
-Ids and numbers stay on one line, and nothing is cut. What is still too wide is no table.
+"""Fits a table to a terminal: columns in ``drop`` go, then text is folded between words; ids and numbers are not.
+Pure.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from backfill_assets.report.answer import Grid, Id
 
 Cells = Sequence[Sequence[str]]
 _ROOMY_CELL = 24
-"""Text is folded to this width while a column can still be dropped."""
+"""Columns are dropped before text is folded further."""
 _LONGEST_WORD = 28
-"""A longer word is broken anywhere."""
 Pieces = Callable[[str], list[str]]
 _FRAME, _BETWEEN = 1, 3
 _WORD = re.compile(r"\S*\s*")
@@ -69,7 +67,6 @@ def _without_decoration(
 
 
 def _widened(least: Mapping[str, int], natural: Mapping[str, int], spare: int) -> Mapping[str, int]:
-    """The column that is folded most is widened first."""
     found = dict(least)
     while spare and (lacking := [name for name in found if found[name] < natural[name]]):
         found[max(lacking, key=lambda name: natural[name] / found[name])] += 1
@@ -88,7 +85,6 @@ def _is_on_one_line(table: Grid, name: str) -> bool:
 
 
 def _least(table: Grid, cells: Cells, name: str, pieces: Pieces) -> int:
-    """The width of the longest piece, or of whole lines."""
     at = table.columns.index(name)
     lines = [line for row in cells for line in row[at].split("\n")]
     if _is_on_one_line(table, name):

@@ -1,4 +1,4 @@
-"""An answer on a terminal, in boxes (see ``fitting``), or on a pipe, as tab-separated text with every row complete."""
+"""An answer on a terminal, in boxes, or on a pipe, as tab-separated text with complete rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ID = re.compile(r"(?<![\w-])[\w-]+-[\w-]*\d[\w-]*")
 
 @dataclass(frozen=True)
 class Terminal:
-    """Boxes, colours and short ids are for people; a pipe gets none."""
+    """Boxes, colours and short ids are for people."""
 
     console: Console
     for_people: bool
@@ -100,7 +100,6 @@ class Terminal:
             self.console.print(Text(escape_controls(line), _STYLES[part.tone_of(line)]), soft_wrap=True)
 
     def _typed(self, command: str) -> str:
-        """Shortens ids; ``ID^`` is the state before a publication."""
         return _ID.sub(lambda found: self.show_id(found[0]), command)
 
     def _line(self, text: str, tone: Tone = Tone.PLAIN) -> None:
@@ -201,7 +200,6 @@ def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
 
 
 def _repeated(table: Grid, row: Sequence[Any], before: Sequence[Any]) -> set[int]:
-    """A group shows again if one to its left has changed."""
     found: set[int] = set()
     for at, name in enumerate(table.columns):
         if name in table.groups:

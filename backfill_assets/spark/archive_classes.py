@@ -1,7 +1,7 @@
 """``python -m backfill_assets.spark.archive_classes``, a part of set-up: makes the archive of Spark's classes.
 
-Embedded Spark builds one day of a small dataset, and its JVM records at its end which classes were loaded: a minute
-once, for starts of embedded Spark that are seconds shorter.
+A minute once, in which embedded Spark builds a day and its JVM records loaded classes, makes later starts seconds
+shorter.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ PATIENCE_SECONDS = 300
 
 
 def archive_classes(settings: Settings) -> Path | None:
-    """Returns None if this Java makes no archive.
-
-    Raises :class:`subprocess.TimeoutExpired` on a machine that is too slow or too busy.
+    """Returns None if this Java makes no archive. Raises :class:`subprocess.TimeoutExpired` on a slow or busy
+    machine.
     """
     file = archive_file(settings)
     empty_folder(settings).mkdir(parents=True, exist_ok=True)
@@ -52,7 +51,7 @@ def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
 
 
 def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
-    """Also waits for the JVM, which keeps the output open until it has written the archive."""
+    """Waits for the JVM, whose output stays open until the archive is written."""
     ours = ("BACKFILL_", "SPARK_REMOTE")
     elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}

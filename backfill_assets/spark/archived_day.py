@@ -1,4 +1,4 @@
-"""A small dataset of which one day is built, to see which classes of Spark a build loads. Nothing of it is kept."""
+"""A small dataset of which a day is built, to see which classes Spark loads; nothing is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a version from rows that Spark has, lazily and without writing them."""
+"""A version's tables from rows that Spark has, lazily."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Asked(NamedTuple):
 
 
 def computed(version: Version, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    """For a few rows that are only looked at; builds write files in workers. All rows of a day are in one partition."""
+    """For rows that are only looked at; builds write in workers. A day's rows are in one partition."""
     transform = version.transform
     if not isinstance(transform, Refinement):
         return transform(inputs)

@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, reachable from here only: one warm JVM that all runs share."""
+"""A Spark Connect server of this machine alone: one warm JVM for all runs."""
 
 from __future__ import annotations
 
@@ -73,10 +73,8 @@ def start_connect_server(
     profile: str = "connect",
     outlives_starter: bool = False,
 ) -> ConnectServer:
-    """Start a server and wait until it answers; it ends with this process, however that ends, unless
-    ``outlives_starter``.
-
-    Output goes to ``<home>/spark-connect.log``. Raises ``LakehouseUnusable``.
+    """Start a server and wait until it answers; it ends with this process, unless ``outlives_starter``. Output goes to
+    ``<home>/spark-connect.log``. Raises ``LakehouseUnusable``.
     """
     require_java()
     chosen = free_port() if port is None else port
@@ -106,9 +104,8 @@ def dismiss_watch(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port below the ephemeral ones (from 32768 on Linux, 49152 elsewhere), which any connection may take meanwhile.
-
-    Raises ``LakehouseUnusable``.
+    """Below the ephemeral ones (from 32768 on Linux, 49152 elsewhere), which any connection may take. Raises
+    ``LakehouseUnusable``.
     """
     for port in sorted(_SERVER_PORTS, key=lambda _: clock.between(0, 1))[:_PORTS_TRIED]:
         with closing(socket.socket()) as probe, suppress(OSError):
@@ -121,7 +118,7 @@ def free_port() -> int:
 def start_daemon(
     command: Sequence[str], settings: Settings, log: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Leaves out variables that point to another Spark. The shell of :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
+    """Leaves out variables of another Spark; :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
     elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     profile = {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile), "PYSPARK_PYTHON": sys.executable}
@@ -189,7 +186,7 @@ def _listens(server: ConnectServer) -> bool:
 
 
 def answers(port: int) -> bool:
-    """A socket that got this very port for its own end connects to itself: then no server answers."""
+    """A socket that got this very port connects to itself: no server answers."""
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0 and probe.getsockname() != (LOOPBACK, port)

@@ -50,7 +50,7 @@ class LockedJar:
 
 
 def read_lock(lock: Path) -> tuple[LockedJar, ...]:
-    """Raises ``LakehouseUnusable`` if the file is missing or damaged."""
+    """Raises ``LakehouseUnusable`` if missing or damaged."""
     try:
         lines = [line.split() for line in lock.read_text().splitlines() if line.strip() and not line.startswith("#")]
         return tuple(LockedJar(*coordinate.split(":"), sha256) for coordinate, sha256 in lines)  # type: ignore[call-arg]
@@ -86,7 +86,7 @@ def fetch_jars(settings: Settings) -> list[LockedJar]:
 
 
 def fetch_lock(lock: Path, folder: Path, left_out: str = "") -> list[LockedJar]:
-    """Through Spark's resolver. ``left_out`` has patterns ``group:artifact`` of dependencies that are not locked."""
+    """Uses Spark's resolver; ``left_out`` has patterns ``group:artifact``."""
     wanted = [jar for jar in read_lock(lock) if not jar.stands_in(folder)]
     if wanted:
         require_java()

@@ -1,4 +1,4 @@
-"""Declared queries over the partitions of Spark's rows, run in its workers."""
+"""Declared queries over partitions of Spark's rows, in workers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
 
 ROWS = "partition_rows"
 ROWS_FOR_SPARK = 16_384
-"""Spark's JVM has a batch in memory as a whole."""
+"""The JVM holds a whole batch."""
 _FOUND = "found"
 
 
 def _as_it_is(_: DuckDBPyConnection) -> None:
-    """Registers nothing."""
+    pass
 
 
 @dataclass(frozen=True)
 class PartitionQuery:
-    """DuckDB's SQL over the rows of one partition; it must not contain secrets.
-
-    The SQL names :data:`ROWS` once, as they are a stream; what is used twice has to be ``MATERIALIZED``.
+    """DuckDB's SQL over a partition's rows, without secrets. :data:`ROWS` is a stream, named once: what is used twice
+    is ``MATERIALIZED``.
     """
 
     asked: str
@@ -71,10 +70,9 @@ def in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> list[pa.RecordBatch
 
 
 def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> DataFrame:
-    """Lazy; works through Spark Connect, too.
+    """Lazy. A query that compares rows needs them in one partition: ``rows.repartition("day")``.
 
-    A query that compares rows needs them in one partition: ``rows.repartition("day")``. Raises
-    :class:`LakehouseUnusable` if the workers lack this package; for errors as rows are taken, see
+    Raises :class:`LakehouseUnusable` if the workers lack this package; for errors as rows are taken, see
     :func:`~backfill_assets.spark.workers.errors_of_workers`.
     """
     require_workers(rows.sparkSession)

@@ -1,4 +1,4 @@
-"""The Spark server of a home that outlives its command, with its cluster if any; noted in a file."""
+"""A home's Spark server that outlives its command, and its cluster; noted in a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class SparkProcess:
-    """``java_class`` in the command line tells it from a later process with the same number."""
+    """``java_class`` in the command line tells it from others of its number."""
 
     pid: int
     java_class: str
@@ -49,7 +49,7 @@ class SparkProcess:
 
 @dataclass(frozen=True)
 class SparkService:
-    """``processes`` are in the order in which they are stopped."""
+    """``processes`` in the order of stopping."""
 
     url: str
     profile: str
@@ -78,9 +78,8 @@ def running_service(settings: Settings) -> SparkService | None:
 
 
 def start_service(settings: Settings, port: int | None, profile: str) -> SparkService:
-    """On the loopback interface; waits until it has run a job. Raises ``LakehouseUnusable`` if one runs already.
-
-    The profile ``standalone`` also starts a master and two workers.
+    """Waits until the server, on the loopback interface, has run a job; ``standalone`` also has a master and two
+    workers. Raises ``LakehouseUnusable`` if one runs.
     """
     if running := running_service(settings):
         hint = f"Use it: export SPARK_REMOTE={running.url}. To start another: backfill spark stop"
@@ -185,9 +184,8 @@ class StandaloneCluster:
 
 
 def start_standalone_cluster(settings: Settings, timeout_seconds: float = 120) -> StandaloneCluster:
-    """Waits until the workers have registered; raises ``LakehouseUnusable``.
-
-    A worker has half of the cores, and memory for one executor of the profile. Output goes to ``<home>/spark/``.
+    """Waits until workers have registered: each half of the cores, and memory for one executor. Output goes to
+    ``<home>/spark/``. Raises ``LakehouseUnusable``.
     """
     require_java()
     folder = settings.home / "spark"

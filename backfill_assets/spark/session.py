@@ -32,7 +32,7 @@ _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
 _PROPERTY = re.compile(r"(?P<key>[^\s=:]+)\s*[=:]?\s*(?P<value>.*)")
 RESTART_SECONDS = 120.0
 KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
-"""Names the command that restarts the Spark server whenever it ends."""
+"""The command that restarts the Spark server."""
 _ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
 """A new server at the address does not know the session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
@@ -42,7 +42,7 @@ _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 def spark_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Closed afterwards on a Connect server; embedded Spark lives as long as its process."""
+    """The session is closed on a Connect server; embedded Spark lives as long as its process."""
     session = open_session(settings, app_name, session_id, options)
     try:
         yield session
@@ -54,9 +54,8 @@ def spark_session(
 def open_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Delta, UTC and the profile's settings; ``options`` override the profile.
-
-    ``session_id``, a UUID, names a Connect session, for :func:`end_session`. Raises ``LakehouseUnusable``.
+    """A session with Delta, UTC and the profile's settings; ``options`` override the profile. ``session_id``, a UUID,
+    is for :func:`end_session`. Raises ``LakehouseUnusable``.
     """
     if settings.spark_remote:
         return _connect(settings, settings.spark_remote, session_id, options or {})
@@ -64,7 +63,7 @@ def open_session(
 
 
 def run_a_job(settings: Settings) -> None:
-    """Checks that the Connect server can run a job. Raises ``LakehouseUnusable``."""
+    """Raises ``LakehouseUnusable`` if the Connect server cannot."""
     from pyspark.errors import PySparkException
 
     try:
@@ -76,7 +75,7 @@ def run_a_job(settings: Settings) -> None:
 
 @contextmanager
 def explain_lost_server(what: str) -> Iterator[None]:
-    """Raises :class:`SparkLost` if the Connect server goes away in the block."""
+    """Raises :class:`SparkLost` if the Connect server goes away."""
     from pyspark.errors import PySparkException
 
     try:
@@ -194,9 +193,8 @@ def _connect(settings: Settings, url: str, session_id: str | None, options: Mapp
 
 
 def require_answer(url: str) -> None:
-    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``; the client would try for minutes.
-
-    A server that a command restarts is waited for.
+    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``, where the client would try for minutes. A
+    server that a command restarts is waited for.
     """
     if not answers_within(url, RESTART_SECONDS if keeper() else 0):
         hint = f"{how_to_start()}, or unset SPARK_REMOTE: then Spark runs inside the process."
@@ -204,7 +202,7 @@ def require_answer(url: str) -> None:
 
 
 def listens(url: str, patience_seconds: float = 5) -> bool:
-    """False also if the host has no such name."""
+    """False also for an unknown host."""
     address = urlsplit(url)
     with closing(socket.socket()) as probe:
         probe.settimeout(patience_seconds)
@@ -274,8 +272,8 @@ class _KnownClass:
 def remember_lookups(session: SparkSession) -> None:
     """Cache PySpark's look-ups of Java classes and methods, in a session inside this process.
 
-    Each ``F.col`` asks the JVM what ``org.apache.spark.sql.functions`` is and whether it has ``col``: some 5,000 calls
-    for a day from raw to daily revenue.
+    Each ``F.col`` asks the JVM what ``org.apache.spark.sql.functions`` is and has: some 5,000 calls from raw to a day's
+    revenue.
     """
     jvm: Any = session.sparkContext._jvm
     for name in _CLASSES:

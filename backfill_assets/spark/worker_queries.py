@@ -1,4 +1,4 @@
-"""Declared queries as workers get them: DuckDB's SQL, made once in the driver."""
+"""Declared queries as DuckDB's SQL, made in the driver."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def streamed(connection: DuckDBPyConnection, asked: str, at_once: int = ROWS_AT_
 
 
 def stored(connection: DuckDBPyConnection, name: str, asked: str) -> Iterator[pa.RecordBatch]:
-    """With one thread, DuckDB waits forever for the second of two :func:`streamed` queries that nobody has read."""
+    """With one thread, DuckDB waits forever for the second of two unread :func:`streamed` queries."""
     connection.execute(f"CREATE TEMP TABLE {name} AS {asked}")
     return streamed(connection, f"FROM {name}")

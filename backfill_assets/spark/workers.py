@@ -1,7 +1,7 @@
 """Work in Spark's Python workers, task by task.
 
-Spark repeats a failed task, which may leave files behind: only what a task returns counts, once for each task. Errors
-of this project raised in a worker are raised again in the caller.
+Spark repeats failed tasks, which may leave files: what a task returns counts, once. This project's errors in workers
+are raised in the caller.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NEEDED = "Install this package with the versions of its lock file where Spark's
 
 
 def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
-    """Answers are in order, from one Spark job. Works through Spark Connect, too.
+    """Answers in order, from one Spark job, also by Spark Connect.
 
-    ``work``, tasks and answers are pickled and must not contain secrets. Errors of this project are raised without
-    Spark's retries. Raises :class:`LakehouseUnusable` if the workers lack this package.
+    ``work``, tasks and answers are pickled, without secrets. This project's errors end Spark's retries. Raises
+    :class:`LakehouseUnusable` if workers lack this package.
     """
     if not tasks:
         return []
@@ -89,7 +89,7 @@ def _taken(given: Answer | _Refused) -> Answer:
 
 
 def carried_by_value(declared: object) -> None:
-    """Pickles the class of ``declared`` with its code: workers need not have the project that declares it."""
+    """Pickles the class of ``declared`` with its code, for workers without its project."""
     from pyspark import cloudpickle
 
     project = type(declared).__module__.partition(".")[0]
@@ -120,7 +120,7 @@ def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]
 
 @contextmanager
 def errors_of_workers() -> Iterator[None]:
-    """Raises errors of :func:`carrying`, which Spark wraps in its own when rows are taken."""
+    """Raises errors of :func:`carrying`, which Spark wraps."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -26,7 +26,6 @@ class RawBoundary:
     versions: tuple[int, ...]
     positions: tuple[PartitionPosition, ...] = ()
     landed_files: int | None = 0
-    """None if no longer known."""
     newest_arrival: date | None = None
     unknown: str = ""
     """What is no longer known, in words."""

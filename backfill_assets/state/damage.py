@@ -1,7 +1,7 @@
 """Files that are gone, and files that may go.
 
-A log does not show that a file was deleted. A command that misses a file leaves a note; the note counts while the day
-still names the file and the file is still missing.
+No log shows a deleted file: a command that misses one leaves a note, which counts while the day names the file and it
+is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def note_damage(storage: Storage, table: str, day: date, gone: Iterable[str]) ->
 
 
 def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay, list[str]]:
-    """Noted days that are still damaged at ``versions``, with the missing files."""
+    """Noted days still damaged at ``versions``, with missing files."""
     noted: dict[str, list[date]] = {}
     for name in _notes(storage).files(recursive=True):
         table, _, text = name.rpartition("/")
@@ -58,10 +58,8 @@ def _notes(storage: Storage) -> Documents[list[str]]:
 def files_may_go(
     storage: Storage, versions: Mapping[str, int], window_days: int, now: datetime
 ) -> Mapping[str, datetime]:
-    """By table, from when on files of these versions may be reclaimed; tables whose main still has all of them are left
-    out.
-
-    Files that main has dropped are kept for the rollback window. A version whose log is gone may go at once.
+    """By table, from when on files of these versions may be reclaimed. Files that main has dropped stay for the
+    rollback window; a version whose log is gone may go at once. Tables whose main has them all are left out.
     """
     moments = {}
     for table, version in versions.items():

@@ -1,7 +1,6 @@
 """What is wrong with a day: one cause, and what helps. Pure.
 
-The logs, a watchdog, a gate and a rollback give signs; the first of :data:`CASES` that fits counts, in all that is
-shown of the day.
+Logs, watchdogs, gates and rollbacks give signs; the first of :data:`CASES` that fits counts everywhere.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from backfill_assets.notice_routes import Severity
 class Action(enum.StrEnum):
     REBUILD = "rebuild"
     RESTORE = "restore"
-    """Raw is never computed again: its rows are read again from landed files, and must be the same."""
+    """Raw's rows are read again from landed files, and must be the same."""
     WAIT = "wait"
     ASK = "a person"
 
 
 class Cause(enum.StrEnum):
-    """Why a day is wrong, stale or missing, gravest first; a fresh day has none.
-
-    The last ones say why a plan or a run builds a day all the same.
+    """Why a day is wrong, stale or missing, gravest first; the last ones say why a plan or run builds a day all the
+    same.
     """
 
     UNREADABLE = "table cannot be read"
@@ -75,7 +73,6 @@ INPUT_CHANGED = frozenset({Cause.TOO_LATE, Cause.CORRECTED, Cause.LATE, Cause.RE
 OTHER_CODE = frozenset({Cause.GONE_VERSION, Cause.CODE_CHANGED})
 """Built by another version than counts now; for raw: its rows would belong to other days."""
 STALE = INPUT_CHANGED | OTHER_CODE
-"""Causes of days that are as published, and would be built otherwise now."""
 FOREIGN = frozenset({Cause.FOREIGN_RAW, Cause.FOREIGN_WRITE})
 FRESH = "fresh"
 _GRAVITY = {cause: place for place, cause in enumerate(Cause)}
@@ -104,7 +101,6 @@ class Case:
     known_by: str
     severity: Severity = "warning"
     beside: Cause | None = None
-    """The case needs this sign too."""
 
     def fits(self, signs: Signs) -> bool:
         return self.cause in signs and (self.beside is None or self.beside in signs)
@@ -181,7 +177,6 @@ class Diagnosis:
     severity: Severity
     words: str
     beside: Cause | None = None
-    """A second sign that changes what helps."""
 
     @property
     def no_version(self) -> bool:

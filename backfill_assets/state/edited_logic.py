@@ -1,7 +1,7 @@
 """Versions that were edited in place since they published days.
 
-A version keeps its name, so an edit makes no day stale: it shows in the logic fingerprint that each day records. Days
-without one are older than these fingerprints, and are taken as they are.
+An edit makes no day stale: it shows in the logic fingerprint that each day records. Days without one are older, and are
+taken as they are.
 """
 
 from __future__ import annotations

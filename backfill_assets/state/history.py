@@ -27,33 +27,28 @@ _COLUMNS += ["reason", "table", "day", "table_version", "rows", "code_version", 
 
 @dataclass
 class TablePart:
-    """``rows`` is what its days held afterwards."""
-
     days: list[date] = field(default_factory=list)
     rows: int = 0
     version: int | None = None
     code_versions: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
-    """Publications that the days were from before."""
 
 
 @dataclass(frozen=True)
 class InputSummary:
-    """What a publication was made from; days by table."""
-
     read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
     """By table and Delta version; None: never published before."""
     landed: tuple[str, ...] = ()
     partitions: tuple[PartitionRead, ...] = ()
-    """Offsets read, or given back by a rollback."""
+    """Offsets read, or given back."""
     boundaries: tuple[DaysBoundary, ...] = ()
     """How far topics had been read for the computed days."""
     staged: Mapping[str, list[date]] = field(default_factory=dict)
     """Days that it brought and made others from."""
     environments: tuple[Environment, ...] = ()
-    """Empty if nothing was computed, or if that was not recorded."""
+    """Empty if nothing was computed or recorded."""
     approved_by: str = ""
-    """Only for a campaign: who approved it, and how that is known."""
+    """Who approved a campaign, and how that is known."""
     leaves_stale: Mapping[str, list[date]] = field(default_factory=dict)
     """Published days that read what it brought and did not come with it."""
 
@@ -177,7 +172,7 @@ def _inputs(
 
 
 def _approved_by(publication: Mapping[str, Any]) -> str:
-    """The notice of a rollback names who undid it: that is no approval."""
+    """A rollback's notice names who undid it: no approval."""
     notice = publication.get("notice") or {}
     return str(notice.get("approved_by", "")) if publication["kind"] == "replace" else ""
 

@@ -1,4 +1,4 @@
-"""What came to the inputs of a day since it was built, and so why it is stale. Pure: from the log alone."""
+"""What came to a day's inputs since it was built, and so why it is stale. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from backfill_assets.state.observed import LogView
 
 @dataclass(frozen=True)
 class InputChanges:
-    """``steps`` are in build order and include all they read."""
-
     steps: Sequence[Step]
     observed: LogView
 

@@ -1,4 +1,4 @@
-"""The state of the lakehouse now: the newest state of every day in the log, and the files that days really have."""
+"""The lakehouse now: every day's newest state in the log, and the files that days really have."""
 
 from __future__ import annotations
 
@@ -43,13 +43,10 @@ class LogView:
     versions: Mapping[str, int] = field(default_factory=dict)
     """Delta versions of the last closed entry."""
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Tables by publication under way."""
     switches: Mapping[str, str] = field(default_factory=dict)
     """Versions that publications made current, by step."""
     files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
-    """The files of ``newest``."""
     read_files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
-    """The files of ``pinned``."""
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     """Only their ``states`` are here, and nothing can be decided about them."""
 
@@ -59,7 +56,6 @@ class LogView:
 
     @property
     def bytes(self) -> dict[str, dict[date, int]]:
-        """Sizes of the files that a build would read."""
         return {
             table: {day: sum(state.active[path].size for path in paths) for day, paths in state.by_day().items()}
             for table, state in self.read_files.items()
@@ -72,9 +68,7 @@ class LogView:
             raise each.error
 
     def undecided(self, steps: Iterable[Step]) -> dict[str, Unreadable]:
-        """Unreadable tables, and those built with or from one, each with the unreadable one. ``steps`` are in build
-        order.
-        """
+        """Unreadable tables and those built with or from one, each with that one."""
         found = dict(self.unreadable)
         for step in steps if found else ():
             touched = (*step.table_names, *(read.table for version in step.versions for read in version.reads))
@@ -87,7 +81,7 @@ class LogView:
         return tuple(step for step in steps if step.name not in undecided)
 
     def require_decided(self, steps: Sequence[Step], tables: Iterable[str]) -> None:
-        """Raises :class:`LakehouseUnusable` if one of ``tables`` is unreadable or built from one that is."""
+        """Raises :class:`LakehouseUnusable` if one of ``tables`` is undecided."""
         undecided = self.undecided(steps)
         self.require(tables := list(tables))
         for table in tables:
@@ -101,7 +95,6 @@ class LogView:
         return {table: version for table, version in self.versions.items() if table not in self.unreadable}
 
     def now(self, key: TableDay) -> str:
-        """The physical fingerprint in main."""
         return self.newest.get(key.table, {}).get(key.day, fingerprints.EMPTY_DAY)
 
     def physical(self, key: TableDay) -> str:
@@ -141,9 +134,8 @@ class LogView:
         return with_current(steps, self.switches)
 
     def over(self, records: DayRecords) -> LogView:
-        """This view with ``records`` in place of its days.
-
-        Such a day is of no publication. One that was never published is missing, even if this view has it.
+        """This view with ``records`` in place of its days. Such days are of no publication; one never published is
+        missing.
         """
         states = {
             TableDay(table, day): DayState(table, day, "", self.sequence, each.physical, each.content)
@@ -203,11 +195,10 @@ def observe(storage: Storage, tables: Iterable[str], log: PublicationLog | None 
 
 
 def observe_each(storage: Storage, tables: Iterable[str], log: PublicationLog | None = None) -> LogView:
-    """Reads logs only, and writes nothing. An unreadable table is named in the view, and hides no other.
+    """Reads logs only. An unreadable table is named in the view, and hides no other. A ``log`` read before knows most
+    days.
 
-    A ``log`` that was read before knows the days of most of its files.
-
-    Looks again if ``tables`` were published to meanwhile, which would look like a foreign write.
+    Looks again if ``tables`` were published to meanwhile: that would look like a foreign write.
     """
     wanted = list(tables)
     log = log or PublicationLog(storage)

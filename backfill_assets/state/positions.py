@@ -1,8 +1,8 @@
 """What had been read of each source at any published state of a table, from the logs alone.
 
-The positions of a raw table are transactions of its Delta log, committed with the rows. Those of a computed table are
-those of the raw versions in the lineage of its days. Raw's Delta log is cleaned up after the rollback window; the
-publication log still has the positions.
+A raw table's positions are transactions of its Delta log, committed with the rows; a computed table's are those of raw
+versions in its days' lineage. Raw's Delta log is cleaned up after the rollback window; the publication log keeps the
+positions.
 """
 
 from __future__ import annotations
@@ -104,16 +104,15 @@ def _boundary_of(table: str, version: int, transactions: Mapping[str, int]) -> R
 
 
 def _positions_of(topic: TopicPositions) -> Iterable[PartitionPosition]:
-    """A partition with a boundary and no position was begun, and nothing of it was read."""
+    """A partition with a boundary and no position was begun, and not read."""
     for partition in sorted({*topic.next_offsets, *topic.boundary}):
         offset = topic.next_offsets.get(partition, 0)
         yield PartitionPosition(topic.topic, partition, offset, topic.boundary.get(partition))
 
 
 def logged_positions(storage: Storage, table: str, version: int, wanted: Collection[str]) -> dict[str, int]:
-    """The newest value of each ``wanted`` position id that publications brought by ``version``.
-
-    Reads the log backwards, only as far as it must.
+    """The newest value of each ``wanted`` id that publications brought by ``version``, read backwards as far as
+    needed.
     """
     rows = [row for row in _published_rows(storage, table) if row["table_version"] <= version]
     if not rows:
@@ -143,7 +142,6 @@ class _Node(NamedTuple):
 
 
 Versions = Mapping[str, frozenset[int]]
-"""Raw versions by table."""
 
 
 @dataclass
@@ -214,7 +212,7 @@ class DaySources:
         return children, raws
 
     def _lineages(self, nodes: set[_Node]) -> dict[_Node, tuple[str, DayLineage]]:
-        """With the publication that computed the day; days of unknown lineage are left out."""
+        """Lineages with the publication that computed the day, where known."""
         made = self._lineages_of({node.computed_by for node in nodes})
         return {
             node: (node.computed_by, made[key])
@@ -262,10 +260,8 @@ def _key(row: _Row) -> TableDay:
 
 
 def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
-    """For ``table`` as in ``view``: a raw table as a whole, others by days.
-
-    Raises :class:`InvalidRequest` if nothing was published to it by then, :class:`VersionGone` if it is no longer
-    known.
+    """A raw table as a whole, others by days. Raises :class:`InvalidRequest` if nothing was published to it by then,
+    :class:`VersionGone` if it is no longer known.
     """
     version = view.versions.get(table)
     if version is None:
@@ -280,7 +276,7 @@ def table_boundaries(view: View, table: str) -> list[DaysBoundary]:
 
 
 def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[DaysBoundary]:
-    """How far topics had been read when these days of ``view`` were computed; empty if no topic is read."""
+    """How far topics had been read for these days of ``view``; empty without one."""
     raw = RawVersions(view.storage)
     if not (streamed := raw.streamed(view.versions)):
         return []
@@ -294,7 +290,7 @@ def read_boundaries(view: View, read: Mapping[str, Collection[date]]) -> list[Da
 
 
 def publication_boundaries(storage: Storage, publications: Collection[str]) -> dict[str, list[DaysBoundary]]:
-    """How far topics had been read for the days that each publication computed; empty if no topic is read."""
+    """How far topics had been read for the days that each publication computed; empty without one."""
     if not publications:
         return {}
     head, raw = PublicationLog(storage).head(), RawVersions(storage)

@@ -18,9 +18,8 @@ def naming_readers(
     log: PublicationLog,
     then: Callable[[Publication], Publication] = lambda publication: publication,
 ) -> Readers:
-    """Completes a publication with the days of ``steps`` that it leaves stale; those it names already stay.
-
-    ``then`` gets the completed publication, for a notice about these days.
+    """Completes a publication with the days that it leaves stale, beside those it names already; ``then`` gets it, for
+    a notice.
     """
     tables = [name for step in steps for name in step.table_names]
 

@@ -62,9 +62,8 @@ class PublishedTable:
 
 
 def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
-    """Delta versions by table, as of the last closed entry or of the entry that closed ``publication``.
-
-    Raises :class:`InvalidRequest` for a publication that is unknown or not closed yet.
+    """Delta versions by table, as of the last closed entry or the one that closed ``publication``. Raises
+    :class:`InvalidRequest` if that is unknown or open.
     """
     if publication is None:
         log = PublicationLog(storage)
@@ -89,16 +88,15 @@ def read_published(storage: Storage, table: str, publication: str | None = None)
 
 
 def pinned_version(storage: Storage, table: str) -> int | None:
-    """The version of the last closed entry; None if nothing was published to the table."""
+    """The last closed entry's; None if nothing was published."""
     log = PublicationLog(storage)
     version = pinned_files(log, log.head(), table).version
     return version if version >= 0 else None
 
 
 def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
-    """``sequence``, ``outcome`` and ``detail`` (JSON: Delta versions by table).
-
-    Raises :class:`InvalidRequest` for a publication that is unknown or not closed yet.
+    """``sequence``, ``outcome`` and ``detail`` (JSON: Delta versions by table). Raises :class:`InvalidRequest` if
+    ``publication`` is unknown or open.
     """
     rows = _rows_of(storage, publication)
     closed = [row for row in rows if row["event"] == "closed"]
@@ -121,7 +119,6 @@ def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
 
 
 def publication_ids(storage: Storage) -> list[str]:
-    """Every publication that was ever prepared, also aborted ones."""
     rows = PublicationLog(storage).files().rows(["publication"], event="prepared")
     return sorted(set(rows.column("publication").to_pylist()))
 

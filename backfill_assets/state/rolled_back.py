@@ -1,8 +1,7 @@
 """How long a rollback holds a day.
 
-A rollback undoes what was made of the inputs of then. A day whose inputs have changed since is rebuilt, by the version
-of its put-back rows: otherwise a rollback would keep corrections out for ever. A day's :class:`Origin` names its
-rollback.
+A rollback undoes what was made of the inputs of then. A day whose inputs change is rebuilt by its put-back version:
+otherwise corrections would stay out for ever. A day's :class:`Origin` names its rollback.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Rollbacks:
         return any(rows > left for rows, left in taken)
 
     def at(self, rollback: str) -> datetime:
-        """When the rollback was prepared; raises :class:`LookupError` if the log does not have it."""
+        """Raises :class:`LookupError` if the log does not have it."""
         if (found := self.find(rollback)) is None:
             raise LookupError(f"The log has no {rollback}.")
         return found[1].astimezone(UTC)
@@ -81,9 +80,9 @@ class UndoIs(enum.StrEnum):
     HELD = "held"
     """No input has changed since: the day stays."""
     OVER = "over"
-    """An input has changed since: the day is rebuilt, by the version that it was put back with."""
+    """An input has changed since: the day is rebuilt by its put-back version."""
     ASKED = "asked"
-    """An input has changed since, and raw rows that the day is made of were withdrawn: a person decides."""
+    """Raw rows of the day were withdrawn too: a person decides."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +140,7 @@ def undo_of(rollbacks: Rollbacks, steps: Sequence[Step], step: Step, day: date, 
 def undone_days(
     known: Rollbacks, steps: Sequence[Step], observed: LogView, statuses: Statuses
 ) -> Iterator[tuple[TableDay, Undo]]:
-    """Days that a person rolled back and whose inputs are others now; ``steps`` are all, in build order.
-
-    Reads the log only for days that were rolled back.
-    """
+    """Days that a person rolled back and whose inputs are others now; ``steps`` in build order."""
     for step in (each for each in steps if each.versions):
         found = ((table, statuses.get(table, {})) for table in step.table_names)
         for key in (TableDay(table, day) for table, days in found for day, cause in days.items() if cause in _BEHIND):

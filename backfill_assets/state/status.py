@@ -18,7 +18,7 @@ NO_PARAMETERS = ""
 
 
 Entries = Mapping[str, Mapping[int, str]]
-"""Logical fingerprints for :func:`fingerprints.inputs_of`, by table and ordinal of the day."""
+"""Logical fingerprints for :func:`fingerprints.inputs_of`, by table and ordinal."""
 Statuses = Mapping[str, Mapping[date, Cause | None]]
 """By table in build order, and by day ascending; None: fresh."""
 
@@ -33,12 +33,11 @@ def day_statuses(
 ) -> Statuses:
     """Statuses of every known day of ``steps``, or of each day of ``days``.
 
-    - ``steps`` are in build order and include all they read.
-    - A day is known if it, or the same day of something its table reads, was published. Unreadable tables, and all that
-      is built from them, have no known day.
-    - A day is compared with the current version of its step, or with that of ``versions``; ``as_published``: with the
-      version that published it. A day of another version is ``CODE_CHANGED``, or ``GONE_VERSION`` if that is not
-      declared any more.
+    - ``steps`` are in build order, with all they read.
+    - Known days were published, or the same day of an input was. Unreadable tables, and all that is built from them,
+      have none.
+    - A day is compared with the current version, that of ``versions``, or (``as_published``) its own. A day of another
+      version is ``CODE_CHANGED``, or ``GONE_VERSION`` if that is not declared.
     - Adopted days are fresh.
     """
     published = _by_table(observed)
@@ -57,7 +56,7 @@ def day_statuses(
 
 
 def diagnosed(statuses: Statuses, beside: Mapping[TableDay, Iterable[Cause]]) -> Statuses:
-    """Adds signs that do not come from the logs: each day gets the cause that counts of all."""
+    """Adds signs beside the logs: each day gets the gravest cause."""
     found = {table: {**days} for table, days in statuses.items()}
     for (table, day), signs in beside.items():
         if day in (days := found.get(table, {})):
@@ -74,7 +73,7 @@ def _versions(step: Step, wanted: str | None, as_published: bool) -> Mapping[str
 def _of_step(
     step: Step, days: Iterable[date], changes: InputChanges, entries: Entries, versions: Mapping[str, Version]
 ) -> dict[str, Mapping[date, Cause | None]]:
-    """Tables of a step share its inputs: their fingerprint is computed once a day."""
+    """Tables of a step share its inputs' fingerprint."""
     found: dict[str, dict[date, Cause | None]] = {table.name: {} for table in step.tables}
     observed, filled = changes.observed, changes.observed.filled([step])
     for day in days:
@@ -173,7 +172,6 @@ def _known_days(
 
 
 def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
-    """None for a day that is not published."""
     for table in step.table_names:
         if content := content_in(states, TableDay(table, day)):
             # With parameters it is other code than the declared version of that name.
@@ -203,9 +201,8 @@ def declared_version(step: Step, content: DayContent) -> Version | None:
 def stale_readers(
     steps: Sequence[Step], view: LogView, changed: Days, brought: Days = NO_DAYS
 ) -> dict[str, tuple[date, ...]]:
-    """Published days that read a ``changed`` day and are stale in ``view``.
-
-    Days that are ``brought`` themselves are left out, and unreadable tables.
+    """Published days that read a ``changed`` day and are stale in ``view``, without those ``brought`` and of unreadable
+    tables.
     """
     entries, changes = _entries(steps, view, _by_table(view)), InputChanges(steps, view)
     found = dict[str, tuple[date, ...]]()

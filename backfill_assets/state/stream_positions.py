@@ -1,8 +1,7 @@
 """The positions of a stream in raw: how far each partition of a topic was read.
 
-A position is the next offset to read: a Delta transaction of raw, committed with the rows before it. A topic that was
-deleted and created again, or another cluster's, is another topic: raw knows topics by their ids. The second one of a
-name is called ``name@2``, in its positions and in the places of its events.
+A position is the next offset to read: a Delta transaction of raw, committed with the rows before it. Raw knows topics
+by ids: one created again, or of another cluster, is another, and called ``name@2`` in positions and places.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
 
 
 def offset_id(source: str, topic: str, partition: int) -> str:
-    """The transaction of a partition's next offset."""
     return f"{KAFKA}:{source}:{topic}:{partition}"
 
 
@@ -39,8 +37,6 @@ def boundary_id(source: str, topic: str, partition: int) -> str:
 
 @dataclass(frozen=True)
 class TopicIds:
-    """Kafka's: another cluster or topic of the same name has other ids."""
-
     cluster: str
     topic: str
 
@@ -85,7 +81,7 @@ def topic_positions(storage: Storage, source: str, topic: str) -> TopicPositions
 
 
 def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, TopicPositions]:
-    """By topic, from transactions of raw. A position that was taken back to 0 counts as none."""
+    """By topic; a position taken back to 0 counts as none."""
     found: dict[str, tuple[bool, TopicIds | None, dict[int, int], dict[int, int]]] = {}
     prefix = f"{KAFKA}:{source}:"
     for id, value in transactions.items():
@@ -139,9 +135,8 @@ def stream_topics(positions: Iterable[Position]) -> list[str]:
 
 
 def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -> frozenset[TableDay]:
-    """The ``days`` that were published after log entry ``since``, by streams alone.
-
-    Compactions do not count. Reads the log's columns of these days, never data.
+    """The ``days`` published after log entry ``since`` by streams alone, not counting compactions. Reads the log's
+    columns only.
     """
     tables, dates = {each.table for each in days}, {str(each.day) for each in days}
     if not days:

@@ -1,7 +1,6 @@
 """What every day holds at one moment: main now, a closed log entry, or a timeline.
 
-Only logs are read. Files of a day come from the table's Delta log; if that was cleaned up, from the publication that
-brought the day.
+A day's files come from the table's Delta log, or if that was cleaned up, from the publication that brought it.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class View:
 
     @classmethod
     def newest(cls, storage: Storage) -> View:
-        """The last closed entry's view; empty for a lakehouse without a log, which it does not create."""
+        """The last closed entry's view; creates no lakehouse."""
         log = PublicationLog(storage)
         head = log.head()
         return cls(storage, head.version, pinned_versions(log, head, head.state.versions), "main")
@@ -120,7 +119,6 @@ class View:
         return view.over({table: days for table, days in self.over.items() if table in below})
 
     def files(self, table: str) -> list[AddedFile]:
-        """Paths relative to the table."""
         return [file for record in self.records([table])[table].values() for file in record.files]
 
     def paths(self, table: str) -> set[str]:
@@ -132,7 +130,6 @@ class View:
             return {file.path for file in self.files(table)}
 
     def table(self, name: str) -> PublishedTable | None:
-        """None if nothing was published to it and ``over`` has nothing."""
         version = self.versions.get(name, _NO_VERSION)
         if name in self.over:
             return _TableOfFiles(name, self.storage.uri(name), version, self.storage, self)
@@ -150,9 +147,8 @@ class View:
         chosen: pc.Expression | None = None,
         columns: list[str] | None = None,
     ) -> pa.Table | None:
-        """Rows of ``days`` (None: all) that fulfil ``chosen``; files of other days stay closed.
-
-        Raises :class:`~backfill_assets.lakehouse.lost_file.FileLost` for the day whose file is gone.
+        """Rows of ``days`` (None: all) that fulfil ``chosen``; other days' files stay closed. Raises
+        :class:`~backfill_assets.lakehouse.lost_file.FileLost` for a day.
         """
         published = self.table(table)
         if published is None:
@@ -211,8 +207,6 @@ class View:
 
 @dataclass(frozen=True)
 class _TableOfFiles(PublishedTable):
-    """``version`` is that of the base."""
-
     view: View
 
     def dataset(self) -> ds.Dataset:
@@ -235,10 +229,8 @@ def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -
 def main_days(
     log: PublicationLog, tables: Iterable[str], *, with_foreign_rows: bool = False
 ) -> dict[str, dict[date, DayRecord]]:
-    """Days as of the last closed entry, without withdrawn ones.
-
-    ``with_foreign_rows`` adds what others have written since; a day that others emptied stays as it was. Unlike
-    :meth:`View.records` it needs no history of the log.
+    """Days as of the last closed entry, without withdrawn ones. ``with_foreign_rows`` adds what others wrote since; a
+    day that they emptied stays. Needs no history, unlike :meth:`View.records`.
     """
     observed = observe(log.storage, tables, log)
     found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
@@ -297,9 +289,8 @@ BEFORE = "^"
 
 
 def parse_time(text: str) -> datetime | None:
-    """In UTC; None if it is no time, as the beginning of an id, ``20170601t1200``.
-
-    A time without a fraction is the end of its second: times of publications are shown to the second.
+    """In UTC; None if it is no time, as ``20170601t1200``. Without a fraction it is the end of its second: publications
+    are shown to the second.
     """
     if not _DATE.match(text):
         return None

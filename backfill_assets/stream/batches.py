@@ -1,4 +1,4 @@
-"""A source of a stream, and its micro-batches: what each one read, and what it brought into raw."""
+"""A stream's source and micro-batches: what each read, and brought into raw."""
 
 from __future__ import annotations
 
@@ -42,21 +42,20 @@ class BatchRead:
 
 
 class CheckpointGone(Exception):
-    """Spark's checkpoint folder was emptied or deleted."""
+    pass
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Spark's checkpoint of one query, in the format of Spark 4.2: a version line, then JSON.
+    """Spark's checkpoint of a query, as Spark 4.2 writes it: a version line, then JSON.
 
-    Only a cache: a query starts with an empty one, where raw ends. What is missing raises :class:`CheckpointGone`.
+    Only a cache: a query starts with an empty one, where raw ends. Raises :class:`CheckpointGone`.
     """
 
     folder: Path
 
     @property
     def is_there(self) -> bool:
-        """Spark writes its metadata first, and never deletes them."""
         return (self.folder / "metadata").exists()
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
@@ -103,23 +102,23 @@ class Reading(RawWriter, ABC):
         self.hold_seconds = HOLD_SECONDS
 
     def adopted(self, change: RawChange) -> StagedChange | None:
-        """Only before the first batch, as it takes a look at each open timeline."""
+        """Only before the first batch: it looks at each open timeline."""
         return super().adopted(change) if self.first else None
 
     @property
     @abstractmethod
     def is_live(self) -> bool:
-        """History has been read."""
+        pass
 
     @property
     @abstractmethod
     def boundary_text(self) -> str:
-        """Where history ended, for people."""
+        pass
 
     @property
     @abstractmethod
     def positions(self) -> tuple[StreamPosition, ...]:
-        """Positions by partition, since the source was opened."""
+        pass
 
     @abstractmethod
     def open(self, most: int) -> DataFrame:
@@ -127,10 +126,10 @@ class Reading(RawWriter, ABC):
 
     @abstractmethod
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
-        """Publish micro-batch ``number`` of the query."""
+        pass
 
     def look(self) -> None:
-        """Called every few seconds."""
+        pass
 
     def read_again(self) -> BatchRead | None:
         """Called each idle minute, to retry what could not be read."""
@@ -140,7 +139,7 @@ class Reading(RawWriter, ABC):
         return None
 
     def brought(self, done: StagedChange | None, received: Received | None = None, size: int = 0) -> BatchRead:
-        """Rows that a killed stream had staged are counted without a time of receipt."""
+        """Rows that a killed stream had staged have no time of receipt."""
         if done is None:
             return BatchRead(bytes=size)
         self.first = False

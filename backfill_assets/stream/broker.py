@@ -23,7 +23,7 @@ _AWAY = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|BrokerNotAvailable)Exception"
     r"|Cannot fetch record for offset|No resolvable bootstrap urls"
 )
-"""Not Spark's own timeouts: they mean that something else is slow."""
+"""Not Spark's own timeouts, which mean something slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
 _OF_A_VALUE = "DuckDB: ((?:Invalid Input|Conversion|Out of Range) Error)"
 _OF_AN_EVENT = re.compile(
@@ -62,7 +62,7 @@ class Broker:
     spark: SparkSession
     source: KafkaTopic
     properties: Mapping[str, str] = field(repr=False)
-    """May contain secrets. ``isolation.level`` says whether events of open transactions count."""
+    """May contain secrets. ``isolation.level``: whether open transactions count."""
 
     def stream(self, start: Offsets, most: int) -> DataFrame:
         options = {
@@ -96,7 +96,6 @@ class Broker:
         return TopicOffsets(oldest, end, self.ids())
 
     def ends(self) -> Offsets:
-        """End offsets by partition; ``isolation.level`` applies."""
         with self._client(self._new_consumer) as consumer:
             return _by_partition(consumer.endOffsets(self._partitions(consumer)))
 

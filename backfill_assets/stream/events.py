@@ -1,8 +1,8 @@
-"""Makes raw rows of a topic's events: each as text on its event day; null values delete keys.
+"""Raw rows of a topic's events: text on event days; null values delete keys.
 
-Spark converts all times to microseconds up front, so one out of range fails the whole batch. Then the client of this
-process checks all times, and reads what Spark cannot. If Spark fails on something else, the batch is halved until each
-such event is alone; it is kept with the reason.
+Spark converts all times to microseconds first: one out of range fails the batch. Then the client here checks times, and
+reads what Spark cannot. On other failures the batch is halved until each such event is alone; it is kept with the
+reason.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EventsSeen:
     events: int
     tombstones: int
     received: Received | None
-    """None for a batch without events, such as an aborted transaction."""
+    """None without events, as in an aborted transaction."""
 
     @classmethod
     def of(cls, observed: Mapping[str, Any]) -> EventsSeen:
@@ -63,8 +63,8 @@ def is_tombstone() -> Column:
 def _received(source: Source, today: date) -> Column:
     """Null if no broker can have received the record: producers may set any time.
 
-    Times beyond the year 9999 in milliseconds are read as microseconds. A later day could be no day of a table, and
-    such an event would stop the stream for good.
+    Milliseconds beyond the year 9999 are read as microseconds; a later day could be none of a table, and would stop the
+    stream for good.
     """
     number = F.unix_millis("timestamp")
     time = F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
@@ -73,11 +73,11 @@ def _received(source: Source, today: date) -> Column:
 
 
 def event_lines(source: Source, topic: str, events: DataFrame, today: date) -> DataFrame:
-    """``source_file`` is ``kafka:<topic>/<partition>`` with raw's name of the topic, ``source_line`` the offset.
+    """``source_file`` is ``kafka:<topic>/<partition>`` with raw's name of the topic, ``source_line`` the offset,
+    ``arrival_day`` the record's in UTC, so that reading again gives the same row; without a possible time the event's,
+    or ``today``.
 
-    ``arrival_day`` is the record's day in UTC, so that reading again gives the same row; without a possible time, the
-    day that the event names, or else ``today``. Null values become ``null``, empty ones ``""``, invalid UTF-8 Base64:
-    all are quarantined.
+    Null values become ``null``, empty ones ``""``, invalid UTF-8 Base64: all are quarantined.
     """
     return _lines(source, topic, events, F.col("value"), today)
 
@@ -110,7 +110,7 @@ def _file(topic: str) -> Column:
 
 
 def within(ranges: Sequence[OffsetRange]) -> Column:
-    """Offsets are data: as literals, each batch would compile code of its own, and the JIT would start again."""
+    """Offsets are data: as literals, each batch would compile code of its own."""
     of = {each.partition: each for each in ranges}
     all_parts = [of.get(number, OffsetRange(number, 0, 0)) for number in range(max(of, default=0) + 1)]
     first, end = (_of_partition(part) for part in ([e.first for e in all_parts], [e.end for e in all_parts]))
@@ -131,9 +131,9 @@ _READ_HERE = 500
 _NEAR = 100
 """Events between two odd ones closer than this are read by the client too: another Spark read takes longer."""
 _LAST_MS = 253_402_300_799_999
-"""End of the year 9999 in milliseconds: later times are in micro- or nanoseconds."""
+"""The end of the year 9999: later times are micro- or nanoseconds."""
 _FIRST_BROKER = date(2011, 1, 1)
-"""Before Kafka's first release: such a time is 0, or of a wrong clock."""
+"""Times before Kafka's first release are 0, or of a wrong clock."""
 _COLUMNS = T.StructType(
     [
         T.StructField("key", T.BinaryType()),
@@ -202,14 +202,12 @@ def event_time(sent: int | None, otherwise: datetime) -> datetime:
 
 @dataclass(frozen=True)
 class EachEvent:
-    """Reads ``ranges`` of a topic although some events cannot be read."""
-
     broker: Broker
     rows_of: Callable[[DataFrame], DataFrame]
     now: datetime
 
     def with_odd_times(self, ranges: Sequence[OffsetRange]) -> DataFrame:
-        """For failures on times alone: halving would cost Spark two reads a step for each event."""
+        """For failures on times alone: halving would cost two reads a step for each event."""
         odd = {(each.partition, each.offset) for part in ranges for each in self.broker.times(part) if _is_odd(each)}
         sound, others = around(ranges, odd, _NEAR)
         parts = [*map(self._by_spark, sound), *(self._here(self._readable(part)) for part in others)]
@@ -268,5 +266,5 @@ def _is_odd(record: KafkaRecord) -> bool:
 
 
 def _with_reason(record: KafkaRecord, reason: str) -> KafkaRecord:
-    """The value may be personal in any form: it stays in the topic, where the offset finds it."""
+    """The value may be personal: it stays in the topic."""
     return replace(record, key=None, value=json.dumps({"unreadable": reason}).encode(), reason="")

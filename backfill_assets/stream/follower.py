@@ -39,7 +39,7 @@ class _Broken:
 
 @dataclass
 class Follower:
-    """Grows the tables that follow ``raw``. ``pending`` days wait for the next batch, or for a minute."""
+    """``pending`` days wait for the next batch, or a minute."""
 
     lake: Lake
     raw: Step
@@ -68,7 +68,7 @@ class Follower:
         self.follow(days)
 
     def follow(self, days: Collection[date]) -> None:
-        """Each reason that prevents a day is reported once. A day that fails is not tried with every batch."""
+        """Each reason is reported once; a failing day is not tried with every batch."""
         self.pending |= set(days) - self._left_to_people(days)
         steps, now = self.steps, clock.now()
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
@@ -113,7 +113,7 @@ class Follower:
         self.memory = InputMemory()
 
     def _bring_reference_data(self, steps: Sequence[Step], due: Sequence[date], today: date) -> None:
-        """Once a day; for an open day each hour, as something may have landed."""
+        """Looks once a day; for an open day each hour."""
         new = {day for day in due if self._supplied.get(day, 0) < self._hour(day, today)}
         if new:
             _ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
@@ -137,7 +137,6 @@ class Follower:
     # ------------------------------------------------------------------ what gates hold back
 
     def take_over(self, held: Iterable[HeldEvents]) -> None:
-        """Keeps only tables that still follow."""
         tables = {name for step in self.steps for name in step.table_names}
         self.held = {each.day: each for each in held if each.table in tables}
 
@@ -241,9 +240,8 @@ def find_days_behind(log: PublicationLog, raw: str, refined: Step) -> set[date]:
 
 
 def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
-    """Days built from other raw rows than now, and those never built that got their last rows by a stream.
-
-    Others that were never built wait for people: they are history, or were put back.
+    """Days built from other raw rows than now, and unbuilt ones whose last rows came by a stream: others are history,
+    or were put back.
     """
     behind = set()
     for (table, day), state in states.items():

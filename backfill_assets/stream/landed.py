@@ -1,4 +1,4 @@
-"""Reads the landing folder of a source; a file's time is that of its last change."""
+"""The landing folder of a source; a file's time is its last change."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class LandingReading(Reading):
         return self.take_in(again) if again else None
 
     def take_in(self, paths: Sequence[Path]) -> BatchRead:
-        """A damaged or changed file is reported, and read with the next batch after it has landed again."""
+        """A damaged or changed file is read once it has landed again."""
         stamps = [stamp for path in paths if (stamp := file_stamp(path)) is not None]
         wanted = list(dict.fromkeys((*self._landed_again(), *paths)))
         files: list[LandedFile] = []
@@ -125,7 +125,7 @@ class LandingReading(Reading):
         return found
 
     def _landed_again(self) -> list[Path]:
-        """Files that were left out and changed since: Spark names a file only once."""
+        """Spark names a file once."""
         return [path for path, stamp in self.left_out.items() if file_stamp(path) not in (None, stamp)]
 
     def _by_day(self, paths: Iterable[str]) -> Counter[date]:
@@ -137,7 +137,7 @@ class LandingReading(Reading):
 
 
 def _require_bytes(file: LandedFile) -> None:
-    """A copy starts empty and would count as the whole file. One that stays empty is for the nightly run."""
+    """A copy starts empty; what stays empty is for the nightly run."""
     if not file.size:
         raise SourceUnreadable(f"{file.path} has no bytes yet.")
 

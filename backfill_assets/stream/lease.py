@@ -1,7 +1,7 @@
-"""The status of each stream, and in the same file the lease that keeps a second stream off its table.
+"""Each stream's status, and in the same file the lease on its table.
 
-The holder rewrites its claim at each beat; a former holder writes to its own old file, which nobody reads. The lease
-only saves work: positions are compare-and-swap. A dead process's lease ends by its expiry, and on its own host at once.
+The holder rewrites its claim at each beat; a former one writes to its own old file, which nobody reads. A lease saves
+work only: positions are compare-and-swap. It ends by expiry, or at once on the host of a dead process.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ _ENDED: tuple[StreamState, ...] = ("stopped", "failed")
 
 
 class StreamPosition(AuditRecord):
-    """The next offset, and the end of the source."""
-
     partition: str
-    """``topic/0``, or the folder of an arrival day."""
     position: int
     end: int | None = None
 
@@ -53,7 +50,7 @@ class StreamHolder(AuditRecord):
     host: str
     pid: int
     process_started: float
-    """Seconds, by the host: tells a later process with the same number apart."""
+    """Seconds, by the host: another process may have its number."""
     run: str = ""
     lease: str
 
@@ -65,7 +62,7 @@ class StreamHolder(AuditRecord):
         return cls(host=socket.gethostname(), pid=pid, process_started=started, run=run, lease=clock.token(8))
 
     def is_gone(self) -> bool:
-        """False for another host, of which nothing is known."""
+        """False for another host."""
         if self.host != socket.gethostname():
             return False
         try:
@@ -95,7 +92,7 @@ class HeldEvents(AuditRecord):
     reasons: dict[str, int] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """From the first 10,000 rows of each file."""
     do: str = ""
-    """Publishes the day anyway; empty if the gate has no such command."""
+    """The command that publishes it anyway, or empty."""
 
     def __str__(self) -> str:
         events, since = format_count(self.events, "event"), f"{self.since:%Y-%m-%d %H:%M:%S}Z"
@@ -111,7 +108,7 @@ class StreamBatch(AuditRecord):
     answer_seconds: float | None = None
     pace: float = 1.0
     slowed_down: str = ""
-    """Why it reads more slowly; empty at the full rate."""
+    """Why it reads more slowly, or empty."""
     publication: str = ""
     days: tuple[date, ...] = ()
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
@@ -143,11 +140,9 @@ class StreamStatus(AuditRecord):
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """Delays of the last minutes, in raw and in the last table that follows."""
     boundary: str = ""
-    """Where history ended; empty until then."""
     held_back: tuple[HeldEvents, ...] = ()
     note: str = ""
     error: str = ""
-    """Kept until a batch is published."""
 
     @property
     def events_per_second(self) -> float:
@@ -155,12 +150,11 @@ class StreamStatus(AuditRecord):
 
     @property
     def ended(self) -> bool:
-        """False for a killed stream."""
         return self.state in _ENDED
 
     @property
     def lag(self) -> int | None:
-        """None if the end of one partition is not known."""
+        """Returns None if a partition's end is unknown."""
         lags = [each.lag for each in self.positions]
         return None if None in lags or not lags else sum(lag or 0 for lag in lags)
 
@@ -204,14 +198,13 @@ class StreamLease:
         return refusal(found) if self.number < 0 else overtaken(self.status, found)
 
     def note(self, **changes: Any) -> None:
-        """For the next beat. Raises :class:`AnotherStreamRuns`."""
+        """Raises :class:`AnotherStreamRuns`."""
         with self._lock:
             if self._lost:
                 raise self._lost
             self.status = self.status.model_copy(update=changes)
 
     def release(self, error: str = "") -> None:
-        """Another stream's lease is left alone."""
         with self._lock:
             state = "failed" if error else "stopped"
             self._renew_status(state=state, error=error or self.status.error, until=clock.now())
@@ -261,10 +254,7 @@ class StreamLease:
 
 
 def acquire_stream(storage: Storage, table: str, source: str) -> StreamLease:
-    """Raises :class:`AnotherStreamRuns` if a stream runs; of two that start at once, one gets the lease.
-
-    What the previous stream held back is carried over until this one has looked.
-    """
+    """Raises :class:`AnotherStreamRuns`; of two at once one gets the lease. What was held back is carried over."""
     holder, started = StreamHolder.this_process(), clock.now()
     before = read_stream(storage, table)
     status = StreamStatus(
@@ -292,7 +282,6 @@ def refusal(running: StreamStatus) -> AnotherStreamRuns:
 
 
 def overtaken(status: StreamStatus, running: StreamStatus) -> AnotherStreamRuns:
-    """For a stream suspended longer than its lease."""
     kept = f"{format_count(status.events, 'event')} in {format_count(status.batches, 'batch')}"
     return AnotherStreamRuns(
         f"{running.holder} has streamed into {running.table} since {running.started:%Y-%m-%d %H:%M:%S}Z, while this"

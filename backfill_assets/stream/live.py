@@ -40,12 +40,11 @@ _ON_A_DISK = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
-"""For a lakehouse in a folder: writers to a bucket need the default class for their local parts."""
+"""A lakehouse in a folder needs no more; writers to a bucket need the default class for their local parts."""
 _MEMORY, _JAVA = "spark.driver.memory", "spark.driver.extraJavaOptions"
 _HEAP = "2g"
 """Java's default is a quarter of the machine."""
 _GIVES_BACK = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-"""Returns memory after a large batch; the profile's collector is for short runs."""
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 _MOST_LOST = 3
@@ -64,7 +63,7 @@ def stream_settings(profile: Mapping[str, str], usual_memory: str, *, on_s3: boo
 
 @dataclass(frozen=True)
 class Trigger:
-    """A batch every so many seconds; or (``available_now``) all that is there, and then the end."""
+    """Seconds between batches; or (``available_now``) all there is, and the end."""
 
     every_seconds: float = 1.0
     available_now: bool = False
@@ -80,9 +79,8 @@ def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBat
 
 @dataclass
 class LiveStream:
-    """One run of a stream into raw; ``follow`` gets each published batch's days.
-
-    ``follow_again`` is called in each minute without a batch, for days that were left.
+    """A run of a stream into raw; ``follow`` gets each batch's days, ``follow_again`` is called in each minute without
+    one.
     """
 
     reading: Reading
@@ -127,7 +125,6 @@ class LiveStream:
             seconds -= 1.0
 
     def _read(self) -> bool:
-        """True if the query ended, False if another batch size is needed."""
         self._most = self._most_wanted()
         rows = self.reading.open(self._most)
         self._failure = self._last = None

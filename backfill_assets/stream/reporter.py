@@ -1,4 +1,4 @@
-"""The status of a stream, and its reports for people and programs."""
+"""A stream's status, reported to people and programs."""
 
 from __future__ import annotations
 
@@ -96,10 +96,7 @@ class StreamReporter:
         )
 
     def _count_followed(self, table: str) -> Delays | None:
-        """Counts batches whose days have all followed; returns the delays of the last.
-
-        Days that a gate holds back count as followed if other days of their batch have.
-        """
+        """Delays of the last batch whose days have all followed; those held back count if others have."""
         followed = [received for received, days in self._not_followed if not self._waits(days)]
         self._not_followed = [each for each in self._not_followed if self._waits(each[1])][-_REMEMBERED:]
         counted = [self._count(table, received, clock.now()) for received in followed]

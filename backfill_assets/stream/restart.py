@@ -48,8 +48,8 @@ def decide_restart(
     """``running`` is the process with the lease, ``under_way`` a run that starts or watches one, ``holder`` the last
     run with the lease. ``earlier`` runs are newest first.
 
-    A stream stopped by a person stays off. A start that ended while an older one ran does not count: it was refused as
-    a second stream. ``begins`` starts a stream that no person has started.
+    What a person stopped stays off. A start that ended while an older one ran was refused, and does not count.
+    ``begins``: no person has to start it.
     """
     if running or under_way:
         return RestartDecision(None, f"{name} is on: {running or under_way}.")

@@ -45,10 +45,8 @@ class StreamRequest:
 
 
 def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progress, report: Report) -> None:
-    """Stream until stopped, or for ``available_now`` until everything is read.
-
-    Raises :class:`AnotherStreamRuns`, :class:`InvalidRequest` for a table that takes no events, and what
-    :meth:`LiveStream.run` raises.
+    """Stream until stopped, or read up (``available_now``). Raises :class:`AnotherStreamRuns`, :class:`InvalidRequest`
+    for a table without events, and like :meth:`LiveStream.run`.
     """
     step = _streamed_step(lake.catalog, request.table)
     _require_possible(request)
@@ -109,7 +107,7 @@ def _streamed_step(catalog: Catalog, table: str) -> Step:
 
 
 def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progress: Progress) -> Reading:
-    """By default, events of a transaction count once it is committed."""
+    """Events of a transaction count once it is committed, by default."""
     if isinstance(request.source, KafkaTopic):
         properties = {"isolation.level": "read_committed", **request.properties}
         topic = request.source
@@ -144,7 +142,7 @@ def _follow_again(follower: Follower, followed: Callable[[], object]) -> None:
 
 
 def compact_days(follower: Follower, tables: Iterable[str], days: Collection[date]) -> set[str]:
-    """Returns the tables that changed. A failing table is reported and paused; its rows are published."""
+    """Returns changed tables; a failing one is reported and paused."""
     publisher, paused = follower.lake.publisher, follower.not_compacted
     done, now, transaction = set(), clock.now(), stream_name(follower.raw.name)
     made_by = follower.run.provenance(reason="small files of a stream")

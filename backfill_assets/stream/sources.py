@@ -1,4 +1,4 @@
-"""Sources of a stream, and offsets of a topic: where to start, what of a batch is new, what was lost. Pure."""
+"""A stream's sources, and offsets of a topic: where to start, what is new, what was lost. Pure."""
 
 from __future__ import annotations
 
@@ -91,15 +91,14 @@ class Start:
     offsets: Offsets
     new: bool
     boundary: Offsets
-    """Live events begin here; those before, from ``offsets`` on, are history."""
+    """Events before, from ``offsets`` on, are history."""
     reason: str
 
 
 def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None) -> Start:
     """Start at raw's positions; a new stream at ``history`` if given, else now.
 
-    A partition added later is read from its beginning. A missing one keeps its position, which
-    :func:`require_not_shorter` refuses.
+    A partition added later begins at its beginning; :func:`require_not_shorter` refuses a missing one.
     """
     if known.begun:
         offsets = {**dict.fromkeys(kept.end, 0), **known.next_offsets}
@@ -111,9 +110,7 @@ def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None)
 
 
 def known_topic(known: TopicPositions, source: KafkaTopic, ids: TopicIds, *, new_topic: bool) -> TopicPositions:
-    """Raises :class:`SourceUnreadable` for another topic than the one read, unless ``new_topic``: then without
-    positions.
-    """
+    """Raises :class:`SourceUnreadable` for another topic than the one read; ``new_topic`` starts without positions."""
     if not known.begun or known.ids == ids:
         return known
     if not new_topic:
@@ -160,10 +157,7 @@ def lost_events(source: KafkaTopic, lost: Sequence[OffsetRange]) -> SourceUnread
 
 
 def new_ranges(planned: Sequence[OffsetRange], known: Offsets) -> list[OffsetRange]:
-    """The part of a micro-batch that raw has not read.
-
-    Raises :class:`SourceUnreadable` if it begins after the position: events between would be lost.
-    """
+    """What raw has not read. Raises :class:`SourceUnreadable` for a gap: its events would be lost."""
     ranges = []
     for each in planned:
         position = known.get(each.partition, 0)

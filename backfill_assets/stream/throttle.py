@@ -1,6 +1,6 @@
 """Throttles reading of history, to protect its source: declared rates by the hour, and backing off. Pure.
 
-Spark bounds a micro-batch; this decides its size and the wait before the next one. Live events are not throttled.
+Decides a micro-batch's size and the wait after it; live events are not throttled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIVE_BELOW_SECONDS = 60.0
 REMEMBERED_BATCHES = 50
 FEWEST_BATCHES = 5
 SLOW = 3.0
-"""An answer is slow above so many times the usual."""
+"""So many times the usual is slow."""
 NOTICEABLE_SECONDS = 0.5
 """An answer is slow only if also so much later than usual."""
 RECOVERY = 1.1
@@ -107,7 +107,7 @@ class ReadLimit:
     rate: Rate | None = None
     hours: tuple[RateHours, ...] = ()
     most: int | None = None
-    """Landed files or events at once; None for the default."""
+    """Landed files or events at once."""
 
     def __post_init__(self) -> None:
         for one, other in combinations(self.hours, 2):
@@ -142,7 +142,7 @@ class ReadLimit:
 
 
 def answer_seconds(durations_ms: Mapping[str, float]) -> float | None:
-    """Only ``latestOffset`` and ``getBatch`` ask the source; None if Spark reports neither."""
+    """Only ``latestOffset`` and ``getBatch`` ask the source."""
     asked = [durations_ms[name] for name in ("latestOffset", "getBatch") if name in durations_ms]
     return sum(asked) / 1000 if asked else None
 
@@ -158,7 +158,7 @@ class Pace:
 class Throttle:
     """Halves the rate when the source is slow, and recovers step by step.
 
-    The usual time is the median of recent answers, slow ones too: a source slow for half of them is usual.
+    Usual is the median of recent answers, slow ones too.
     """
 
     limit: ReadLimit = ReadLimit()
@@ -183,9 +183,8 @@ class Throttle:
         return self._set(max(LOWEST_FACTOR, self.pace.factor / 2), why, now, pause)
 
     def wait(self, amount: float, took: float, now: datetime, lag_seconds: float | None) -> float:
-        """Seconds until the next batch, after one of ``amount`` (in the limit's unit).
-
-        Without a rate, half speed means waiting as long again. Live streams do not wait; an unknown lag is history.
+        """Seconds until the next batch, after one of ``amount`` in the limit's unit. Without a rate, half speed means
+        waiting as long again. An unknown lag is history.
         """
         if lag_seconds is not None and lag_seconds < LIVE_BELOW_SECONDS:
             return 0.0
@@ -193,7 +192,6 @@ class Throttle:
         return max(0.0, (amount / rate.per_second if rate else took) / self.pace.factor - took)
 
     def _usual_seconds(self, records: int) -> float | None:
-        """Scaled up for larger batches, not down for smaller ones."""
         if len(self._answers) < FEWEST_BATCHES:
             return None
         return median(seconds * max(1.0, records / max(1, of)) for seconds, of in self._answers)

@@ -111,7 +111,6 @@ class TopicReading(Reading):
 
     @property
     def positions(self) -> tuple[StreamPosition, ...]:
-        """A partition added since is read from its beginning."""
         reached = {**dict.fromkeys(self._kept, 0), **self._end}
         return tuple(
             StreamPosition(partition=f"{self.topic.topic}/{number}", position=at, end=self._kept.get(number))
@@ -182,10 +181,8 @@ class TopicReading(Reading):
         return self.brought(done, self.seen.received if self.seen else None)
 
     def append(self, events: DataFrame, planned: Sequence[OffsetRange]) -> StagedChange | None:
-        """Returns None if raw has read all of ``planned``.
-
-        Raises :class:`PublicationRefused` if another stream keeps reading the same events, and
-        :class:`SourceUnreadable` if they are of another topic of that name.
+        """Returns None if raw has read all of ``planned``. Raises :class:`PublicationRefused` if another stream reads
+        the same, and :class:`SourceUnreadable` for another topic of that name.
         """
         self.seen = None
 
@@ -200,7 +197,6 @@ class TopicReading(Reading):
         return self.carry_out(look)
 
     def _next_offsets(self, partitions: Iterable[int]) -> Offsets:
-        """0 for a partition that was not read."""
         main = MainTable.open(self.lake.storage, self.step.name)
         of = partial(offset_id, self.source.name, self.known.topic)
         return {number: main.transaction(of(number)) or 0 for number in partitions} if main else {}
@@ -259,10 +255,10 @@ class TopicReading(Reading):
         return clock.today()
 
     def _stage_deletions(self, events: DataFrame, timeline: Timeline) -> InputRead | None:
-        """Cancel what tombstones delete, in raw and in what is staged; keep those of no key. Returns the days with such
-        rows.
+        """Cancel what tombstones delete in raw and in what is staged; returns days with such rows. Those of no key are
+        kept.
 
-        The key columns of all days of raw are read once, since nothing says where keys are.
+        Raw's key columns are read once, all days: nothing says where keys are.
         """
         source, topic = self.source, self.known.topic
         staged = rows_of_files(self.lake.spark(), timeline, timeline.files())
@@ -297,7 +293,6 @@ class TopicReading(Reading):
         return self._why_gone() if away is None and says_events_are_gone(error) else away
 
     def _why_gone(self) -> Exception | None:
-        """What the next start would say; None if all events are there."""
         try:
             kept = self.broker.offsets()
             known = known_topic(self._read_so_far(), self.topic, kept.ids, new_topic=False)

@@ -1,6 +1,5 @@
-"""What raw tables had read of their sources at a state, and which rows arrived between two states. Reads logs only.
-
-Arriving rows add to a day's count and checksum, so the arrivals are the difference of both.
+"""What raw tables had read at a state, and which rows arrived between two: by logs, as differences of days' counts and
+checksums.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ def base_of(view: View, tables: Iterable[str]) -> TimelineBase:
 
 
 def raw_reads(view: View, steps: Sequence[Step], tables: Collection[str]) -> tuple[RawRead, ...]:
-    """Content and positions of every raw table behind ``tables``."""
     needed = set(needed_tables(steps, tables))
     names = [
         name
@@ -61,7 +59,6 @@ def _raw_read(view: View, table: str, held: Iterable[DayRecord], positions: RawV
 def arrivals_between(
     storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]
 ) -> dict[str, tuple[ArrivedRows, ...]]:
-    """By raw table, ascending by day."""
     earlier = {each.table: each for each in before}
     found = {
         each.table: tuple(arrivals(_days_at(storage, earlier.get(each.table)), _days_at(storage, each)))
@@ -77,10 +74,7 @@ def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, DayRecord]
 
 
 def arrivals(then: Mapping[date, DayRecord], now: Mapping[date, DayRecord]) -> list[ArrivedRows]:
-    """Days with other rows now: the difference of counts and checksums. Pure.
-
-    Rows that the source deleted count below zero; ``rows`` is None for a day with a foreign write.
-    """
+    """Days with other rows now. Pure. Deleted rows count below zero; ``rows`` is None for a foreign write."""
     found = []
     for day in sorted({*then, *now}):
         before, after = then.get(day, DayRecord(day=day)), now.get(day, DayRecord(day=day))
@@ -104,7 +98,6 @@ class Arrived:
     reads: tuple[RawRead, ...] = ()
     since_last: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
     since_moment: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
-    """Empty if the timeline was not rewound."""
     waiting: Mapping[str, Sequence[date]] = field(default_factory=dict)
     """Days, by table, that the timeline reads from main and that main has not built from these rows yet."""
 
@@ -132,9 +125,8 @@ def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) ->
 def waiting_days(
     view: View, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
-    """Days between raw and ``timeline`` that main has not built from rows that ``arrived``.
-
-    Days that a look back reaches count only once their own inputs exist.
+    """Days between raw and ``timeline`` that main has not built from ``arrived`` rows. Those that a look back reaches
+    need inputs of their own.
     """
     needed = needed_tables(steps, timeline.days)
     held = view.records(needed)

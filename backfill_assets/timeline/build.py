@@ -1,11 +1,10 @@
 """Builds requested days on a timeline (``run_on``), or all that it has again (``forward``), through the usual gates.
 
 A run takes all its days of a step or none, and writes one revision at its end: a killed process leaves the timeline
-unchanged, and the next run reuses what it staged. Spark starts only if a day has to be computed.
+unchanged, and the next reuses what it staged. Spark starts only if a day has to be computed.
 
-Going forward reads raw as it is now, so rows that arrived since the moment are taken once. Without arrivals, inputs are
-those of the moment and only the logic differs; the timeline's other days then show that moment too, until it goes
-forward with arrivals.
+Going forward takes rows that arrived since the moment, once. Without arrivals only the logic differs; the timeline's
+other days then show that moment too, until it goes forward with arrivals.
 """
 
 from __future__ import annotations
@@ -52,8 +51,6 @@ from backfill_assets.timeline.view import filled_in_records
 
 @dataclass(frozen=True)
 class TimelineBuilt:
-    """The timeline as written or to be written."""
-
     timeline: NamedTimeline
     steps: tuple[StepBuilt, ...] = ()
     arrived: Arrived = NOTHING_ARRIVED
@@ -72,11 +69,11 @@ def run_on(
     *,
     report: Callable[[StepBuilt], None] = lambda _: None,
 ) -> TimelineBuilt:
-    """Build days on ``timeline`` step by step, and write its next revision if one changed.
+    """Build days step by step, and write the timeline's next revision if one changed. If a step fails, the steps before
+    it are written.
 
-    If a step fails, the steps before it are written. Raises :class:`DaysFailed` for a failed gate (good days stay
-    staged for the next run), :class:`InvalidRequest` for raw tables and for days that have not ended,
-    :class:`PublicationRefused` if another process changed the timeline, and for a dirty tree if the settings refuse it.
+    Raises :class:`DaysFailed` for a failed gate (good days stay staged), :class:`InvalidRequest` for raw tables and
+    days that have not ended, :class:`PublicationRefused` if another process changed the timeline, or for a dirty tree.
     """
     for each in asked:
         refuse_raw(each.step, timeline.name)
@@ -114,7 +111,7 @@ def refuse_raw(step: Step, timeline: str) -> None:
 
 
 def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
-    """Shows the timeline's base instead of main, which may have moved since."""
+    """Main may have moved since the timeline's base."""
     tables = {name for each in asked for name in (*touched_tables(each.step), *gates.looked_at_beside(each.step))}
     base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, Overlay(timeline.records), base)
@@ -157,8 +154,8 @@ def forward(
 ) -> TimelineBuilt:
     """Compute the days of ``timeline`` again and write them, to itself or to a new timeline ``other``.
 
-    Raises :class:`InvalidRequest` before computing if ``other`` is taken, :class:`PublicationRefused` if another
-    process changed the timeline, and what :func:`computed_again` raises.
+    Raises :class:`InvalidRequest` if ``other`` is taken, :class:`PublicationRefused` if another process changed the
+    timeline, and like :func:`computed_again`.
     """
     storage = lake.storage
     if other is not None:
@@ -178,11 +175,11 @@ def computed_again(
 ) -> TimelineBuilt:
     """Compute the days of ``timeline`` again, without writing it.
 
-    ``version`` is for the tables it was rewound for; other steps use their current versions. A day that gates hold back
-    keeps its content on the timeline, with all days that read it. Without ``arrivals``, inputs are those of the moment.
+    ``version`` is for the tables it was rewound for; others use current versions. A day that gates hold back keeps its
+    content, with all that read it. Without ``arrivals``, inputs are those of the moment.
 
-    Raises :class:`InvalidRequest` for a version that none of these tables has and for a timeline without days,
-    :class:`PublicationRefused` for a dirty tree if the settings refuse it, and for a moment whose files are gone.
+    Raises :class:`InvalidRequest` for a version that none of these tables has or a timeline without days,
+    :class:`PublicationRefused` for a dirty tree or a moment whose files are gone.
     """
     if not timeline.days:
         raise InvalidRequest(
@@ -231,8 +228,8 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
 def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> DayRecords:
     """Inputs and tables of ``timeline`` as of its moment.
 
-    Raises :class:`InvalidRequest` if the timeline does not record that state, and :class:`PublicationRefused` with the
-    earliest possible moments if files are gone.
+    Raises :class:`InvalidRequest` if the timeline does not record it, and :class:`PublicationRefused` with possible
+    moments if files are gone.
     """
     if timeline.moment_base is None:
         raise InvalidRequest(

@@ -39,15 +39,12 @@ class ColumnsChanged:
 
 @dataclass(frozen=True)
 class FailedGate:
-    """A gate that kept days of a table from being published."""
-
     table: str
     first_bad_day: date
     days: int
     why: str
     at: datetime
     by: str
-    """A campaign, or the timeline of a run."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,6 @@ class MomentWorthGoingTo:
     """Days by table; empty for a failed gate."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     switched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Former and new version, by table."""
     columns: Mapping[str, ColumnsChanged] = field(default_factory=dict)
     failed: FailedGate | None = None
 
@@ -126,9 +122,8 @@ def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
 def with_failed_gates(
     found: Sequence[MomentWorthGoingTo], failed: Iterable[FailedGate], most: int
 ) -> list[MomentWorthGoingTo]:
-    """Both, newest first; a failed gate names the publication that was newest then.
-
-    Gates that failed before all of ``found`` are left out.
+    """Both, newest first; a failed gate names the newest publication then. Gates before all of ``found`` are left
+    out.
     """
     gates = []
     for gate in first_gates(failed):
@@ -200,7 +195,7 @@ def _publications(
 
 
 def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int]) -> dict[str, ColumnsChanged]:
-    """Changed columns by publication. Bisects ``versions``: a range with equal columns at both ends is skipped."""
+    """Changed columns by publication, by bisecting ``versions``."""
     ordered = sorted(versions.items(), key=lambda each: each[1])
 
     @cache
@@ -222,7 +217,6 @@ def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int
 
 
 def _columns_at(storage: Storage, table: str, version: int) -> Columns | None:
-    """Returns None if the Delta log of the version was cleaned up."""
     try:
         fields = json.loads(schema_at(storage, table, version))["fields"]
     except VersionGone:

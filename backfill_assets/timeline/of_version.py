@@ -1,7 +1,7 @@
 """Timelines of a version: what main would hold if another version of a step were current.
 
-They hold days of the step and of its readers. Fresh ones go forward every night and compute only days whose inputs
-changed. The timeline of the current version names main's files, for switching back.
+They hold days of the step and of its readers. Fresh ones go forward every night. The current version's names main's
+files, for switching back.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 def take_days(
     lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> tuple[NamedTimeline, bool]:
-    """Put ``days`` on the timeline of a version; True if it was created for them."""
+    """Put ``days`` on a version's timeline; True if it was created."""
     storage, now = lake.storage, clock.now()
     found = find_of_version(storage, now, asked.step, asked.version)
     if found is None:
@@ -91,7 +91,7 @@ def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
 
 
 def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]]) -> InvalidRequest:
-    """Days of other versions may still be in main; the hint names a plan that rebuilds them."""
+    """Main may still have days of other versions: the hint names a plan."""
     others = [day for name, days in published.items() if name not in ("", version) for day in days]
     is_current = f"{version} is the current version of {step.name}: runs build main with it"
     if not others:
@@ -143,7 +143,6 @@ def _published_days(step: Step, published: Days) -> set[date]:
 
 
 def with_days_to_keep(timeline: NamedTimeline, days: Days) -> NamedTimeline:
-    """Exactly these ``days``; new ones are empty."""
     held = {table: timeline.held(table) for table in days}
     chosen = {table: {day: held[table].get(day, DayRecord(day=day)) for day in of} for table, of in days.items()}
     return timeline.model_copy(update={"days": {}}).with_days(chosen)
@@ -160,17 +159,14 @@ def version_of(timeline: NamedTimeline) -> TimelineVersion:
 
 
 def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fresh: bool) -> NamedTimeline:
-    """Raises :class:`InvalidRequest` for a timeline of no version."""
     asked = version_of(timeline).model_copy(update={"fresh": fresh})
     change = "kept fresh" if fresh else "not kept fresh any more"
     return change_timeline(storage, timeline.model_copy(update={"of_version": asked}), change, now)
 
 
 def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> TimelineBuilt:
-    """Add main's new days to a timeline of a version, and compute stale ones by that version.
-
-    Readers of the step use their current versions. A version that is not declared any more is noted, not built. The
-    timeline of the current version gets main's files.
+    """Add main's new days to a timeline of a version, and compute stale ones by it. Readers use current versions. An
+    undeclared version is noted, not built; the current one gets main's files.
     """
     asked, current = version_of(timeline), lake.with_current(lake.catalog.steps)
     step = next((each for each in current if each.name == asked.step), None)
@@ -208,7 +204,7 @@ def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str)
 
 
 def _close_what_it_left(storage: Storage, timeline: NamedTimeline) -> None:
-    """Otherwise they add up: such a timeline may live for years, and stages every night."""
+    """Such a timeline may live for years, and stages every night."""
     for table, held in timeline.days.items():
         named = {file.path for each in held for file in each.files}
         folders = {path.split("/", 2)[1] for path in named if path.startswith(f"{TIMELINES}/")}

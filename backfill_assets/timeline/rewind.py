@@ -1,4 +1,4 @@
-"""Rewinding makes a timeline whose days are as they were at a moment. It names files; no row is read or copied."""
+"""Rewinding makes a timeline of days as they were at a moment, by naming files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTi
 
 
 def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
-    """An independent timeline with the same days; no file is copied."""
+    """An independent timeline with the same files."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
     own = {"change": f"copied from {timeline.name}", "keep_until": None, "of_version": None}
     return timeline.model_copy(update={**values, **own})
@@ -84,10 +84,8 @@ def _logic(record: DayRecord | None) -> tuple[str, str] | None:
 def rewound_timeline(
     storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: View, now: datetime
 ) -> NamedTimeline:
-    """The timeline for ``asked``, not written yet.
-
-    Raises :class:`InvalidRequest` for raw tables and if nothing differs, and :class:`PublicationRefused` with the
-    earliest possible moments if files are gone, and before an adoption.
+    """The timeline for ``asked``, not written yet. Raises :class:`InvalidRequest` for raw tables and if nothing
+    differs, and :class:`PublicationRefused` if files are gone, and before an adoption.
     """
     _refuse_raw(steps, asked.tables)
     timeline = new_timeline(storage, asked.name, asked.by, now)
@@ -133,9 +131,9 @@ def rewound_days(
 ) -> dict[str, dict[date, DayRecord]]:
     """Days of the requested tables and of their readers, with what the timeline will hold of each. Pure.
 
-    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were. A day that reads them
-    does too, if it was computed from exactly what the timeline shows; else it stays as published, and is stale until
-    the timeline goes forward, because a rewind computes nothing.
+    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were, and so do days that
+    read them, if computed from exactly what the timeline shows; others stay published, and are stale until it goes
+    forward, because a rewind computes nothing.
     """
     given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
 
@@ -229,9 +227,8 @@ def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
 
 
 def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
-    """The oldest publication of ``table`` whose state is complete; None if none is.
-
-    Files are reclaimed oldest first, so it is found by bisection.
+    """The oldest publication whose state is complete, by bisection: files are reclaimed oldest first. None if none
+    is.
     """
     records = [each for each in history(storage, table) if each.outcome == "done"][::-1]
     low, high = 0, len(records)
@@ -248,10 +245,10 @@ _MAIN = "main"
 
 
 def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: datetime) -> NamedTimeline:
-    """A timeline without own days, based on ``base``: main, a publication or a time in UTC. Not written yet.
+    """A timeline without own days, based on main, a publication or a time in UTC; not written yet. A timeline as
+    ``base`` is copied with its days.
 
-    A timeline as ``base`` is copied with its days. Raises :class:`InvalidRequest` if ``base`` names no state, and
-    :class:`PublicationRefused` with the earliest possible moments if files are gone.
+    Raises :class:`InvalidRequest` if ``base`` names no state, and :class:`PublicationRefused` if files are gone.
     """
     if base == _MAIN:
         return new_timeline(storage, name, by, now)
@@ -272,11 +269,11 @@ def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: date
 
 
 def create_whole(storage: Storage, make: Callable[[], NamedTimeline]) -> NamedTimeline:
-    """Write the timeline from ``make``, whose files may be reclaimed at the same time.
+    """Write the timeline from ``make``, whose files may be reclaimed meanwhile.
 
-    Reclaiming looks at timelines before and after it logs what will go; this looks at the log after it has written the
-    timeline. So one of the two sees the other. Raises what :func:`create_timeline` raises, and
-    :class:`PublicationRefused` if files are going; then the timeline is deleted again.
+    Reclaiming looks at timelines before and after it logs what will go, this at the log after it wrote: one of them
+    sees the other. Raises like :func:`create_timeline`, and :class:`PublicationRefused` if files are going; then the
+    timeline is deleted again.
     """
     log = PublicationLog(storage)
     before = log.head().state

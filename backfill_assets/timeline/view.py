@@ -1,4 +1,4 @@
-"""A timeline as logs show it: own days over its base. Days computed from others than it shows are stale."""
+"""A timeline as logs show it: own days over its base."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def _of_campaign(storage: Storage, plan: PlanUnderWay) -> NamedTimeline:
 
 
 StaleDays = Mapping[str, Mapping[date, str]]
-"""By table and day: a clause that says why."""
 _MOST_RANGES = 3
 
 
@@ -95,9 +94,8 @@ def inputs_shown(
 
 
 def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) -> set[date]:
-    """Days that were computed from exactly what is ``shown``; adopted days count too.
-
-    Days of an undeclared version are tried with every declared one: the fingerprint of inputs names tables and days.
+    """Days computed from exactly what is ``shown``; adopted days count too. Days of an undeclared version are tried
+    with each declared one, since the fingerprint names tables and days.
     """
     declared = {version.name for version in step.versions}
     found = {day for day, each in contents.items() if each.is_adopted}

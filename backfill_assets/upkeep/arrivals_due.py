@@ -21,16 +21,15 @@ class Landed:
     dataset: Dataset
     files: Mapping[date, Sequence[str]] = field(default_factory=dict)
     taken_in: Collection[str] = ()
-    """Files that raw has ingested, also those that no longer exist."""
     given_back: Collection[str] = ()
     """Files whose ingest was rolled back: only a person may ingest them again."""
     published: bool = False
     targeted: bool = False
-    """A backfill or run was requested for its raw table, with any outcome."""
+    """A backfill or run was requested, with any outcome."""
     restored: str = ""
     """The last restore of lost raw files: an ingest that failed before it may work now."""
     settled: bool = True
-    """False if files landed since the last look: a delivery that is still arriving would be cut in two."""
+    """No file landed since the last look: no delivery is cut in two."""
     begins: date = date.min
     """First day of results. Files before it and before the first ingested day do not wait."""
 
@@ -108,7 +107,7 @@ class _Pending:
     late: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """No run looks at these days again."""
     given_back: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    """All waiting files of a day with a file that was given back: a run ingests whole days."""
+    """All waiting files of such a day: a run ingests whole days."""
     earlier: Mapping[date, Sequence[str]] = field(default_factory=dict)
     newest: Mapping[date, Sequence[str]] = field(default_factory=dict)
 

@@ -1,7 +1,7 @@
-"""The health of sensors. It does not depend on the sensor ``repairs``.
+"""The health of sensors, independent of the sensor ``repairs``.
 
-A sensor's document is written when it begins or ceases to fail, and once a minute otherwise. The second failure in a
-row opens an incident; the next success closes it.
+A document is written when a sensor begins or ceases to fail, else once a minute. The second failure in a row opens an
+incident, the next success closes it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ class SensorBook:
         yield from filter(None, (each.trouble(now) for each in self.all() if each.sensor not in left_out))
 
     def note_end(self, sensor: str, every_seconds: int, now: datetime) -> None:
-        """Also closes the sensor's incident."""
         before = self._of(sensor, every_seconds)
         if not before.failed and before.ended and now - before.ended < _WRITTEN_EVERY:
             return
@@ -95,10 +94,7 @@ class SensorBook:
         self._ticks.replace(sensor, before.after_end(now))
 
     def note_failure(self, sensor: str, every_seconds: int, now: datetime, error: str, next_step: str) -> bool:
-        """True if this failure is to be told now.
-
-        An incident closed by a person is not told again before the sensor has succeeded once.
-        """
+        """Whether this failure is to be told now. What a person closed is not told again before a success."""
         after = self._of(sensor, every_seconds).after_failure(error, next_step)
         if is_new := after.is_failing and not after.incident:
             opened = next(iter(self._open(sensor)), None) or self._opened(after, now)
@@ -121,7 +117,7 @@ class SensorBook:
         return [each for each in found if (each.table, each.cause) == (sensor, Cause.AUTOMATION)]
 
     def _opened(self, ticks: SensorTicks, now: datetime) -> Incident:
-        """Written before it is told: if this process dies in between, the next one finds it."""
+        """Written before it is told."""
         book, today, words = IncidentBook(self.storage), now.date(), ticks.trouble(now)
         found = diagnose({Cause.AUTOMATION: words})
         new = Incident(

@@ -1,6 +1,6 @@
 """Whether a native backfill or repair goes on: its runs against its limits. Pure.
 
-It sees only how runs end: a day that gates hold back is a failed run. A campaign's breaker sees what its waves stage.
+Seen are only runs' ends: a day that gates hold back is a failed run.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from backfill_assets.limits import BackfillLimits, Exceeded, over, over_budget
 
 RunOutcome = Literal["succeeded", "failed", "under way", "canceled"]
 _FEWEST = 3
-"""Fewest failures for a rate, and fewest successes for a median."""
+"""Fewest failures for a rate, fewest successes for a median."""
 _LONG_SECONDS = 600
-"""A shorter run is never slow, however quick the others were."""
+"""Shorter runs are never slow."""
 
 
 @dataclass(frozen=True)
 class RunAttempt:
-    """Retries by Dagster share ``of``, the id of the first run."""
+    """Dagster's retries share ``of``, the first run's id."""
 
     id: str
     of: str
@@ -34,9 +34,9 @@ class RunAttempt:
 def judge_backfill(
     limits: BackfillLimits, attempts: Sequence[RunAttempt], cores: int, price_per_core_second: Decimal | None
 ) -> list[Exceeded]:
-    """Exceeded limits, then warnings of budgets of which 80 % are spent.
+    """Exceeded limits, then warnings of budgets 80 % spent.
 
-    ``attempts`` are oldest first: the newest of a run gives its outcome, all of them cost.
+    ``attempts`` are oldest first: a run's newest gives its outcome, all cost.
     """
     newest = list({each.of: each for each in attempts}.values())
     failed, succeeded = ([each for each in newest if each.outcome == how] for how in ("failed", "succeeded"))

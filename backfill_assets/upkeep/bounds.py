@@ -15,12 +15,11 @@ _SECONDS_AN_HOUR = 3600
 
 
 class RepairBounds(BaseModel):
-    """A repair beyond them becomes a plan that waits for a person. None: no budget."""
+    """A repair beyond them becomes a plan that waits for a person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     days: NonNegativeInt = 400
-    """Table days of one repair."""
     core_seconds: Decimal | None = Field(default=None, ge=0)
     """Budget of all repairs in 24 hours."""
     money: Decimal | None = Field(default=None, ge=0)
@@ -54,9 +53,8 @@ DEFAULT_BOUNDS = RepairBounds()
 
 
 def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal, price: Decimal | None) -> str:
-    """The bound that a repair would break, in words; empty if it may run.
-
-    ``needs``: its estimated core seconds. ``lately``: those of repairs in the last 24 hours. ``price``: of a core hour.
+    """The bound that a repair would break, in words, or empty. ``needs``: its estimated core seconds; ``lately``: those
+    of 24 hours; ``price``: of a core hour.
     """
     rate = None if price is None else price / _SECONDS_AN_HOUR
     found: Sequence[tuple[bool, str]] = [

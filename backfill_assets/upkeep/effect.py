@@ -1,6 +1,6 @@
 """The facts of an incident: since when, how much, which reports, whose, who wrote, what is done. Pure.
 
-Affected rows and money are the difference from what was published if that is known, otherwise what the days hold.
+Rows and money are the difference from what was published, or else what the days hold.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class ReadDay:
     content: str = ""
     """Prefix of its logical fingerprint; empty for rows that no publication has."""
     problem: str = ""
-    """Why it cannot be read."""
 
     def __str__(self) -> str:
         if self.problem:
@@ -56,9 +55,7 @@ class Surroundings:
     steps: Sequence[Step]
     published: Days
     content: Callable[[TableDay], DayContent | None]
-    """What was published."""
     held: Callable[[TableDay], ReadDay]
-    """What main holds, read now."""
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
     """Foreign writes since the days' publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()
@@ -70,13 +67,13 @@ class Surroundings:
 @dataclass(frozen=True)
 class Addresses:
     ui: str = ""
-    """Dagster's UI; without it messages have no links. Stored facts have relative links."""
+    """Dagster's UI, for links; stored facts have relative ones."""
     plan_page: Callable[[str], str] = lambda _: ""
     owners: Callable[[str], Sequence[str]] = lambda _: ()
     difference: Callable[[str], str] = lambda _: ""
 
     def told(self, notice: Notice) -> Notice:
-        """``notice`` with absolute links; without ``ui``, without links and facts that are only a link."""
+        """``notice`` with absolute links or, without ``ui``, without any."""
         wanted = (each for each in notice.facts if self.ui or each.label != PAGE)
         links = {each: f"{self.ui}{each.link}" if self.ui and each.link else "" for each in wanted}
         facts = tuple(each.model_copy(update={"link": link}) for each, link in links.items())

@@ -1,4 +1,4 @@
-"""What a failed check said of a day: a watchdog, or the gates of a run or of a stream."""
+"""What a failed check said of a day: a watchdog, or gates of a run or stream."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _apart(expected: str, observed: str) -> str:
 
 @dataclass(frozen=True)
 class FailedWatch:
-    """A failure says nothing about publications after the one that was read."""
+    """A failure says nothing of later publications."""
 
     table: str
     day: date
@@ -48,12 +48,11 @@ class FailedWatch:
 
     @property
     def holds_others(self) -> bool:
-        """Files or rows are not those of the publication."""
         return not {FILES, CONTENT}.isdisjoint(self.broken)
 
     @property
     def differs(self) -> bool:
-        """Worse than a sum that disagrees: the day is not as published."""
+        """The day is not as published: worse than a sum that disagrees."""
         return self.lost or self.holds_others
 
 
@@ -69,7 +68,7 @@ class NotRun:
 class HeldByGates:
     words: str
     made_of: str = ""
-    """Input fingerprint of the build that was held back; empty if unknown."""
+    """The held-back build's input fingerprint, or empty."""
     run: str = ""
 
 
@@ -82,9 +81,9 @@ class HeldByStream:
     """In raw and in no table downstream."""
     since: datetime
     release: str = ""
-    """A command that publishes the day all the same; empty if its gate has none."""
+    """A command that publishes the day all the same, or empty."""
     shown_by: str = ""
-    """A command that shows rejected rows; empty without any."""
+    """A command that shows rejected rows, or empty."""
     run: str = ""
     evidence: str = ""
     """Does not change when more events come."""

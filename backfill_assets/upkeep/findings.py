@@ -1,7 +1,6 @@
 """What is wrong with each day at one look, and where the day lies in the lineage. Pure.
 
-A finding is one day of one table with one cause: the gravest of the failed checks. Days whose findings differ only in
-figures have one fault.
+A finding is a day of a table with its gravest cause; days that differ in figures only have one fault.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, 
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
 """What a wrong day causes downstream."""
 SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
-"""Causes from checks that read no rows."""
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
     frozenset(
@@ -43,7 +41,6 @@ _FAMILIES: tuple[frozenset[Cause], ...] = (
     frozenset({Cause.LOST_FILES, Cause.FOREIGN_WRITE, Cause.CONTENT, Cause.DISAGREES}),
     frozenset({Cause.LOST_RAW, Cause.FOREIGN_RAW}),
 )
-"""An incident may change its cause within a family."""
 _CHECKS: Mapping[str, Cause] = {
     "delivered": Cause.INCOMPLETE,
     "delivered_as_usual": Cause.OVERDUE,
@@ -65,7 +62,7 @@ class WrongDay:
     further: tuple[str, ...] = ()
     accepted: bool = False
     outdated: bool = False
-    """Said of rows that main no longer holds; the check will run again."""
+    """Said of rows that main no longer holds."""
     growing: bool = False
     run: str = ""
 
@@ -83,7 +80,7 @@ class WrongDay:
 
     @property
     def silent(self) -> bool:
-        """Opens no incident: decided by a person, or not known to be a fault."""
+        """Decided by a person, or not known to be a fault."""
         return self.accepted or self.outdated or self.growing or self.cause is Cause.ROLLED_BACK
 
     @property
@@ -106,7 +103,7 @@ _DRIFTED = re.compile(r"(?P<field>[^;]*? is (?:not declared|missing|of another t
 
 
 def saying(words: str) -> str:
-    """``words`` of a check or gate without figures, days and examples; a figure keeps its side of the limit."""
+    """``words`` without figures, days and examples; a figure keeps its side of the limit."""
     plain = _DRIFTED.sub(r"\g<field>", _ASIDE.sub("", _NEXT_STEP.sub("", words)))
     plain = _COMPARED.sub(lambda found: f"observed {_sides(found['expected'], found['observed'])}", plain)
     return _FIGURE.sub("#", _DATES.sub("", plain)).strip()
@@ -259,7 +256,7 @@ def evidence_of(lineage: Lineage, key: TableDay, cause: Cause, more: Sequence[st
 
 
 def content_of(lineage: Lineage, key: TableDay) -> str:
-    """A digest of the day's content in all tables of its step."""
+    """A digest over all tables of the day's step."""
     tables = lineage.seen.step_of[key.table].table_names
     return digest([str(key.day), [_logical(lineage.seen, TableDay(name, key.day)) for name in tables]], 12)
 

@@ -26,9 +26,9 @@ class ManualAction:
     why: str
     next_step: str
     diagnosis: Diagnosis | None = None
-    """None if nothing is wrong and a person only chooses."""
+    """None: nothing is wrong, a person chooses."""
     too_large: bool = False
-    """Beyond the bounds of repairs: a plan can wait for approval."""
+    """A plan can wait for approval."""
     plan: DayRange | None = None
 
     def __str__(self) -> str:
@@ -115,9 +115,8 @@ def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[Man
 
 
 def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str) -> tuple[str, str]:
-    """The same logic on the same inputs fails the same gates.
-
-    What a stream holds back grows by the second: while their saying is the same, the words stay as first told.
+    """An equal build fails equal gates. While a stream's saying is the same, its words stay as first told: events grow
+    by the second.
     """
     again = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
     keys = [TableDay(table, day) for day in days]
@@ -159,7 +158,7 @@ def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[Ma
 
 
 def is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
-    """Partitions of data that has ended are fixed when the code location is loaded: a newer day has none yet."""
+    """Partitions of data that has ended are fixed at load: a newer day has none yet."""
     earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
     return any(seen.is_built(trouble.table, day) for day in earlier)
 
@@ -181,7 +180,7 @@ def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iter
 
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
-    """The logic of these days is not declared any more, and the current one would change them."""
+    """The logic of these days is gone, and the current one would change them."""
     by_version: dict[tuple[str, Cause, str, str], list[date]] = {}
     for trouble in troubles:
         plan = seen.rebuilt_by.get(trouble.key, "")
@@ -209,8 +208,8 @@ def _gone(version: str) -> str:
 
 
 def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
-    """Adds a plan from the first day as far as its range holds no other day to rebuild. A plan leaves days of the
-    current version alone.
+    """Adds a plan from the first day, as far as no other day would be rebuilt; plans leave days of the current
+    version.
     """
     step = seen.step_of[action.table]
     first, *others = action.days
@@ -233,7 +232,7 @@ def run_downstream(step: Step, days: Iterable[date]) -> str:
 
 
 def of_edited_logic(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """Only a person knows which of both logics is right. Days that need a repair are told by :func:`by_diagnoses`."""
+    """Only a person knows which logic is right. Days to repair are told by :func:`by_diagnoses`."""
     stale = {each.key for each in wrong}
     for each in seen.edited:
         if days := tuple(day for day in each.days if all(TableDay(name, day) not in stale for name in each.tables)):

@@ -1,7 +1,7 @@
 """One look at what is wrong, and everything that follows: launch, prove, tell. A process may die at any line.
 
-A decision is written first, then carried out at each look until the document says that it was done, always under the
-same id: a backfill, a proof and a notice exist once.
+A decision is written, then carried out at each look until the document says that it is done, under one id: each
+backfill, proof and notice exists once.
 """
 
 from __future__ import annotations
@@ -46,13 +46,11 @@ KEPT_CLOSED = timedelta(days=90)
 
 
 class Hands(Protocol):
-    """Looks and acts through Dagster."""
-
     def launch(self, attempt: RepairAttempt) -> None:
         """Does nothing if the backfill was launched before."""
 
     def ended(self, attempts: Iterable[RepairAttempt]) -> Mapping[str, str]:
-        """Outcomes of those that are over, by id."""
+        pass
 
     def look(self, known: Sequence[Incident]) -> RepairContext: ...
 
@@ -62,7 +60,7 @@ class Hands(Protocol):
     def dataset_of(self, table: str) -> str: ...
 
     def plan(self, incident: Incident) -> str:
-        """The id of a plan of the incident's days, which waits for a person; raises :class:`BackfillError`."""
+        """The id of a plan that waits for a person; raises :class:`BackfillError`."""
 
 
 class Healed:
@@ -84,9 +82,8 @@ class Healed:
 def heal(
     storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES, left_out: Collection[str] = ()
 ) -> Healed:
-    """Asks how backfills ended before it looks at the lakehouse: then it sees what they published.
-
-    ``left_out``: tables with a wrong declaration, whose incidents stay untouched.
+    """Asks for ended backfills before it looks, so that it sees what they published. Incidents of ``left_out`` tables
+    stay untouched.
     """
     book = IncidentBook(storage)
     known = [each for each in book.open() if each.cause is not Cause.AUTOMATION]  # the sensor that fails has those
@@ -146,7 +143,6 @@ def _verdicts(hands: Hands, known: Sequence[Incident], observed: LogView) -> Ite
 
 
 def _doubted(seen: RepairContext, known: Sequence[Incident]) -> set[TableDay]:
-    """Days that are read because a watchdog or an incident says that they are not as published."""
     wrong = (each for each in known if each.cause in PROVEN_BY_WATCHDOG)
     return {*seen.watches, *(TableDay(each.table, day) for each in wrong for day in each.days)}
 

@@ -1,7 +1,4 @@
-"""The dead man's switch: calls an address while every sensor succeeds.
-
-A service outside watches it: what tells of faults here may be what has stopped.
-"""
+"""The dead man's switch: a service outside expects calls, made while every sensor succeeds."""
 
 from __future__ import annotations
 
@@ -19,9 +16,8 @@ _TIMEOUT_SECONDS = 5.0
 
 
 def beat(storage: Storage, address: str, now: datetime) -> bool:
-    """Calls ``address`` at most once a minute across processes; False if it was called in this minute.
-
-    Raises :class:`NotDelivered` with the host alone: the rest of the address may be a secret.
+    """Calls ``address`` at most once a minute across processes; False if it was called. Raises :class:`NotDelivered`
+    with the host alone: an address may be secret.
     """
     beats = Documents(storage, "_sensors/heartbeat", datetime)
     minute = f"{now:%Y%m%dT%H%M}"

@@ -1,7 +1,7 @@
 """How incidents go on: opened, joined, repaired, proven, given up, closed. Pure.
 
-When the backfill of an attempt has ended, the check that failed is made again: by the log for late rows and changed
-inputs, by the watchdog for files and content.
+After a backfill the failed check is made again: by the log for late rows and changed inputs, by the watchdog for files
+and content.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ _MOST_FURTHER = 6
 class Progress:
     now: datetime
     ended: Mapping[str, str] = field(default_factory=dict)
-    """Outcomes of ended backfills, by attempt."""
     proofs: Mapping[TableDay, bool] = field(default_factory=dict)
-    """The watchdog's verdicts on what is published now."""
     withdrawn: Collection[TableDay] = ()
-    """Days that are no longer published: no watchdog reads them."""
+    """No watchdog reads what is not published."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
     acknowledgements: Mapping[str, Acknowledgement] = field(default_factory=dict)
     figures: Callable[[TableDay], str] = str
@@ -54,9 +52,8 @@ def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
 
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
-    """All incidents after ``decision``, also new and closed ones; ``known`` are the open ones from :func:`proven`.
-
-    Incidents about undecided tables change only if a person closes or acknowledges them.
+    """All incidents after ``decision``; ``known`` are open ones from :func:`proven`. Those of undecided tables change
+    only by a person.
     """
     broken = [each for each in known if each.cause is Cause.UNREADABLE]
     kept = [each for each in known if each.table in decision.undecided and each not in broken]
@@ -103,9 +100,8 @@ def _of_root(
 
 
 def _of_unreadable(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> Iterator[Incident]:
-    """One incident for each unreadable table, closed when the table can be read again.
-
-    What a person has closed is not opened again on the same evidence.
+    """An unreadable table has one incident, closed once it can be read. What a person closed stays so on the same
+    evidence.
     """
     actions = {each.table: each for each in decision.unreadable}
     for each in (_closed_by_person(each, seen) for each in known):
@@ -248,7 +244,7 @@ def _joined(incident: Incident, root: Root, found: Sequence[WrongDay], seen: Pro
 
 
 def _explained(incident: Incident, found: Iterable[WrongDay]) -> Iterator[str]:
-    """Later rows with known words are not added: other words about them are another fault."""
+    """Later rows of known words are not added: other words are another fault."""
     for each in found:
         if each.cause in SUSPECTED and each.saying not in incident.explained:
             yield from (each.content, each.saying)
@@ -269,9 +265,7 @@ def _for_person(incident: Incident, action: ManualAction | None, seen: Progress)
 
 
 def _looked_after(incident: Incident, was: Incident | None, seen: Progress) -> Incident:
-    """An acknowledgement ends with its time or when the evidence changes. The incident is then told again, unless it
-    has become less grave.
-    """
+    """An acknowledgement ends by time or other evidence; the incident is told again unless it is less grave."""
     said, before = seen.acknowledgements.get(incident.id), incident.acknowledged
     if incident.closed or (said is None and before is None):
         return incident
@@ -334,7 +328,7 @@ def _read_again(incident: Incident, seen: Progress) -> Incident:
 
 
 def _proven(incident: Incident, decision: RepairDecision, seen: Progress) -> Incident:
-    """The last attempt failed if its days are in the same state as before."""
+    """The last attempt failed if its days are as before."""
     if incident.closed or incident.state != "proving" or incident.under_way:
         return incident
     wrong = {each.day: each.evidence for each in decision.stale if each.table == incident.table}
@@ -384,7 +378,7 @@ def _right_again(incident: Incident) -> str:
 
 
 def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:
-    """What followed was judged while its days were wrong: it has an hour to be judged again."""
+    """What followed was judged while days were wrong: it has an hour."""
     if not any(each.cause in FOLLOWING and not each.silent for each in root.follows):
         return None
     if incident.right_since is None:
@@ -402,16 +396,13 @@ def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
 
 
 def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
-    """Attempts that have not ended, each once; launching one again changes nothing."""
+    """Attempts that have not ended, each once."""
     attempts = (each for incident in incidents for each in (*incident.attempts, *incident.following))
     yield from {each.id: each for each in attempts if each.ended is None}.values()
 
 
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
-    """Days that the watchdog is to read, by id of attempt or incident, and by table.
-
-    Days downstream on which it disagreed are included, also if the incident's days became right without its proof.
-    """
+    """Days for the watchdog to read, by attempt or incident, and table; also days downstream on which it disagreed."""
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:
         last = each.attempts[-1] if each.attempts and each.cause in PROVEN_BY_WATCHDOG else None

@@ -1,7 +1,7 @@
 """Incidents: what went wrong with days of a table, what was tried, how it ended. One document each.
 
-The document is written before anything is launched or told. Both are repeated under the same id until it says that they
-were done: a process may die at any moment.
+The document is written before anything is launched or told, which is repeated under the same id until it says so: a
+process may die at any moment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Proof = Literal["", "passed", "failed"]
 
 
 class RepairAttempt(Record):
-    """One backfill or restore of raw, with all that is needed to launch it again."""
+    """A backfill or restore of raw, with all to launch it again."""
 
     id: str
     at: datetime
@@ -40,7 +40,7 @@ class RepairAttempt(Record):
     force: bool = False
     restores: bool = False
     evidence: Mapping[date, str] = Field(default_factory=dict)
-    """The state of each day before it."""
+    """Each day's state before."""
     core_seconds: Decimal = Decimal(0)
     ended: datetime | None = None
     proof: Proof = ""
@@ -81,7 +81,7 @@ class Incident(Record):
     plan: str = ""
     """Waits for approval: a repair beyond its bounds."""
     left_to: str = ""
-    """The plan, or the repair of other days, that is rebuilding its days."""
+    """The plan, or other days' repair, that rebuilds its days."""
     before: Mapping[date, str] = Field(default_factory=dict)
     after: Mapping[date, str] = Field(default_factory=dict)
     told: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Incident(Record):
     following: tuple[RepairAttempt, ...] = ()
     """Backfills of sound days that were not built because of it."""
     right_since: datetime | None = None
-    """Set while the incident's own days are right and what followed is judged again."""
+    """Set while its own days are right and what followed is judged again."""
     again: int = 0
     """How often it is told again after an acknowledgement has ended."""
     facts: tuple[Detail, ...] = ()
@@ -140,7 +140,7 @@ class Closing(Record):
     cause: Cause
     days: tuple[date, ...]
     evidence: str = ""
-    """The decision holds until it changes; empty: for good."""
+    """Holds for this; empty: for good."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
 
 
@@ -164,7 +164,6 @@ class IncidentBook:
         return [each for each in self._open.readable() if each.id not in closed]
 
     def closed_since(self, moment: datetime) -> list[Incident]:
-        """Oldest first."""
         newest = [name for name, file in self._closed.files().items() if file.modified_ms >= moment.timestamp() * 1000]
         found = (self._closed.get(name) for name in newest)
         return sorted((each for each in found if each), key=lambda each: (each.closed or moment, each.id))
@@ -271,10 +270,8 @@ OPENED, GIVEN_UP, OVER, AGAIN = "opened", "given-up", "closed", "again"
 
 
 def stages_to_tell(incident: Incident) -> Iterator[str]:
-    """Stages that are true, worth a message and not told yet.
-
-    Common faults that heal by themselves, such as late rows, are only listed. Nothing is told while a person looks
-    after the incident; when that ends, it is told again.
+    """Stages that are true, worth a message and not told yet. Common faults that heal, such as late rows, are only
+    listed. Nothing is told while a person looks after it.
     """
     if incident.state == "closed":
         stages = {OVER: bool(incident.told)}
@@ -309,7 +306,6 @@ def notice_of(incident: Incident, stage: str) -> Notice:
 
 
 def _compared(incident: Incident) -> Iterator[str]:
-    """Days that could not be read at the opening are left out."""
     pairs = ((day, incident.before.get(day), incident.after.get(day, "nothing")) for day in incident.days)
     changed = [f"{day}: {before} -> {after}" for day, before, after in pairs if before not in (None, after)]
     yield from changed[:_MOST_COMPARED]

@@ -1,7 +1,7 @@
 """Maintenance of a lakehouse: looks, plans, carries out.
 
-It follows the protocol of writers: compaction is a publication with the same content, and files are deleted by an
-intent on the publication log.
+It follows the protocol of writers: compaction is a publication of the same content, files are deleted by an intent on
+the log.
 """
 
 from __future__ import annotations
@@ -59,10 +59,9 @@ class Maintenance:
     tables: Sequence[str]
     timeline_days: int
     clock_checked: bool = False
-    """A person has checked the clock: long pauses of the log count as age."""
+    """Long pauses of the log count as age then."""
 
     def plan(self) -> tuple[Task, ...]:
-        """Writes nothing."""
         if not anything_published(self.publisher.storage):
             return ()
         given_back = self.publisher.log.head().state.released
@@ -71,10 +70,8 @@ class Maintenance:
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
-        """In the given order; days that moved since are left alone.
-
-        A refused or failed task, because of a damaged file or a full disk, is reported. The first error is raised after
-        all tasks.
+        """Days that moved since are left alone. Refused and failed tasks are reported; the first error is raised after
+        all.
         """
         done: list[Done] = []
         refused: list[BackfillError] = []
@@ -100,7 +97,7 @@ class Maintenance:
         return believed_now(self.publisher, clock_checked=self.clock_checked)
 
     def _look(self, table: str) -> Iterable[Task]:
-        """An unreadable table is a task for a person; the others go on."""
+        """An unreadable table is a person's task; others go on."""
         try:
             closing = self._closing(table)
             main, head = MainTable.open(self.publisher.storage, table), self.publisher.log.head()

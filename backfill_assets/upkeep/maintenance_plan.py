@@ -15,12 +15,10 @@ COMPACT_FROM_FILES = 5
 SMALL_FILE_BYTES = 64 * 1024 * 1024
 """Days with larger files on average are left alone."""
 AT_ONCE_BYTES = 256 * 1024 * 1024
-"""Most bytes of a table in one run: the rows are held in memory."""
+"""A table's bytes in a run, held in memory."""
 
 
 class Chore(enum.StrEnum):
-    """In this order."""
-
     CLOSE = "close timelines"
     RELEASE = "drop expired holds"
     KEEP = "set retention"

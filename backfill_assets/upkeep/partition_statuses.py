@@ -1,4 +1,4 @@
-"""Where an orchestrator's partition statuses differ from what is published, and what puts them right. Pure."""
+"""Finds where an orchestrator's statuses differ from what is published. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Corrections:
     withdrawn: tuple[DayState, ...] = ()
     """Reported as published; a rollback left nothing."""
     settled: int = -1
-    """Entries of the log up to this sequence need no second look."""
+    """Entries up to this need no second look."""
 
 
 def statuses_to_put_right(
@@ -31,8 +31,8 @@ def statuses_to_put_right(
 ) -> Corrections:
     """Days published after ``settled`` whose newest publication the orchestrator does not show.
 
-    ``reported`` is the publication that it shows. A failed partition whose publication was reported stays failed: its
-    last attempt published nothing. Publications ``under_way`` are reported by their own run, and hold ``settled`` back.
+    ``reported`` is what it shows. A failed partition whose publication was reported stays failed: its last attempt
+    published nothing. Publications ``under_way`` are reported by their own run, and hold ``settled`` back.
     """
     newer = sorted((state for state in states if state.sequence > settled), key=_in_order)
     unreported = [state for state in newer if _is_unreported(state, reported)]

@@ -1,7 +1,6 @@
 """What main holds of days now: rows and totals as read, not as published.
 
-Days with their published files that nothing doubts have the figures of their publication. DuckDB reads the others, one
-query a table.
+Days of published files that nothing doubts have published figures; DuckDB reads others, a query a table.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MOST_BYTES = 256 * 2**20
 
 
 class ReadDays:
-    """Reads all ``doubted`` days of a table at once, each once."""
+    """Reads all ``doubted`` days of a table at once."""
 
     def __init__(
         self, storage: Storage, steps: Iterable[Step], observed: LogView, doubted: Collection[TableDay]
@@ -63,7 +62,7 @@ class ReadDays:
         return {key: found.get(key.day, ReadDay()) for key in keys}
 
     def _measured(self, table: Table, files: DayFiles) -> dict[date, ReadDay]:
-        """A file that cannot be read hides no other day."""
+        """An unreadable file hides no other day."""
         if not files:
             return {}
         size = sum(file.size for some in files.values() for file in some)

@@ -41,9 +41,9 @@ from backfill_assets.state.campaigns import plans_under_way
 from backfill_assets.state.view import View
 
 MOST_QUIET = timedelta(days=8)
-"""The longest normal pause: a lakehouse with weekly publications has none that is longer."""
+"""The longest normal pause, of weekly publications."""
 _WINDOWS = 2
-"""For a window after a jump, older files look too old. For another one, a store with its own clock dates newer files
+"""Two windows: after a jump older files look too old for one; for another, a store with its own clock dates newer ones
 correctly.
 """
 _NOTHING = timedelta()
@@ -51,10 +51,10 @@ _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\
 
 
 def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) -> list[str]:
-    """Deletes the reclaimable files of ``table``; returns their paths below the lakehouse root.
+    """Deletes the reclaimable files of ``table``; returns their paths below the root.
 
-    Finishes intents of dead processes first. A publication prepared after the intent refuses files it names; one
-    prepared before it makes this append fail, and reclaimable files are looked up again.
+    Finishes dead processes' intents. A publication prepared later refuses files that the intent names; one prepared
+    before makes this append fail, and files are looked up again.
     """
     finish_reclaiming(publisher)
     retry = Retry(f"Reclaiming files of {table}")
@@ -104,9 +104,8 @@ def _close_intent(publisher: Publisher, intent: str) -> None:
 def reclaimable(
     publisher: Publisher, table: str, closing: Collection[str] = (), *, clock_checked: bool = False
 ) -> list[str]:
-    """Data files of ``table`` older than the window that nothing retained refers to.
-
-    Timelines in ``closing`` count as closed. For the publication log: what folding and gathering left behind.
+    """Files older than the window that nothing retained refers to; of the log, those that folding and gathering
+    replaced. ``closing`` timelines count as closed.
     """
     storage, head = publisher.storage, publisher.log.head()
     now = believed_now(publisher, clock_checked=clock_checked)
@@ -124,8 +123,8 @@ def reclaimable(
 def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now: datetime) -> list[StoredFile]:
     """Leaves out timelines whose staged days a later run may want.
 
-    A named timeline that is no longer kept is unwanted even if open: the process that deletes it may die before it
-    closes its timelines, and nothing closes those of an expired one.
+    A named one that is not kept is unwanted, even if open: who deletes it may die before closing it, and nothing closes
+    expired ones.
     """
     kept = tuple(f"{each.id}-" for each in kept_timelines(storage, now))
     wanted = [
@@ -139,7 +138,7 @@ def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now:
 
 
 def _adopted_from(timelines: Iterable[Timeline]) -> set[str]:
-    """Kept: a timeline that a campaign adopted days from may be deleted while its approval is pending."""
+    """A timeline may be deleted while the campaign that adopted from it awaits approval."""
     return {name for each in timelines if each.name.startswith(CAMPAIGN) for name in each.adopted_from()}
 
 
@@ -197,7 +196,7 @@ def _by_plans(log: PublicationLog, table: str, since: datetime) -> set[str]:
 
 
 def _by_named_timelines(storage: Storage, table: str, now: datetime) -> set[str]:
-    """If the Delta log of a base version was cleaned up, the publications name its files."""
+    """If a base version's log is gone, publications name its files."""
     kept = kept_timelines(storage, now)
     paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
     bases = {each.versions[table]: each for timeline in kept for each in timeline.bases if table in each.versions}
@@ -227,10 +226,9 @@ def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> dateti
 
 
 def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: timedelta) -> timedelta:
-    """The long steps between entries of the log until ``now``, as far as ``look_back`` before the believed time.
+    """Long steps between entries until ``now``, as far as ``look_back`` before the believed time.
 
-    If machines take turns and one is ahead, steps forward and back cancel out for those that are right: the maximum of
-    the running sum counts.
+    If machines take turns and one is ahead, steps forward and back cancel out: the running sum's maximum counts.
     """
     later, missing, most = now, _NOTHING, _NOTHING
     for at in newest_first:
@@ -244,10 +242,7 @@ def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: ti
 
 
 def _newest_first(files: LogFiles, since: datetime) -> list[datetime]:
-    """The times of entries, in log order.
-
-    A file is not read if no long step fits between its bounds, or if it is older than ``since``.
-    """
+    """Times in log order, without files that are older than ``since`` or too narrow for a long step."""
     found: list[tuple[int, datetime]] = []
     for number, (low, high, newest) in enumerate(files.spans()):
         if low and high and newest is not None and (high < since or high - low <= MOST_QUIET):

@@ -1,4 +1,4 @@
-"""Which published days to rebuild and why, and what a person must decide. Pure: no clock, no data."""
+"""Which published days to rebuild, and what a person decides. Pure: no clock, no data."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Repair:
     versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
     """By step: days that an older version rebuilds, because it published them."""
     undone: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
-    """By step: days that a person rolled back; their inputs change, so the rollback is over."""
+    """Days that a person rolled back and whose inputs changed since, by step."""
     core_seconds: Decimal = Decimal(0)
     """Upper bound, by earlier builds on all cores; days that were never timed count 0."""
     restores: bool = False
-    """Not a backfill: lost raw rows are read again from their landed files."""
+    """Lost raw rows are read from landed files again."""
 
     @property
     def description(self) -> str:
@@ -98,23 +98,22 @@ class RepairDecision:
     findings: tuple[WrongDay, ...] = ()
     """All that is wrong, with suspicions, in build order."""
     under_way: frozenset[TableDay] = frozenset()
-    """Something is about to write these days or a plan is rebuilding them: nothing new is said of them."""
+    """Days that something is about to write, or a plan is rebuilding: nothing new is said of them."""
     unsettled: frozenset[TableDay] = frozenset()
     """Days that cannot be judged now: their incidents stay as they are."""
     unreadable: tuple[ManualAction, ...] = ()
     undecided: frozenset[str] = frozenset()
-    """Unreadable tables, and all that is built with them or from them: their incidents stay as they are."""
+    """Unreadable tables and all built with or from them: their incidents stay."""
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
-    """One backfill for all days with the same reason, each day with the version that published it.
+    """One backfill for all days of a reason, each with its published version.
 
-    - Days that a running backfill may write wait for the next look.
-    - Days downstream of a raw day that waits for a person wait with it.
-    - Days that a running stream follows are left to it, and days of an open plan to the plan.
-    - A person decides about other diagnoses, about days that failed as often as the bounds allow, and about repairs
-      beyond the bounds.
-    - Nothing is decided about an unreadable table and what is downstream.
+    - Days that a running backfill may write wait.
+    - Those downstream of a raw day that waits for a person wait with it.
+    - Days of a running stream or an open plan are left to it.
+    - A person decides other diagnoses, days that failed too often, and repairs beyond the bounds.
+    - Nothing is decided of an unreadable table and downstream.
     """
     undecided, unreadable = seen.observed.undecided(seen.steps), tuple(of_unreadable(seen))
     seen = replace(seen, steps=seen.observed.readable(seen.steps)) if undecided else seen
@@ -180,7 +179,6 @@ def _has_place(seen: RepairContext, trouble: StaleDay) -> bool:
 
 
 def _written_now(seen: RepairContext) -> Iterator[TableDay]:
-    """Days of open incidents that a run or a backfill of just these days may be writing."""
     for key in seen.incidents:
         if any(write.days is not None and key.day in write.days for write in seen.busy.get(key.table, ())):
             yield key
@@ -190,9 +188,8 @@ def _written_now(seen: RepairContext) -> Iterator[TableDay]:
 
 
 def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: bool = False) -> dict[str, set[date]]:
-    """The days of ``troubles``, and published or buildable days downstream; ``strictly``: only the latter.
-
-    Tables of a step come together. A published day reads what the version that published it reads.
+    """``troubles``, and what is published or buildable downstream, each by the version that published it; ``strictly``:
+    the latter only.
     """
     there = Presence(seen.published)
     made: dict[str, set[date]] = {}
@@ -272,7 +269,6 @@ def _beyond(seen: RepairContext, group: Sequence[StaleDay], why: str) -> Iterato
 
 
 def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[StaleDay]]:
-    """If some days must wait, the others first, by themselves."""
     if not _met(busy, _repair(seen, group)):
         return [group]
     must_wait = {trouble for trouble in group if _met(busy, _repair(seen, [trouble]))}
@@ -288,9 +284,7 @@ def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
 
 
 def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDay]]:
-    """By cause. On a later attempt, days that failed their gates go by themselves, last: they must not hold the others
-    back.
-    """
+    """On later attempts, days that failed their gates go last, apart: they must not hold others back."""
     groups: dict[tuple[str, bool], list[StaleDay]] = {}
     for root in roots:
         again = seen.tries(root) > 0

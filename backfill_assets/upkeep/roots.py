@@ -1,13 +1,13 @@
 """Which findings are one incident: a cause at one place, with everything that follows downstream. Pure.
 
-In build order, each finding joins the first of these:
+In build order, a finding joins the first of these:
 
-- a fault upstream, if a wrong day can cause such a finding;
-- the open incident of its day;
-- the same fault of its table, if it is beside its days or within the hour;
+- a fault upstream that can cause such a finding;
+- its day's open incident;
+- the same fault of its table, beside its days or within the hour;
 - a new fault.
 
-An incident that was open before the fault upstream was seen becomes that fault: people know of it already.
+An incident open before the fault upstream was seen becomes that fault.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Linea
 from backfill_assets.upkeep.incidents import Incident
 
 ONE_EVENT = timedelta(hours=1)
-"""The same fault of a table within this time is one, wherever its days are."""
+"""One fault of a table within this time, wherever its days are."""
 _ANYWHERE = PENDING - {Cause.FAILED_RUN} | {Cause.DRIFT, Cause.TOO_LATE, Cause.GONE_VERSION}
 """Causes with one incident a table: a source or a declaration that goes on being so."""
 
@@ -30,7 +30,6 @@ _ANYWHERE = PENDING - {Cause.FAILED_RUN} | {Cause.DRIFT, Cause.TOO_LATE, Cause.G
 @dataclass(eq=False)
 class Root:
     incident: Incident | None = None
-    """None for a new one."""
     findings: list[WrongDay] = field(default_factory=list)
     follows: list[WrongDay] = field(default_factory=list)
     moved: dict[date, Root] = field(default_factory=dict)
@@ -58,12 +57,12 @@ class Root:
 
     @property
     def in_progress(self) -> bool:
-        """Until its repair has ended and was proven, it is not known what is wrong with its days."""
+        """Until its repair has ended and was proven, it is not known what is wrong."""
         return self.incident is not None and (self.incident.under_way is not None or self.incident.state == "proving")
 
     @property
     def is_over(self) -> bool:
-        """The last repair was proven: what is wrong with the days now is another fault."""
+        """The last repair was proven: what is wrong now is another fault."""
         return bool(self.incident and self.incident.attempts) and self.last_proof == "passed"
 
     @property
@@ -171,7 +170,7 @@ class _Grouping:
         return root.cause not in PENDING and self._now - owner.incident.opened < ONE_EVENT
 
     def _held_back_with(self, finding: WrongDay) -> Root | None:
-        """A run builds all days or none: days that failed their gates hold back its others."""
+        """A run builds all days or none: days that failed hold back others."""
         place = self._lineage.place(finding.key).table
         for root in (each for each in self._roots if not each.silent):
             held = [each for each in (*root.findings, *root.follows) if each.cause is Cause.HELD_BACK]
@@ -200,7 +199,7 @@ class _Grouping:
     # -------------------------------------------------------------- what becomes of open incidents
 
     def _split(self, root: Root) -> None:
-        """An incident is about one fault: days that show another one become an incident of their own."""
+        """Days that show another fault become another incident."""
         parts: dict[tuple[Cause, str], list[WrongDay]] = {}
         for each in root.findings:
             parts.setdefault((each.cause, "" if each.cause in PENDING else each.saying), []).append(each)
@@ -222,7 +221,7 @@ class _Grouping:
             root.moved |= {each.day: other for each in part}
 
     def _take_over(self, root: Root) -> None:
-        """A new fault upstream of open incidents goes on as the first of them; the others go on within it."""
+        """A new fault upstream goes on as the first open incident below it, the others within."""
         below = [each for each in self._roots if each.incident and not each.findings and root in each.moved.values()]
         first = next((each for each in below if set(each.moved.values()) == {root} and each is not root), None)
         if first is not None and root.split_from is None:
@@ -230,7 +229,7 @@ class _Grouping:
             self._roots.remove(first)
 
     def _leave_to_graver(self, root: Root) -> None:
-        """On a day with a graver fault the lesser one cannot be seen: it goes on within the graver."""
+        """The lesser fault of a day is not seen: it goes on within the graver."""
         incident = root.incident
         if incident is None or root.findings or root.in_progress or root.is_over or incident.cause in SUSPECTED:
             return
@@ -243,7 +242,7 @@ class _Grouping:
 
 
 def is_explained(incident: Incident, finding: WrongDay) -> bool:
-    """False if later rows have another saying: that is another fault of the source, on the same day."""
+    """Another saying of later rows is another fault."""
     known = finding.cause not in SUSPECTED or not incident.explained
     return known or finding.content in incident.explained or finding.saying in incident.explained
 

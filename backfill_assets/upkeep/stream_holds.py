@@ -1,7 +1,7 @@
 """Days whose events a stream has read and a gate keeps in raw: nothing else builds them.
 
-A running stream tries such a day again whenever it gains rows. After its end, the hold counts while the same logic
-would build the same rows: a repair would fail the same gate.
+A running stream tries such a day when it gains rows. After its end, the hold counts while the same logic would build
+the same: a repair would fail too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def held_by_streams(
 
 
 def _is_as_tried(held: HeldEvents, status: StreamStatus, version_of: Callable[[TableDay], str]) -> bool:
-    """No event came since, and the version is the same."""
     return held in status.held_back and held.version in ("", version_of(TableDay(held.table, held.day)))
 
 

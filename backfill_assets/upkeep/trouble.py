@@ -61,7 +61,7 @@ class StaleDay:
 
 @dataclass(frozen=True)
 class WriteUnderWay:
-    """A run, backfill or repair; ``days`` None: all of the table."""
+    """``days`` None: all of the table."""
 
     name: str
     days: Collection[date] | None = None
@@ -87,7 +87,6 @@ def _unknown_moment(publication: str) -> datetime | None:
 class RunningStreams:
     tables: Collection[str] = ()
     published_at: Callable[[str], datetime | None] = _unknown_moment
-    """None for an unknown publication."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class RepairContext:
     incidents: Mapping[TableDay, Sequence[Incident]] = field(default_factory=dict)
     bounds: RepairBounds = DEFAULT_BOUNDS
     spent_lately: Decimal = Decimal(0)
-    """Estimated core seconds of repairs in the last 24 hours."""
+    """Estimated core seconds in 24 hours."""
     cores: int = 1
     core_hour_price: Decimal | None = None
     now: datetime = _END_OF_TIME
@@ -112,7 +111,7 @@ class RepairContext:
     closings: Mapping[str, Closing] = field(default_factory=dict)
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
-    """Days whose newest attempt failed its gates: on a second attempt they must not hold the others back."""
+    """Days whose newest attempt failed its gates: on a second attempt they must not hold others back."""
     held_by_streams: Mapping[TableDay, HeldByStream] = field(default_factory=dict)
     """Includes today, which a stream builds."""
     is_built: Callable[[str, date], bool] = _anywhere
@@ -133,7 +132,7 @@ class RepairContext:
         return next((each for each in found if each.version == self.version_name(table, day)), None)
 
     def is_rolled_back(self, table: str, day: date) -> bool:
-        """A rollback ends when an input changes; if it withdrew raw rows of the day, a person decides."""
+        """A rollback ends when an input changes; if raw rows were withdrawn, a person decides."""
         undo = self.undo(table, day)
         return undo is not None and undo.holds
 
@@ -160,7 +159,7 @@ class RepairContext:
         return published_version(step, day, self.observed.states) or step.current
 
     def version(self, table: str, day: date) -> Version | None:
-        """The version that a repair uses; None for raw, and for one that is not declared any more."""
+        """The version that a repair uses; None for raw, and for one not declared any more."""
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
@@ -168,7 +167,7 @@ class RepairContext:
         return self.held_by_stream(key) or self.fails_again(key)
 
     def fails_again(self, key: TableDay) -> HeldByGates | None:
-        """A gate that a repair would fail: the day was built from the same inputs by the same logic."""
+        """The gate that a repair would fail: the day was built from the same inputs by the same logic."""
         step = self.step_of[key.table]
         keys = (TableDay(name, key.day) for name in step.table_names)
         failed = [self.failed_gates[each] for each in keys if each in self.failed_gates]
@@ -204,7 +203,6 @@ class RepairContext:
         return any(each.ended is None for found in known for each in found.attempts_of(stale.key))
 
     def pause(self, stale: StaleDay) -> datetime | None:
-        """None if the day need not wait."""
         known = self.incidents.get(stale.key, ())
         ends = [each.ended or each.at for found in known for each in found.attempts_of(stale.key)]
         tries = self.tries(stale)
@@ -234,7 +232,7 @@ class RepairContext:
         return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
 
     def _still_speaks(self, watch: FailedWatch) -> bool:
-        """A sum that was compared with another table says nothing once that has changed."""
+        """A sum compared with another table ends when that changes."""
         key = TableDay(watch.table, watch.day)
         state, physical = self.observed.states.get(key), self.observed.now(key)
         if state is None or (state.publication, physical) != (watch.publication, watch.physical):
@@ -283,9 +281,8 @@ class RepairContext:
         return step.source is not None or self.version(table, day) is not None
 
     def is_not_begun(self, step: Step, day: date) -> bool:
-        """Is the day before all that was built, of a step that reads external tables alone?
-
-        External tables have years of history: a person says how much of it is computed, by building its first day.
+        """Whether the day is before all that was built, of a step that reads external tables alone: a person says how
+        much of their history is computed, by its first day.
         """
         reads = step.version().reads
         if not reads or not all(self.step_of[read.table].external for read in reads):
@@ -302,9 +299,9 @@ class RepairContext:
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
-    """Stale days of raw tables, which no step can rebuild, and of all others; each day of a step once.
+    """Stale days of raw tables, which no step rebuilds, and of all others; each day of a step once.
 
-    ``statuses`` compare each day with the version that published it: an older version is not stale.
+    ``statuses`` compare with the publishing version: an older one is not stale.
     """
     raw: list[StaleDay] = []
     others: list[StaleDay] = []
@@ -317,7 +314,7 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
 
 def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -> StaleDay | None:
-    """One diagnosis for all tables of a step, on the table with the gravest sign."""
+    """One diagnosis for all tables of a step, on the one with the gravest sign."""
     signs = {name: _signs(seen, step, name, day, statuses[name].get(day)) for name in step.table_names}
     shown = {name: case.cause for name, each in signs.items() if (case := first_case(each))}
     cause = gravest(shown.values())
@@ -333,7 +330,7 @@ def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -
 
 
 def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause | None) -> Signs:
-    """A sum that disagrees on a day whose inputs are newer is no sign of its own."""
+    """A sum that disagrees on a day with newer inputs is no sign."""
     watch, is_raw, found = seen.watches.get(TableDay(table, day)), step.source is not None, dict[Cause, str]()
     if watch and watch.lost:
         found[Cause.LOST_RAW if is_raw else Cause.LOST_FILES] = ""
@@ -352,15 +349,14 @@ def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause
 
 
 def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]) -> str:
-    """What ``tables`` hold on ``days``: a foreign write changes it, compaction does not."""
+    """Changed by a foreign write, and not by compaction."""
     keys = [TableDay(table, day) for table in sorted(tables) for day in days]
     return digest([logical_of(observed.states.get(key), observed.now(key)) for key in keys], 12)
 
 
 def _evidence(seen: RepairContext, step: Step, day: date, shows: Cause) -> str:
-    """The state of a day and its inputs: a repair that changes nothing leaves it as it was.
-
-    Inputs count by what they hold: compaction is no other evidence.
+    """The state of a day and its inputs, by what they hold: a useless repair leaves it as it was, and so does
+    compaction.
     """
     kind = "" if shows in INPUT_CHANGED else shows.name
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]

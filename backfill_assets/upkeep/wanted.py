@@ -24,7 +24,6 @@ class Wanted:
     left_to: Mapping[What, str]
     people: Mapping[What, ManualAction]
     with_others: Mapping[TableDay, str] = field(default_factory=dict)
-    """The repair of other days that builds this one too."""
 
     @classmethod
     def of(cls, decision: RepairDecision, under_way: Iterable[RepairAttempt] = ()) -> Wanted:
@@ -67,7 +66,6 @@ class Wanted:
         return next((self.with_others[each.key] for each in found if each.key in self.with_others), "")
 
     def person(self, found: Sequence[WrongDay]) -> ManualAction | None:
-        """None while a repair of one of these days goes on."""
         if any(each.what in self.launched or each.what in self.later for each in found):
             return None
         return next((action for each in found if (action := self.people.get(each.what))), None)
@@ -88,7 +86,7 @@ def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> R
 
 
 def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
-    """First builds are no fault, so no incident has them. The same days have the same id: none is launched twice."""
+    """First builds are no fault. The same days have the same id: none is launched twice."""
     known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
     return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
 

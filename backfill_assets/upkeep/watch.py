@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DAMAGED = "FAILED_READ_FILE"
-"""Spark's error condition for an unreadable file; any other failure says nothing about a day."""
+"""Spark's error condition for an unreadable file; others say nothing about a day."""
 _LONGEST_WORDS = 200
 
 
@@ -48,10 +48,10 @@ class WatchedDay:
     rows: int
     rules: tuple[RuleOutcome, ...]
     is_behind: bool = False
-    """Rows came since to its inputs, or to what it is judged by: then tables may disagree."""
+    """Inputs or judging tables gained rows: tables may disagree."""
     lost: bool = False
     beside: str = ""
-    """A digest of what its sums were compared with; empty without any."""
+    """A digest of what its sums were compared with."""
 
     @property
     def passed(self) -> bool:
@@ -59,9 +59,8 @@ class WatchedDay:
 
     @property
     def is_wrong(self) -> bool:
-        """Files or rows are not as published, or tables disagree although nothing came since.
-
-        A disagreement of pandera with the judge says nothing about the rows.
+        """Whether files or rows are not as published, or tables disagree although nothing came since. A disagreement of
+        pandera with the judge says nothing about the rows.
         """
         broken = {rule.rule for rule in self.rules if not rule.passed and rule.rule != AGREES}
         return bool(broken & {watchdogs.FILES, watchdogs.CONTENT}) or (bool(broken) and not self.is_behind)
@@ -69,27 +68,27 @@ class WatchedDay:
 
 @dataclass
 class Watch:
-    """Each table is read in one pass over all days that any of them is judged by, and unchanged files only once."""
+    """Each table is read in one pass over all days that any of them is judged by, and unchanged files once."""
 
     catalog: Catalog
     storage: Storage
     log: PublicationLog
     spark: Callable[[], SparkSession]
     believes_hashes: bool = False
-    """Stored hashes are not computed again by Spark: the rows were staged just now."""
+    """Spark hashes nothing again: the rows were staged just now."""
     asks_pandera: bool = False
     """pandera also validates the newest day of each table: half a second each."""
     _read: dict[TableDay, str] = field(default_factory=dict)
-    """The fingerprint of the files that a day was measured with: while it has these, it is not read again."""
+    """The fingerprint of the files that a day was measured with."""
     _measured: dict[TableDay, Metrics] = field(default_factory=dict)
     _damaged: dict[TableDay, str] = field(default_factory=dict)
     _gone: set[TableDay] = field(default_factory=set)
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
-        """Verdicts on those of ``days`` that are published; a missing day is no failure.
+        """Verdicts on ``days`` that are published.
 
-        Days of weekly and monthly tables are the first days of periods. External tables are not judged. Raises
-        :class:`LakehouseUnusable` if one of ``tables`` cannot be read; any other unreadable table judges nothing.
+        Those of weekly and monthly tables are first days of periods. External tables are not judged. Raises
+        :class:`LakehouseUnusable` for one of ``tables``; other unreadable ones judge nothing.
         """
         asked, tables = sorted(set(days)), [table for table in tables if table.layer != "external"]
         needed = {table.name: table for table in tables}
@@ -105,9 +104,8 @@ class Watch:
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
 
     def altered(self, tables: Iterable[str]) -> dict[str, set[date]]:
-        """Days with a file that is gone, or of another size than published. Reads no row.
-
-        Unreadable tables are left out: the sensor ``repairs`` reports them.
+        """Days with a file gone, or of another size. Unreadable tables are left out: the sensor ``repairs`` reports
+        them.
         """
         named = sorted(tables)
         files = {
@@ -238,9 +236,8 @@ def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
 
 
 def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
-    """A stream brings rows to raw first, and downstream seconds later. In between, a day that does not read raw itself,
-    such as facts, is up to date with its inputs and still disagrees with raw. The status of each table that it is
-    judged by therefore counts, at the moment of ``sight``, unless one has a foreign write.
+    """A stream brings rows downstream seconds after raw. In between a day that does not read raw, as of facts, is up to
+    date and disagrees with it: the status of each judging table counts, as of ``sight``, unless it has a foreign write.
     """
     failed = [each for each in found if not each.passed]
     if not failed:
@@ -278,7 +275,7 @@ def _files(sight: LogView, table: str, day: date) -> list[str]:
 
 
 def _published(sight: LogView, table: str, day: date) -> bool:
-    """Rows of a day that was never published are a foreign write, and watched."""
+    """Rows of unpublished days are a foreign write, and watched."""
     state = sight.states.get(TableDay(table, day))
     return bool(state and state.content) or sight.now(TableDay(table, day)) != fingerprints.EMPTY_DAY
 

@@ -20,7 +20,7 @@ _DEFAULT_FOLDER = re.compile(r"(?<=: )\.data/dagster/?(\S*)")
 
 
 def dagster_home(settings: Settings) -> Path:
-    """Write ``<home>/dagster`` with the package's ``dagster.yaml``, its storage pointed at that folder.
+    """Write ``<home>/dagster``, with its own copy of ``dagster.yaml``.
 
     Raises :class:`LakehouseUnusable` if it cannot be written.
     """
@@ -41,7 +41,7 @@ def dagster_home(settings: Settings) -> Path:
 
 
 def _quoted(path: Path) -> str:
-    """Quoted as JSON, which is valid YAML: the path may have a colon, a number sign or a quotation mark."""
+    """JSON is valid YAML: the path may have a colon, ``#`` or a quotation mark."""
     return json.dumps(str(path), ensure_ascii=False)
 
 

@@ -47,10 +47,10 @@ class DevPartEnded(BackfillError):
 
 @dataclass
 class DevPart:
-    """One process; ``start`` starts it in a session of its own.
+    """A process; ``start`` starts it in a session of its own.
 
-    ``has_worker``: a child does the work, and the process counts as ended when it has none. ``has_owner``: its owner
-    stops it, not :meth:`DevParts.stop`. ``is_ready`` is for a ``start`` that does not wait until the part can be used.
+    ``has_worker``: a child does the work. ``has_owner``: its owner stops it. ``is_ready``: for a ``start`` that does
+    not wait until the part can be used.
     """
 
     name: str
@@ -81,14 +81,13 @@ class DevParts:
     say: Callable[[str], None]
     last_words: Callable[[], str] = lambda: ""
     _sessions: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """Every process started whose session still has members: runs outlive the code server that started them."""
+    """Sessions with living members: runs outlive the code server that started them."""
 
     def start(self) -> None:
         for part in self.parts:
             self._start(part)
 
     def watch(self, goes_on: Callable[[], bool] = lambda: True) -> None:
-        """Raises :class:`DevPartEnded`."""
         while goes_on():
             self.restart_ended()
             clock.sleep(LOOK_EVERY_SECONDS)
@@ -103,7 +102,6 @@ class DevParts:
         return bool(ended)
 
     def stop(self) -> None:
-        """End every session. A run gets some seconds to report that it stops."""
         stop_sessions(self._sessions)
 
     def _restart(self, part: DevPart, how: str) -> None:
@@ -163,8 +161,6 @@ class DagsterCommands:
 
 
 class Location(NamedTuple):
-    """A code location: its module, and its name in the UI."""
-
     module: str
     name: str
 
@@ -182,7 +178,7 @@ class Location(NamedTuple):
 
 
 def serve(settings: Settings, port: int, location: Location, commands: DagsterCommands | None = None) -> int:
-    """Serve the UI at ``port`` until Ctrl-C or a closed terminal; runs stop before their Spark."""
+    """Serve the UI at ``port`` until Ctrl-C or a closed terminal."""
     _handle_signals(_interrupt_once)
     make_lives, ui, letters = _is_make_alive(), f"http://{LOOPBACK}:{port}", letters_port(port)
     variables = {
@@ -236,8 +232,6 @@ def _one_spark(settings: Settings) -> Iterator[tuple[Mapping[str, str], Sequence
 
 @dataclass
 class _OwnSpark:
-    """Restarted at the same port: runs keep its address."""
-
     settings: Settings
     server: ConnectServer
 
@@ -252,7 +246,7 @@ class _OwnSpark:
 def _dagster(
     commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, start: _Start
 ) -> list[DevPart]:
-    """Code server, daemon and UI. The code server keeps its port across restarts: the others find it by that."""
+    """The others find the code server by its port, which it keeps across restarts."""
     port = free_port()
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=location.name))
     place = ("-h", LOOPBACK, "-p", str(port), "-m", location.module, "--location-name", location.name)
@@ -304,22 +298,18 @@ def _run_until_interrupted(running: DevParts, goes_on: Callable[[], bool]) -> No
 
 
 def _interrupt_once(*_: object) -> None:
-    """A closed terminal sends two signals within a millisecond; the second would interrupt the clean-up."""
+    """A closed terminal sends two signals; the second would interrupt the clean-up."""
     _handle_signals(signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _is_make_alive() -> Callable[[], bool]:
-    """Asks whether the ``make`` that started this command lives; true without one.
-
-    A killed ``make`` returns the terminal to its shell, and Ctrl-C no longer reaches this process.
-    """
+    """A killed ``make`` returns the terminal to its shell, and Ctrl-C no longer reaches this process."""
     make = os.getppid()
     return lambda: "MAKELEVEL" not in os.environ or os.getppid() == make
 
 
 def _handle_signals(handler: Callable[..., object] | signal.Handlers) -> None:
-    """Signals that the starter ignores, as nohup does, stay ignored."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
@@ -354,9 +344,9 @@ def _say_next_ticks(settings: Settings, port: int) -> None:
 
 
 def ask_next_ticks(ui: str) -> list[str]:
-    """A line for each schedule that is on at ``ui``, and one for the sensors.
+    """The next tick of each schedule, and of the sensors, at ``ui``.
 
-    Raises ``OSError`` if the UI cannot be reached, ``LookupError`` or ``ValueError`` for an unexpected answer.
+    Raises ``OSError`` if it cannot be reached, ``LookupError`` or ``ValueError`` for an unexpected answer.
     """
     asked = json.dumps({"query": _QUERY}).encode()
     request = Request(f"{ui}/graphql", asked, {"Content-Type": "application/json"})  # noqa: S310 - our own UI

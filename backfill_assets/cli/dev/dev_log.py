@@ -1,7 +1,6 @@
 """The log of ``backfill dev``: the file has everything, the terminal what a person needs.
 
-Dagster's daemon logs two lines for each sensor tick and thirty for each backfill's. Shown are warnings, errors with
-stack traces, and launched runs; the same warning once in ten minutes.
+Shown are warnings (the same once in ten minutes), errors with stack traces, and launched runs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from backfill_assets import clock
 MOST_LINES = 40
 AGAIN_AFTER_SECONDS = 600.0
 MOST_BYTES = 32 << 20
-"""A longer log is copied over the previous one, and cut."""
 _LAST_LINES = 15
 _LOOK_EVERY_SECONDS = 0.3
 
@@ -34,14 +32,14 @@ _CRASHED = re.compile(r"Traceback \(most recent call last\)|Fatal Python error|E
 _LEVELS = {"WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"}
 _LAUNCHED = re.compile(r"Launched [1-9]\d* runs?\.")
 _HARMLESS = re.compile(r"No cursor for event type")
-"""Dagster's warning for a new home, which has no events yet."""
+"""Dagster's warning in a home without events."""
 _PASSING = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]+)*|\d+")
 """Ids and numbers: messages that differ only in these are the same."""
 
 
 @dataclass
 class Sieve:
-    """Takes the lines of a log in order, and yields those to show. Pure but for its memory."""
+    """Chooses the lines to show. Pure but for its memory."""
 
     shown_at: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
@@ -87,7 +85,6 @@ class DevLog:
 
     @contextmanager
     def followed(self) -> Iterator[IO[str]]:
-        """The parts append to the file. Everything is reported by the end of the block."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists():
             self.path.replace(self._before)
@@ -127,7 +124,7 @@ class DevLog:
                 over.wait(_LOOK_EVERY_SECONDS)
 
     def _keep_short(self, written: IO[str]) -> None:
-        """The parts open the file for appending, and go on at the start of the cut file."""
+        """Parts append: they go on at the start of the cut file."""
         if written.tell() > MOST_BYTES:
             shutil.copyfile(self.path, self._before)
             os.truncate(self.path, 0)

@@ -1,6 +1,5 @@
-"""``python -m backfill_assets.cli.dev.letters PORT``: serves kept letters about differences on this machine, read only.
-
-A browser opens no local file that a page of Dagster links to.
+"""``python -m backfill_assets.cli.dev.letters PORT``: serves letters, which no browser opens as files from Dagster's
+pages.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def letter_server(storage: Storage, port: int = 0) -> ThreadingHTTPServer:
             self.wfile.write(page)
 
         def log_message(self, *_: object) -> None:
-            """Quiet: the terminal is that of ``backfill dev``."""
+            pass
 
     return ThreadingHTTPServer((LOOPBACK, port), LetterRequest)
 

@@ -1,7 +1,6 @@
-"""One Dagster daemon for a home: two daemons of one instance would each launch the same runs.
+"""One Dagster daemon for a home: two of one instance would each launch the same runs.
 
-Dagster's own heartbeat comes too late for daemons started seconds apart. A file lock is taken first, and the system
-releases it however its process ends.
+Heartbeats come too late for daemons started seconds apart: a file lock is taken, which no death leaves behind.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def daemon_file(settings: Settings) -> Path:
 
 @contextmanager
 def only_daemon(settings: Settings, command: str) -> Iterator[None]:
-    """Hold the lock during the block; raises :class:`HasDaemon` if another process has it."""
+    """Hold the lock; raises :class:`HasDaemon` if another process has it."""
     file = daemon_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+") as lock:

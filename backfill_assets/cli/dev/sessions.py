@@ -1,7 +1,4 @@
-"""Processes that lead sessions of their own, and are ended with everything that they started.
-
-A shell watches this process, and ends them if it dies without doing so.
-"""
+"""Processes in sessions of their own, ended with all they started. A shell ends them if this process dies."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from backfill_assets import clock
 
 _GRACE_SECONDS = 10.0
 _EXISTS = 0
-"""Signal 0 is never delivered: it only checks that the process group exists."""
 # A process killed with -9 cannot end what it has started. But its pipe closes, and the shell that reads from the pipe
 # then ends the process groups of the last line: each gets ten seconds between the first signal and the last.
 _END_GROUPS = """
@@ -80,10 +76,7 @@ def start_process(
     is_ready: Callable[[], bool] = lambda: True,
     output: IO[str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in its own session, and wait until it is ready or has ended.
-
-    Ctrl-C reaches the starter alone, which ends everything once, in order.
-    """
+    """Start ``command`` in its own session, and wait until it is ready or has ended."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -119,7 +112,7 @@ def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: flo
 
 
 def living_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
-    """Sessions with a living process. The others are no longer watched: their numbers may be reused."""
+    """Sessions with a living process; numbers of ended ones may be reused."""
     known = list(leaders)
     living = [each for each in known if session_exists(each)]
     _watch.remove({each.pid for each in known} - {each.pid for each in living})
@@ -127,7 +120,6 @@ def living_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> list[subproce
 
 
 def session_exists(leader: subprocess.Popen[bytes]) -> bool:
-    """Whether a process of the session lives: a run outlives the code server that started it."""
     if leader.poll() is None:
         return True
     try:

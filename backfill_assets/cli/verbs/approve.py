@@ -54,7 +54,6 @@ def approve(plan: str, without_held_back: bool, yes: bool) -> None:
 
 
 def _is_under_way(at: CampaignRun) -> bool:
-    """Whether another process approved and published it, and left steps to do."""
     from backfill_assets.campaign.standing import PlanStanding, standing_of
 
     ended = at.settle()
@@ -78,7 +77,7 @@ def _publish(at: CampaignRun) -> None:
 
 
 def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> LaterDecisions:
-    """Show what a yes publishes, ask, and record it; what people have decided since, which it goes over."""
+    """Show, ask, and record a yes; returns what people have decided since."""
     from backfill_assets.answers.campaign import approval_answer
     from backfill_assets.campaign import decisions
     from backfill_assets.campaign.later_decisions import later_decisions

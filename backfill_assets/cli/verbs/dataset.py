@@ -122,7 +122,6 @@ def _next_of_table(name: str, found: ProposedTable) -> Iterator[str]:
 
 
 def _new_module_in(name: str) -> Path:
-    """Raises :class:`InvalidRequest` if the name is taken or cannot be a module."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InvalidRequest(f"{name!r} cannot be the name of a dataset.", hint="Write it like sea_temperatures.")
     taken = _taken_names()
@@ -209,7 +208,6 @@ def _look_at_logic(lake: Lake, declared: Dataset) -> LogicSeen:
 
 
 def _try(lake: Lake, declared: Dataset, find: Find, progress: Progress) -> tuple[Sequence[str], Sequence[CheckedFile]]:
-    """Problems of the declaration; if there are none, what became of each file."""
     from backfill_assets.external.declaration_trial import check_tables_of_others
     from backfill_assets.judge.measure import unmeasurable
     from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows

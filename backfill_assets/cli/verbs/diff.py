@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class DaysDiffer(CommandFailed):
-    """The same inputs and code gave rows other than the published ones."""
+    """Inputs and code gave rows other than the published ones."""
 
     exit_code = 3
 

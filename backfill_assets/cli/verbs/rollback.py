@@ -67,10 +67,7 @@ def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> N
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """The publication to roll back: for a plan or a campaign, the one that brought what main has of it.
-
-    What a dead process began is finished first: it may be the publication meant.
-    """
+    """The publication that brought what main has of it; what a dead process began is finished first."""
     from backfill_assets.campaign.standing import PlanWord, require_allowed
     from backfill_assets.publish.log import anything_published
 
@@ -86,7 +83,7 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
-    """Works without the plan too, if it cannot be read any more."""
+    """Works without the plan too, if it cannot be read."""
     from backfill_assets.campaign.look import look, settle
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.plan.keep import plan_as_kept
@@ -164,5 +161,5 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
 
 
 def new_rollback_id() -> str:
-    """``rollback-20170301t112000-1a2b3c``: sorts by time (UTC); the random end keeps two of one second apart."""
+    """``rollback-20170301t112000-1a2b3c``, by UTC second."""
     return f"rollback-{clock.now():%Y%m%dt%H%M%S}-{clock.token(3)}"

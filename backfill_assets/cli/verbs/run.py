@@ -160,7 +160,6 @@ def _on_main(asked: RunRequest, *, verify: bool, same_rows: bool, dry_run: bool)
 
 
 def _plan_on_main(asked: RunRequest) -> RunPlan:
-    """Reads logs and names of landed files only."""
     from backfill_assets.landing.zone import LandedSource, LandingZone, landed_source
     from backfill_assets.plan.table_run import plan_run
     from backfill_assets.state.edited_logic import contents_of, edited_logic
@@ -188,7 +187,6 @@ def _plan_on_main(asked: RunRequest) -> RunPlan:
 
 
 def _look_at_tables_of_others(asked: RunRequest) -> None:
-    """Record what moved in external tables: the plan counts it from now on."""
     from backfill_assets.external.observe import observe_tables, tables_of_others
     from backfill_assets.model.graph import expand_tables, steps_of
 
@@ -201,9 +199,7 @@ def _look_at_tables_of_others(asked: RunRequest) -> None:
 
 
 def _run_on_main(plan: RunPlan, builder: Builder, *, verify: bool, same_rows: bool) -> list[StepRan]:
-    """Steps that do not read a failed table are built all the same. What was built is shown, then the first error
-    raised.
-    """
+    """Build what reads no failed table, show it, then raise the first error."""
     ran: list[StepRan] = []
     failures: list[BackfillError] = []
     try:
@@ -300,7 +296,7 @@ def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
 
 
 def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
-    """Plan by the timeline's statuses. Raises :class:`InvalidRequest` for raw tables, and for a campaign's timeline."""
+    """Raises :class:`InvalidRequest` for raw tables, and for a campaign's timeline."""
     from backfill_assets.answers.run import run_plan_answer
     from backfill_assets.answers.timelines import built_answer
     from backfill_assets.plan.table_run import plan_run

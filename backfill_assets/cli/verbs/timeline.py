@@ -297,7 +297,6 @@ def _publish_as_current(lake: Lake, timeline: NamedTimeline, *, new_days_only: b
 
 
 def _publish_by_plan(name: str, table: str, expected: Sequence[str], *, dry_run: bool) -> bool:
-    """Plan and stage, or go on with a plan begun for the same request. Returns whether a finding blocks it."""
     from backfill_assets.answers.plan import plan_answer
     from backfill_assets.campaign.options import Options
     from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
@@ -339,7 +338,6 @@ def _statuses(storage: Storage, table: str) -> Mapping[date, Cause | None]:
 
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
-    """Plans that can go on; overtaken ones are planned anew."""
     from backfill_assets.campaign.look import look
     from backfill_assets.campaign.standing import PlanStanding, standing_of
     from backfill_assets.lakehouse.campaign_journal import campaign_of

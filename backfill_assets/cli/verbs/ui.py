@@ -55,10 +55,7 @@ def ui(about: str | None, day: date | None) -> None:
 
 
 def page_about(word: str, day: str = "") -> str:
-    """The path of the page; empty for an unknown word.
-
-    A campaign carried out by commands has the first page, which names the commands that it waits for.
-    """
+    """The path of its page, or empty. A campaign of commands has the first page."""
     if word in current_catalog().table_names:
         return asset_page(word, day)
     with suppress(BackfillError, OSError):

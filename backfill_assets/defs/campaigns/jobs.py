@@ -1,7 +1,4 @@
-"""Jobs that carry a campaign on, approve it, and undo it; and the asset with its page.
-
-The journal in the lakehouse is the state: Dagster retries a run that dies, and it goes on there.
-"""
+"""Jobs that carry a campaign on, approve it, and undo it; and the asset with its page."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import json
@@ -70,7 +67,6 @@ ASSET, SENSOR = "campaign", "campaigns"
 NEWEST = "newest"
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
 CAMPAIGN_TAG, KIND_TAG = "backfill/campaign", "backfill/kind"
-"""On runs: the campaign, from the run's first moment; and the kind, for the queue."""
 _OF_STEPS_TAG = "dagster/retry_on_asset_or_op_failure"
 _TAGS = {KIND_TAG: "campaign", MAX_RETRIES_TAG: "2", _OF_STEPS_TAG: "false"}
 """Dagster retries a run that died; one that failed with an error waits for a person."""
@@ -164,10 +160,9 @@ def example_target(catalog: Catalog) -> str:
 
 
 def days_asked(text: str, storage: Storage, table: str) -> str:
-    """Resolves ``newest 7`` to the range from the seventh newest published day to the newest.
+    """Resolves ``newest 7`` to the range of the newest published days; the launchpad's own range would be out of date.
 
-    The launchpad is filled when code is loaded: a range would be out of date. Raises :class:`InvalidRequest` if no day
-    is published.
+    Raises :class:`InvalidRequest` if no day is published.
     """
     if (found := _NEWEST_DAYS.fullmatch(text.strip())) is None:
         return text
@@ -189,7 +184,6 @@ class _Carried:
         self.sender = sender_of(backfill.settings.notices, log_writer(context.log))
 
     def campaign(self, plan: str) -> CampaignRun:
-        """Raises :class:`InvalidRequest` if another run carries it."""
         name, instance = campaign_of(plan), self.context.instance
         instance.add_run_tags(self.context.run_id, {CAMPAIGN_TAG: name})
         if other := run_under_way(instance, name, but=self.context.run_id):
@@ -200,9 +194,8 @@ class _Carried:
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
     def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue], *, failed: bool = False) -> None:
-        """The page is a materialization: Dagster shows no observation without one before it.
-
-        With ``failed`` the partition is shown as this run will be; the caller fails it.
+        """Dagster shows no observation without a materialization before it: the page is one. ``failed``: shown as the
+        run will be.
         """
         run, instance = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}, self.context.instance
         with named_page(instance, at) as name:
@@ -211,7 +204,6 @@ class _Carried:
                 show_as_run(instance, self.context.run, ASSET, name)
 
     def carry_on(self, at: CampaignRun) -> Move:
-        """Goes on until a person decides. What stops it is raised after its page is written."""
         shown = set(at.state.done)
         observed = partial(observe_context_of, self.backfill.settings, self.backfill.catalog)
 
@@ -249,7 +241,6 @@ class _Carried:
         self.show(at, {**step_page(at, step, self.pads), **letter})
 
     def report(self, publication: str) -> None:
-        """The sensor would do it half a minute later."""
         if (shown := self.published(self.backfill, self.context.instance)) is not None:
             report_publication(shown, publication, self.context.run_id)
 
@@ -284,7 +275,6 @@ def _begin(run: _Carried, config: CampaignConfig) -> None:
 
 
 def _planned_before(run: _Carried, config: CampaignConfig) -> str:
-    """A retried run finds the plan that it made before it died."""
     name = run.context.run.tags.get(CAMPAIGN_TAG, "")
     return config.plan or (plan_of(name) if name else "")
 
@@ -353,9 +343,7 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 
 def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") -> str:
-    """The id of a run that is alive or will be retried. Only the newest dead run says so: an earlier one was retried
-    already.
-    """
+    """The run that is alive or will be retried. Only the newest dead run tells: earlier ones were retried already."""
     now, about = clock.now(), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
     newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
     for record in newest:
@@ -424,7 +412,7 @@ def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campai
 def _carry_on_or_say_why_not(
     context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str
 ) -> dg.RunRequest | str:
-    """A plan that was removed, damaged, or kept by other code holds up no other campaign."""
+    """A plan that is gone or damaged holds up no other campaign."""
     try:
         at = backfill.campaign(campaign, None, context.log.info)
         state, move = at.state, at.next()

@@ -30,7 +30,7 @@ LOCATION = "backfill_assets"
 JOB, APPROVE_JOB, UNDO_JOB = "campaign", "approve_campaign", "undo_campaign"
 OPS = {JOB: "carry_on", APPROVE_JOB: "approve", UNDO_JOB: "undo"}
 EFFECT_TAG = "backfill/effect"
-"""What the launched run will do, in a sentence: the launchpad shows it beside the button."""
+"""Tag: what the launched run will do, in a sentence."""
 _LAUNCH = "it opens filled in: press *Launch Run*"
 _MOST_NAMED = 6
 _MOST_WRONG = 3
@@ -104,7 +104,6 @@ def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str
 
 
 def found_by(at: CampaignRun, step: CampaignStep) -> str:
-    """After the cut-over, what was published comes first."""
     done = at.state.done
     steps = [step] if CampaignStep.CUT_OVER not in done else dict.fromkeys((CampaignStep.CUT_OVER, step))
     return escape_markdown(" ".join(found_sentence(done[each].report, at.plan) for each in steps))
@@ -158,7 +157,7 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """Also a tag of the run. Only staged days count: others would not change or are held back."""
+    """Also a tag of the run. Only staged days count."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.state.validation.staged or planned)} at once, for every reader"
 

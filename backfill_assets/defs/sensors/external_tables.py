@@ -37,7 +37,7 @@ class ObservedUpTo:
     log: str
     places: dict[str, Place] = field(default_factory=dict)
     ahead: dict[str, set[str]] = field(default_factory=dict)
-    """Moved days without a partition yet: they are observed once they have one."""
+    """Moved days that have no partition yet."""
 
     @classmethod
     def of(cls, cursor: str | None, log: str) -> "ObservedUpTo":
@@ -107,7 +107,6 @@ def _look(context: dg.SensorEvaluationContext, publisher: Publisher, table: tupl
 
 
 def _not_observed(log: PublicationLog, tables: PartitionedTables, seen: ObservedUpTo) -> Iterator[DayState]:
-    """Yields in log order, and advances ``seen``."""
     chains, catalog = tables.chain_of, tables.catalog
     partitions = {
         step.name: chains[catalog.dataset_of(step.name).name].of(step) for step in catalog.steps if step.external

@@ -1,5 +1,5 @@
-"""The sensor ``repairs``: launches backfills of exactly the days that need one, and keeps incidents. It may die at any
-moment: every step is idempotent.
+"""The sensor ``repairs``: launches backfills of the days that need one, and keeps incidents. Each step is
+idempotent.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -206,7 +206,6 @@ def _proof(attempt: str, days: Mapping[str, Sequence[Any]]) -> dg.RunRequest:
 
 
 def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
-    """Dagster starts one run for a key, however often it is requested."""
     started = dg.RunsFilter(tags={RUN_KEY_TAG: str(request.run_key), SENSOR_NAME_TAG: SENSOR})
     return bool(instance.get_runs(started, limit=1))
 
@@ -214,7 +213,7 @@ def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
 def look(
     instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
 ) -> RepairContext:
-    """Reads runs under way before the lakehouse: a write that ends in between is waited for, not repeated."""
+    """Reads runs before the lakehouse: a write that ends in between is not repeated."""
     storage, now, names = backfill.storage, clock.now(), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage, now), IncidentBook(storage)
     observed = observe_each(storage, tables.catalog.table_names)
@@ -267,7 +266,7 @@ def running_streams(storage: Storage, now: datetime) -> RunningStreams:
 def launch(
     instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt, tables: PartitionedTables
 ) -> None:
-    """Each day is built with its published version, at lowest priority. Undeclared tables are left out."""
+    """Each day is built with its published version, at lowest priority."""
     days = {table: of_table for table, of_table in attempt.days.items() if table in tables.by_table}
     if not days:
         return
@@ -298,7 +297,7 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
 def _said_of_failed(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey], forced: Collection[TableDay] = ()
 ) -> Iterator[tuple[TableDay, Said]]:
-    """A check of a ``forced`` day that a repair planned and that has not run keeps its verdict."""
+    """A check of a ``forced`` day that has not run keeps its verdict."""
     for each in shown_checks(instance, keys):
         key = TableDay(each.table, parse_day(each.day))
         if each.status is CheckStatus.FAILED or (each.status is CheckStatus.PLANNED and key in forced):
@@ -325,7 +324,6 @@ def _disagreements(said: dg.AssetCheckEvaluation) -> Iterator[Disagreement]:
 def _suspicions(
     instance: dg.DagsterInstance, tables: Iterable[str], states: Mapping[TableDay, DayState]
 ) -> tuple[dict[TableDay, dict[str, str]], set[TableDay]]:
-    """Failing checks that need no rows, and days published again since they were judged."""
     found: dict[TableDay, dict[str, str]] = {}
     before: set[TableDay] = set()
     for key, said in _said_of_failed(instance, [check_key(table, check) for table in tables for check in SUSPICIONS]):

@@ -1,7 +1,7 @@
 """The sensor ``dagster_shows_what_is`` makes Dagster show what is published. It launches nothing.
 
-It reports what runs do not: days of killed runs, of commands, rollbacks and late rows; checks that a failed run planned
-and did not evaluate; days that became stale; and new ends of partitions.
+What runs do not report: days of killed runs, commands, rollbacks and late rows; checks that a failed run left; stale
+days; new ends of partitions.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -84,7 +84,7 @@ _AFTER_THIS_TICK_SECONDS, _RELOAD_TIMEOUT_SECONDS = 1.0, 180
 _BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
 Cursor = dict[str, Any]
 Page = Callable[[dg.SensorEvaluationContext, Backfill, Any], tuple[str, Any]]
-"""Brings a page up to date: takes and returns a cursor, and says what it did."""
+"""Takes and returns a cursor, and says what it did."""
 
 
 def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -> dg.SensorDefinition:
@@ -114,7 +114,6 @@ def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -
 def _each_part(
     parts: Mapping[str, Page], context: dg.SensorEvaluationContext, backfill: Backfill, seen: Cursor
 ) -> Iterator[tuple[str, str]]:
-    """A part that fails leaves the others as they are."""
     for name, part in parts.items():
         try:
             words, seen[name] = part(context, backfill, seen.get(name))
@@ -139,13 +138,12 @@ class ShownDays:
         return checks_by_table(self.tables.catalog.steps)
 
     def states(self) -> dict[TableDay, DayState]:
-        """Days without a partition are left out."""
         found = self.log.day_states(self.log.head(), self.tables.by_table)
         return {key: state for key, state in found.items() if self.tables.has(*key)}
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
-        """The publication that Dagster shows for each materialized day, or empty. A withdrawn day's check names the one
-        that withdrew it.
+        """The publication that Dagster shows for each materialized day, or empty; for a withdrawn one, what withdrew
+        it.
         """
         found: dict[TableDay, str] = {}
         for table, of_table in _by_table(states).items():
@@ -189,7 +187,6 @@ def _materialization(day: BuiltDay, by: str) -> dg.AssetMaterialization:
 
 
 def report_publication(shown: ShownDays, publication: str, run_id: str) -> int:
-    """Reports withdrawn days only if Dagster shows them."""
     states = [state for state in shown.states().values() if state.publication == publication]
     known = shown.publications(states)
     wanted = [state for state in states if state.content is not None or TableDay(state.table, state.day) in known]
@@ -212,7 +209,7 @@ def _days(shown: ShownDays, context: dg.SensorEvaluationContext, backfill: Backf
 @dataclass(frozen=True)
 class ReportedUpTo:
     world: str = ""
-    """A digest of log and partitions: days without a partition were passed over."""
+    """A digest of log and partitions."""
     settled: int = -1
 
     @classmethod
@@ -267,7 +264,6 @@ def _run_behind(shown: ShownDays, publication: str, now: datetime) -> _RunBehind
 
 
 def put_freshness_right(shown: ShownDays) -> int:
-    """Days are compared with the version that they were published with."""
     tables = shown.tables.by_table
     observed = observe_each(shown.log.storage, shown.tables.catalog.table_names)
     steps = observed.with_current(shown.tables.catalog.steps)
@@ -299,8 +295,8 @@ _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
 
 
 def put_checks_right(shown: ShownDays) -> int:
-    """Reports each run once. A published day repeats its earlier verdict; others say that the check was not run, or
-    that there is no data.
+    """Reports each run once. A published day repeats its earlier verdict; others say that nothing was checked, or that
+    there is no data.
     """
     reported = 0
     for run in _unreported(shown.instance):
@@ -313,7 +309,7 @@ def put_checks_right(shown: ShownDays) -> int:
 
 
 def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
-    """Runs are ordered by when they changed: an old run may have failed just now. Tagging a run is a change too."""
+    """Ordered by change: an old run may have failed just now, and tagging is a change."""
     ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
     many = _NEWEST_RUNS
     while True:
@@ -324,7 +320,7 @@ def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 
 def _planned(shown: ShownDays, run: dg.DagsterRun) -> Iterator[ShownCheck]:
-    """A run of a whole job, as of a schedule, has no selection and means all tables."""
+    """A run of a whole job has no selection and means all tables."""
     selected = None if run.asset_selection is None else {key.to_user_string() for key in run.asset_selection}
     chosen = [table for table in shown.checks if selected is None or table in selected]
     keys = [check_key(table, name) for table in chosen for name in check_names(shown.checks[table])]
@@ -359,7 +355,7 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
 
 
 def _held_back_in(instance: dg.DagsterInstance, run: str) -> bool:
-    """Whether a gate failed in the run: then it ended as it should."""
+    """A run with a failed gate ended as it should."""
     events = instance.get_records_for_run(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
     logged = (each.event_log_entry.dagster_event for each in events)
     said = [each.asset_check_evaluation_data for each in logged if each is not None]
@@ -383,7 +379,6 @@ def _days_without_data(shown: ShownDays, planned: Sequence[ShownCheck]) -> set[T
 
 
 def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collection[date]:
-    """Returns all ``days`` if the source cannot be read."""
     if shown.landing is None or step.source is None:
         return days
     try:
@@ -396,7 +391,6 @@ def _landed_days(shown: ShownDays, step: Step, days: Collection[date]) -> Collec
 
 
 def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | None:
-    """Returns None if landing zone or log cannot be read."""
     zone, storage = LandingZone(settings.landing), Storage(str(settings.lakehouse))
     try:
         return data_days(catalog.datasets, zone, storage, clock.today())
@@ -407,7 +401,7 @@ def days_of_data(catalog: Catalog, settings: Settings) -> dict[str, DataDays] | 
 def _ends_of_partitions(
     tables: PartitionedTables, context: dg.SensorEvaluationContext, backfill: Backfill, seen: Any
 ) -> tuple[str, Any]:
-    """Web server and daemon keep the partitions of load time: the code location is reloaded, once for each change."""
+    """Web server and daemon keep the partitions of load time: the location is reloaded, once for each change."""
     now = days_of_data(tables.catalog, backfill.settings)
     if now is None or now == tables.data:
         return "" if now is not None else "Landing zone or log cannot be read.", None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NINETY_DAYS = "2017-03-01..2017-05-29"
 BUG = "v1"
-"""The version of the fact that takes the rate of the day before."""
+"""Takes the rate of the day before."""
 FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
 _LEFT_OUT_FIRST = ("superseded", "deduplicated", "quarantined", "seconds", "unchanged", "received", "deleted")
@@ -81,7 +81,7 @@ def demo(days_text: str, *, with_the_bug: bool) -> None:
 def background_spark(settings: Settings, phases: Phases) -> Iterator[Callable[[], Settings]]:
     """One Connect server for all runs, started beside other work: a JVM a run would cost more than its work.
 
-    Yields a function that waits for it and returns settings with it. A server that the settings name is left running.
+    Yields a function that waits for it and returns settings with it.
     """
     from backfill_assets.spark.connect_server import start_connect_server
 
@@ -191,7 +191,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
 
 
 def what_next(days: DayRange, backfill_id: str, ui: str = "", *, with_the_bug: bool = False) -> list[str]:
-    """One line each for links and commands, to be copied. ``ui`` is the address of a running UI."""
+    """Links and commands, to be copied. ``ui`` is the address of a running UI."""
     pages = {
         "where to begin": asset_page("start_here"),
         **({"this backfill": backfill_page(backfill_id)} if backfill_id else {}),

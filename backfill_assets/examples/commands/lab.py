@@ -79,7 +79,7 @@ def _played(names: Sequence[str], spark: SparkSession, folder: Path, *, show: bo
 
 
 def _embedded(settings: Settings) -> Settings:
-    """Streaming needs a Spark inside this process, and no lakehouse in an object store."""
+    """Streaming needs a Spark in this process, and no object store."""
     profile = "local" if settings.spark_remote else settings.spark_profile
     return replace(settings, spark_remote=None, spark_profile=profile, lakehouse=settings.home / "lakehouse")
 

@@ -13,7 +13,7 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed_dataset import LandedDataset
 
 LONGEST_CATALOGUE_GAP_DAYS = 35
-"""No entry is used that is older than this; the whole catalogue comes at least once a month."""
+"""No older entry is used; the whole catalogue comes at least once a month."""
 
 PRODUCTS = LandedDataset(
     name="products",
@@ -48,8 +48,8 @@ class CatalogueEntry(Contract):
 def products_as_of(products: DataFrame) -> DataFrame:
     """``product_id, department, valid_from, valid_until`` of the rows of ``bronze_products``; both days inclusive.
 
-    An entry counts until the day before the next one of its product, and for :data:`LONGEST_CATALOGUE_GAP_DAYS` at
-    most: so what counts on a day depends on these days before it only, however many days are built together.
+    An entry counts until the day before the next one of its product, for :data:`LONGEST_CATALOGUE_GAP_DAYS` at most:
+    however many days are built together.
     """
     entries = Window.partitionBy("product_id").orderBy("valid_from")
     day_before_next = F.date_sub(F.lead("valid_from").over(entries), 1)

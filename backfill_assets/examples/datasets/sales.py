@@ -1,7 +1,7 @@
 """The dataset ``sales``: grocery lines in many currencies, each in euros at its day's rate, and the reports on them.
 
-A version is never changed: what it computed must stay reproducible. New logic is a new version. A report sums the lines
-of ``fact_sales_transactions``, so that nothing is rounded twice.
+A version is never changed, so that what it computed stays reproducible: new logic is a new version. Reports sum
+``fact_sales_transactions``: nothing is rounded twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from backfill_assets.model.rules import (
 )
 
 MOST_MONEY = 100_000_000
-"""More than this on one line of a receipt, in any currency, is a mistake of the source."""
+"""More on one line of a receipt, in any currency, is a mistake."""
 Money = Annotated[T.DecimalType, 18, 2]
 
 SALES = LandedDataset(
@@ -78,7 +78,7 @@ class SalesLine(Contract):
 # -------------------------------------------------------------------- in euros
 
 LONGEST_GAP_DAYS = 7
-"""No rate is used that is older than this; the longest gap between publications (Easter, Christmas) is five days."""
+"""No older rate is used; the longest gap between publications (Easter, Christmas) is five days."""
 FACT = "fact_sales_transactions"
 
 
@@ -151,7 +151,7 @@ def rates_as_of(rates: DataFrame, *, days_before: int) -> DataFrame:
 def in_eur(sales: DataFrame, rates: DataFrame) -> DataFrame:
     """The transactions of bronze sales that are not superseded, in euros; null where there is no rate.
 
-    A day stays in as many files as it is read from: nothing is shuffled, for ``rates`` are broadcast.
+    ``rates`` are broadcast: nothing is shuffled.
     """
     current = sales.where(F.col("superseded_by_day").isNull())
     priced = current.join(F.broadcast(rates), on=["currency", "day"], how="left")
@@ -167,7 +167,7 @@ def in_eur(sales: DataFrame, rates: DataFrame) -> DataFrame:
 def half_up_quotient(amount: Column, rate: Column) -> Column:
     """``amount / rate`` as decimal(18,4), rounded half up once; amounts are decimal(18,2) and not negative.
 
-    Spark's own division rounds to some scale first, and a second rounding can then lift what is just below a half.
+    Spark's own division rounds first to some scale: a second rounding lifts what is just below a half.
     """
     doubled = (F.lit(20_000).cast("decimal(5,0)") * amount + rate).cast("decimal(31,6)")
     ten_thousandths = F.call_function("div", doubled, (F.lit(2).cast("decimal(1,0)") * rate).cast("decimal(20,6)"))
@@ -179,7 +179,7 @@ def half_up_quotient(amount: Column, rate: Column) -> Column:
 UNKNOWN = "UNKNOWN"
 """The department of products that the catalogue does not have."""
 _UNKNOWN_BASELINE = Decimal("0.0033")
-"""Of the 1,469,307 real lines of 2017, the catalogue does not have the products of 4,836; 0.8 % on the worst day."""
+"""The catalogue lacks products of 4,836 of the 1,469,307 real lines of 2017; 0.8 % on the worst day."""
 
 # What every report has of the lines that it is about.
 Euros = Annotated[T.DecimalType, 18, 4]
@@ -200,7 +200,6 @@ _ADDS_UP: tuple[DayRule, ...] = (
 
 
 def sums() -> list[Column]:
-    """The columns of the sums, in the types of the contracts."""
     return [
         F.sum("amount_eur").cast("decimal(18,4)").alias("revenue_eur"),
         F.count("*").alias("lines"),

@@ -27,14 +27,12 @@ class AccountedTable:
     deduplicated: int | None
     superseded: int | None
     reconciled: int
-    """Days on which every received row is accounted for; all days of a report."""
+    """Days on which every received row is accounted for."""
     deleted: int | None = None
 
 
 def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
-    """Quarantine tables are a column of the table beside them. Weekly and monthly tables count the periods of
-    ``days``.
-    """
+    """Quarantine tables are a column of the table beside them; weekly and monthly tables count periods."""
     accounts = []
     for step in steps:
         rejects = next((table.name for table in step.tables if table.layer == "quarantine"), None)
@@ -86,7 +84,7 @@ def _account(
 
 
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:
-    """Against what raw held when the day was built, not what has arrived since."""
+    """Compared with raw as it was when the day was built."""
     received = _from(content, "raw_", "received", "content_hash_sum")
     superseded = _own_part(content, "superseded")
     others = (

@@ -1,5 +1,5 @@
-"""The demo's backfill, launched and followed in this process. The daemon of a running ``make dev`` carries it out,
-since an instance has one; else one that ends with the demo.
+"""The demo's backfill, launched and followed here. A running ``make dev``'s daemon carries it out, since an instance
+has one; else one that ends with the demo.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _LAST_LINES = 15
 _POLL_SECONDS = 1.0
 _NEWEST_RECORDS = 20
 _GRACE_SECONDS = 30.0
-"""A stopping run records it in Dagster first, and the daemon waits for it."""
+"""A stopping run records it first, and the daemon waits."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 _DAEMON = (sys.executable, "-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml")
 
 
 class DemoFailed(BackfillError):
-    """The backfill did not publish everything."""
+    pass
 
 
 def launch_demo(
@@ -81,7 +81,7 @@ def launch_demo(
 
 
 def _require_same_places(settings: Settings, dev: RunningDev) -> None:
-    """The runs of ``make dev`` use the places that it was started with."""
+    """Runs of ``make dev`` use the places that it was started with."""
     places = {
         "the lakehouse": (dev.lakehouse, str(settings.lakehouse)),
         "the landing zone": (dev.landing, str(settings.landing)),
@@ -111,7 +111,6 @@ class DemoBackfill:
         return self.settings.home / "dagster" / "demo-daemon.log"
 
     def carry_out(self, steps: Sequence[str], phases: Phases) -> BackfillProgress:
-        """Raises :class:`DemoFailed`."""
         try:
             last = self._follow(steps, phases)
         except KeyboardInterrupt:
@@ -143,7 +142,7 @@ class DemoBackfill:
 
     @contextmanager
     def _running_daemon(self) -> Iterator[Callable[[], bool]]:
-        """The demo's own leads a session: nothing it starts outlives it."""
+        """The demo's own daemon leads a session: nothing it starts outlives it."""
         if self.dev is not None:
             say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
             yield self._dev_lives
@@ -236,12 +235,10 @@ def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> Partit
 
 
 def _runs(instance: dg.DagsterInstance, backfill_id: str) -> Sequence[dg.DagsterRun]:
-    """Newest first."""
     return instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
 
 
 def _failure(instance: dg.DagsterInstance, run_id: str) -> str:
-    """The first failure: later ones followed from it."""
     failed = dg.DagsterEventType.STEP_FAILURE
     for record in instance.get_records_for_run(run_id, of_type=failed, limit=1).records:
         event = record.event_log_entry.dagster_event

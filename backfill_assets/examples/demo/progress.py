@@ -15,14 +15,13 @@ _STATES = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": "not run", "": _WAIT
 
 @dataclass(frozen=True)
 class BackfillProgress:
-    """``steps`` maps step names to their status in the newest run that reached them."""
+    """``steps``: status by name, in the newest run that reached it."""
 
     backfill_id: str
     status: str
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
     message: str = ""
-    """The newest message about days, with the time left."""
     error: str = ""
     failure: str = ""
 
@@ -44,7 +43,7 @@ class Phases:
 
 @contextmanager
 def shown(steps: Sequence[str]) -> Iterator[Show]:
-    """Each line is shown once; a terminal also has what the demo waits for."""
+    """Shows each line once; on a terminal also what the demo waits for."""
     began, said = clock.seconds(), set[str]()
     with console().status("") as status:
 
@@ -60,7 +59,7 @@ def shown(steps: Sequence[str]) -> Iterator[Show]:
 
 
 def step_rows(now: BackfillProgress, steps: Sequence[str]) -> list[tuple[str, str, str, str]]:
-    """Step, state, seconds and note, in the order in which they began; waiting steps last."""
+    """Step, state, seconds and note, in order of beginning."""
     about, _, note = now.message.partition(": ")
     rows = []
     for step in dict.fromkeys((*now.steps, *steps)):

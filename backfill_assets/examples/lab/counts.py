@@ -15,12 +15,11 @@ from backfill_assets.report.answer import seconds, shown, size
 from backfill_assets.text import format_count
 
 Key = tuple[date, str]
-"""An event: its day, and basket with product."""
 
 
 @dataclass(frozen=True)
 class TableCount:
-    """``missing`` events are not in the table; ``doubled`` rows are beyond the first of an event."""
+    """``missing`` events; ``doubled`` rows, beyond an event's first."""
 
     table: str
     rows: int
@@ -30,7 +29,7 @@ class TableCount:
 
 @dataclass(frozen=True)
 class SourceReads:
-    """``most_at_once`` are the bytes that one job read."""
+    """``most_at_once``: bytes of one job."""
 
     files: int = 0
     bytes: int = 0
@@ -49,7 +48,6 @@ class WayCounts:
     days_thrown_away: int = 0
     note: str = ""
     careful: bool = False
-    """A plain way that gets this hazard right; the page says what it does not solve."""
 
     @property
     def missing(self) -> int:
@@ -98,7 +96,6 @@ class Hazard:
 
     @property
     def shown(self) -> bool:
-        """Whether the naive ways went wrong, and only those, on the same events."""
         same = len({way.events for way in self.ways}) == 1
         return same and all(bool(way.goes_wrong) is not (way.safe or way.careful) for way in self.ways)
 
@@ -127,7 +124,6 @@ def columns(ways: Sequence[WayCounts]) -> tuple[str, ...]:
 
 
 def count_rows(ways: Sequence[WayCounts]) -> list[tuple[str, ...]]:
-    """Counts of work only if a way has them."""
     work = any(way.is_about_work for way in ways)
     cells = [dict(_cells(way, work=work)) for way in ways]
     return [(name, *(shown(each[name]) for each in cells)) for name in cells[0]]

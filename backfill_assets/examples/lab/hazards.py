@@ -1,6 +1,6 @@
 """The five hazards: what lands when, and each way to deal with it.
 
-``texts.toml`` says what happens and why. All ways of a hazard play the same events in the same order.
+``texts.toml`` says what happens and why. All ways play the same events in order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUNDAY = date(2017, 3, 5)
 
 
 class PowerGone(Exception):
-    """Ends an attempt as the end of its process would: what is on disk stays."""
+    """Ends an attempt like its process: what is on disk stays."""
 
 
 def apart(lines: Sequence[str], every: int) -> tuple[list[str], list[str]]:
@@ -134,7 +134,6 @@ def repeat_appending(lake: PlainLake) -> None:
 
 
 def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
-    """An attempt that dies has appended its file, and not recorded it."""
     for file in lake.landed():
         if file.name not in done:
             lake.append(lake.lines_of([file]))
@@ -144,7 +143,7 @@ def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
 
 
 def repeat_streaming(lake: PlainLake) -> None:
-    """The stream appends in ``foreachBatch``, and dies before Spark records the batch in its checkpoint."""
+    """The stream appends in ``foreachBatch``, and dies before Spark records the batch."""
     _killed(lake, lambda rows, batch: lake.append(rows))
 
 
@@ -183,9 +182,7 @@ def repeat_without_checkpoint(lake: PlainLake) -> None:
 
 
 def repeat_publishing(lake: SafeLake) -> str:
-    """The last file's publication dies with rows in the table and the log not closed; the one before with the table
-    untouched.
-    """
+    """The last file's publication dies with rows in the table, the one before with the table untouched."""
     deaths = {_PARTS[1]: CrashPoint.PREPARED, _PARTS[2]: CrashPoint.TABLE_COMMITTED}
     for name in _PARTS:
         lake.land(name)
@@ -248,7 +245,7 @@ def one_big_job(lake: PlainLake) -> str:
 
 @contextmanager
 def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
-    """Files of usual size have a task each; Spark would put half of these small ones into one."""
+    """Files of usual size have a task each; Spark would put small ones together."""
     before = spark.conf.get(_MOST_IN_A_TASK) or ""
     spark.conf.set(_MOST_IN_A_TASK, "1")
     try:
@@ -258,7 +255,6 @@ def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
 
 
 def _until_it_fails(lake: PlainLake) -> int:
-    """Returns the days read before the bad line."""
     from pyspark.errors import PySparkException
 
     lake.spark.sparkContext.setJobGroup(_JOB, "one big job")
@@ -272,7 +268,6 @@ def _until_it_fails(lake: PlainLake) -> int:
 
 
 def _done_tasks(lake: PlainLake) -> int:
-    """One task is one day."""
     tracker = lake.spark.sparkContext.statusTracker()
     jobs = [job for id in tracker.getJobIdsForGroup(_JOB) if (job := tracker.getJobInfo(id))]
     stages = [stage for job in jobs for id in job.stageIds if (stage := tracker.getStageInfo(id))]
@@ -280,7 +275,6 @@ def _done_tasks(lake: PlainLake) -> int:
 
 
 def _newest(rows: DataFrame, *, strict: bool) -> DataFrame:
-    """A ``strict`` cast fails on what is no number."""
     from pyspark.sql import functions as F
 
     quantity = F.col("quantity").cast("bigint") if strict else F.col("quantity").try_cast("bigint")
@@ -325,7 +319,6 @@ SCALE = Arrangement(
 # ----------------------------------------------------------------------- boundary
 
 LOADED = datetime(2017, 3, 5, 15, tzinfo=UTC)
-"""By the clock of who starts the load."""
 STREAMED = LOADED + timedelta(hours=2)
 OVERLAP = timedelta(hours=4)
 

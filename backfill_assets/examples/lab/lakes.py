@@ -1,4 +1,4 @@
-"""What hazards are played on: a landing folder with a plain Delta table, or with a lakehouse of this project."""
+"""What hazards are played on: a plain Delta table or a lakehouse, beside a landing folder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ KEY = ("day", "basket_id", "product_id")
 STAGED, OVERTAKEN = "days staged", "another run took in the same files"
 """Words of progress messages: days are staged; files were read before."""
 Files = Mapping[date, Mapping[str, Sequence[str]]]
-"""Lines by day and file."""
 
 _LINE = ", ".join(f"{name} string" for name in FIELDS)
 _WRITTEN_AGAIN = ("numTargetRowsCopied", "numTargetRowsUpdated")
@@ -68,7 +67,6 @@ class ScratchLake:
     files: Files
     progress: Progress = silent
     sent: Counter[Key] = field(default_factory=Counter)
-    """Counted from the sent lines, not from a table."""
     days_computed: int = 0
     days_thrown_away: int = 0
 
@@ -92,7 +90,6 @@ class ScratchLake:
         return [path for folder in folders for path in sorted(folder.glob("*.jsonl.gz"))]
 
     def compare(self, table: str, rows: pa.Table) -> TableCount:
-        """``rows`` have day, basket_id and product_id."""
         names = zip(*(rows[name].to_pylist() for name in KEY), strict=True)
         found = Counter((day, f"{basket}-{product}") for day, basket, product in names)
         return count_table(table, self.sent, found)
@@ -132,13 +129,11 @@ class PlainLake(ScratchLake):
         return self.home / "checkpoint"
 
     def stream(self, only: Change = unchanged) -> None:
-        """One trigger."""
         writer = only(self._new_files()).writeStream.format("delta").partitionBy("day").outputMode("append")
         query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start(self.table)
         query.awaitTermination()
 
     def stream_by_batch(self, write: Callable[[DataFrame, int], None]) -> None:
-        """One trigger. Spark records a batch as done only after ``write`` has returned; its error ends the stream."""
         writer = self._new_files().writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
 
@@ -165,7 +160,6 @@ class PlainLake(ScratchLake):
         )
 
     def rows_again(self) -> int:
-        """Existing rows that merges have written again: they rewrite whole files."""
         metrics = [entry.get("operationMetrics", {}) for entry in DeltaTable(self.table).history()]
         return sum(int(each.get(name, 0)) for each in metrics for name in _WRITTEN_AGAIN)
 
@@ -176,7 +170,6 @@ class PlainLake(ScratchLake):
         shutil.rmtree(self.checkpoint)
 
     def source(self, days: Sequence[date] = ()) -> DataFrame:
-        """Files that are there when the read is planned."""
         return self.lines_of(self.landed(days))
 
     def lines_of(self, files: Sequence[Path]) -> DataFrame:
@@ -274,7 +267,7 @@ class SafeLake(ScratchLake):
         when_staged: Callable[[], object] | None = None,
         force: bool = False,
     ) -> None:
-        """Builds each day by its published version. ``when_staged`` is called once, between staging and publication."""
+        """Builds each day by its published version; ``when_staged`` is called once, before publication."""
         waiting = [when_staged] if when_staged else []
 
         def hear(message: str) -> None:

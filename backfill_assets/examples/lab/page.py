@@ -47,7 +47,6 @@ def chart(hazard: Hazard) -> str:
 
 
 def parts(way: WayCounts) -> dict[str, int]:
-    """Days if work is counted, else rows of the worst table."""
     worst = max(way.tables, key=lambda table: table.missing + table.doubled)
     if way.is_about_work:
         found = {RIGHT: way.days_computed - way.days_thrown_away, LOST: way.days_thrown_away}

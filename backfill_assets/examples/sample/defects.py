@@ -1,4 +1,4 @@
-"""Named defects of synthetic sales: what each does to a sound row, and what must become of its lines."""
+"""Named defects of synthetic sales, and what must become of their lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class SampleDelivery:
     text: str
     fate: SampleFate
     sale: tuple[str, Decimal, str] | None = None
-    """Currency, amount and product."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Defect:
     rate: float
     deliver: Callable[[Values, SalePlace], list[SampleDelivery]]
     days_ahead: int = 0
-    """Days of the range that must follow the row's day."""
+    """Days of the range that must follow."""
     shortest_range: int = 1
 
     def days(self, of: DayRange) -> DayRange | None:

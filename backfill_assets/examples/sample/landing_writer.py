@@ -20,8 +20,6 @@ from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 
 @dataclass(frozen=True)
 class LandedCounts:
-    """``lines`` is by source."""
-
     written: int
     already_there: int
     lines: dict[str, int]
@@ -36,7 +34,7 @@ class LandingWriter:
     counts: LandedCounts = LandedCounts(0, 0, {})
 
     def write(self, source: str, day: date, lines: Sequence[str], name: str | None = None) -> str:
-        """Stages one file; without lines it has zero rows. ``name`` is for a second file of a day."""
+        """Stages a file, of zero rows without lines; ``name`` is for a day's second file."""
         path = landed_path(source, day, name)
         target = self.staging / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Endless live sales: lines as tills send them, and their landing second by second.
 
-Equal specs give equal lines. Some are late, corrected, moved to another day, sent twice or unreadable. No two different
-lines of a transaction have the same ``updated_at``.
+Equal specs give equal lines, some late, corrected, moved, sent twice or unreadable. Different lines of a transaction
+differ in ``updated_at``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ class _Maker:
         self._sent: list[Row] = []
 
     def event(self, number: int) -> LiveEvent:
-        """``number`` counts up by one from call to call."""
         moment, kind = self._spec.moment(number), next(self._kinds)
         if kind in ("correction", "moved", "older_version", "duplicate") and not self._sent:
             kind = "sale"
@@ -149,7 +148,6 @@ class _Maker:
         return str(cents) if row[_CURRENCY] == "JPY" else f"{cents // 100}.{cents % 100:02d}"
 
     def _unreadable(self, row: Row) -> str:
-        """The transaction has no other line."""
         whole = lines([row])[0]
         wrong = (
             whole[: len(whole) // 2],
@@ -174,7 +172,7 @@ def _places(rng: np.random.Generator) -> Iterator[int]:
 
 
 def _new_rows(spec: LiveSpec) -> Iterator[tuple[Row, str]]:
-    """Baskets that no other start or seed has, nor the synthetic sales."""
+    """Baskets are of no other start or seed, nor of the synthetic sales."""
     run = f"{spec.start:%y%m%d%H%M%S%f}{spec.seed % 1000:03d}"
     for block in count():
         rows = sound_rows(spec.start.date(), _BLOCK, spec.seed * 1_000_003 + block)
@@ -251,7 +249,7 @@ class LiveLanding:
 
 
 def land_references(root: Path, days: DayRange) -> None:
-    """Lands rates, products, and sales files of zero rows before the last day, where a source has nothing for a day."""
+    """Lands rates, products, and sales files of zero rows where a source has nothing for an earlier day."""
     with landing(root) as writer:
         for day in _missing(root, "fx_rates", days.widened(before=RATES_LEAD_DAYS)):
             name = None if day <= last_published() else "live-rates"

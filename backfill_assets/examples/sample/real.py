@@ -29,8 +29,7 @@ SENSOR = "B01"
 def land_real(days: DayRange, root: Path) -> LandedCounts:
     """Land real transactions (1,469,307 in all), the product catalogue, and rates of these days and the ten before.
 
-    Each is updated at the end of its day. A day without sales (Christmas) gets a file of zero rows. Raises
-    :class:`InvalidRequest` outside :data:`SALES_DAYS`.
+    Each is updated at the end of its day. Raises :class:`InvalidRequest` outside :data:`SALES_DAYS`.
     """
     _require(days, SALES_DAYS, "real transactions")
     with landing(root) as writer:
@@ -42,7 +41,6 @@ def land_real(days: DayRange, root: Path) -> LandedCounts:
 
 
 def sales_lines(days: DayRange) -> dict[date, list[str]]:
-    """Lines are in order of sale."""
     return {day: lines(rows) for day, rows in _rows_by_day(days)}
 
 
@@ -83,7 +81,7 @@ def _midnights(days: DayRange) -> pd.DatetimeIndex:
 
 
 def land_readings(days: DayRange, root: Path) -> LandedCounts:
-    """There are 19,226 readings in all. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
+    """Land some of 19,226 readings. Raises :class:`InvalidRequest` outside :data:`READING_DAYS`."""
     _require(days, READING_DAYS, "readings")
     by_day = _readings_by_day()
     with landing(root) as writer:
@@ -93,7 +91,7 @@ def land_readings(days: DayRange, root: Path) -> LandedCounts:
 
 
 def _readings_by_day() -> dict[date, list[str]]:
-    """A reading that is in the file twice was corrected: the second is sent a second later."""
+    """A repeated reading is a correction, sent a second later."""
     by_day: defaultdict[date, list[str]] = defaultdict(list)
     seen: set[datetime] = set()
     for text, celsius in _readings():

@@ -16,9 +16,9 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandingWriter, line
 
 RATES_LEAD_DAYS = 10
-"""Rates are landed for so many days before the sales, whose first day then finds its rate."""
+"""So that the first day of sales finds a rate."""
 CATALOGUE_LEAD_DAYS = 35
-"""Reports look so many days back for the newest entry of a product."""
+"""So far reports look back for a product's entry."""
 FIRST_PRODUCT = 25_671
 PRODUCTS = 2_000
 """Some products of the synthetic catalogue change department every week, some are missing."""
@@ -45,7 +45,6 @@ def packaged_file(package: str, *path: str) -> Traversable:
 
 @cache
 def published_rates() -> dict[date, dict[str, str]]:
-    """Units of a currency for one euro, as text, by day of publication."""
     archive = packaged_file("currency_converter", "eurofxref-hist.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as bundle, bundle.open("eurofxref-hist.csv") as stream:
         rows = list(csv.DictReader(io.TextIOWrapper(stream, "ascii")))
@@ -86,10 +85,10 @@ def _rate_line(day: date, currency: str, rate: str) -> str:
 
 
 def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[date], Sequence[str]]) -> None:
-    """Lands a file of zero rows for each of ``days``, and the whole catalogue on the first of a month and on the first
-    day: overlapping ranges land equal files.
+    """Lands a file of zero rows a day, and the whole catalogue on the first day and the first of a month: overlapping
+    ranges land equal files.
 
-    Lead days get files of zero rows too: a day that never came would hold back all that looks over it.
+    Lead days get files too: a day that never came would hold back all that looks over it.
     """
     for day in [*_between_months(writer, days), *days]:
         writer.write("products", day, [])
@@ -124,7 +123,7 @@ def _real_products() -> Sequence[str]:
 
 
 def _undated(entry: Mapping[str, str | None]) -> str:
-    """JSON of a product, open at the end for its day: 92,331 are dated at once."""
+    """A product's JSON, open at the end for its day."""
     return line(entry)[:-1] + ","
 
 

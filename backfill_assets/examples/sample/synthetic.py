@@ -125,7 +125,7 @@ def _land_day(
     writer: LandingWriter,
     rng: np.random.Generator,
 ) -> SampleDay:
-    """Defects are anywhere among sound lines: no order can be relied on."""
+    """Defects are anywhere among sound lines."""
     places = np.concatenate([np.arange(len(sound)), rng.uniform(-1, len(sound), len(arrived))])
     order: list[int] = np.argsort(places, kind="stable").tolist()
     texts = lines(sound) + [delivery.text for _, delivery in arrived]

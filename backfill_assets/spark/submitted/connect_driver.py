@@ -1,8 +1,7 @@
 """A Spark session for as long as the JVM lives that runs this; the settings given beside it make it a Connect server.
 
-Spark's own main class for a server gives every session a class loader of its own, with any settings, for the classes
-that a client may bring; ours bring none. Generated code is kept by class loader: with that main class, each run would
-compile again what the run before it compiled.
+Spark's own main class gives each session a class loader, for a client's classes; ours bring none. Generated code is
+kept by class loader: each run would compile again what another had.
 """
 
 from __future__ import annotations
