@@ -33,6 +33,8 @@ Fingerprints = Mapping[str, Mapping[str, str]]
 
 
 class Scope(enum.StrEnum):
+    """How much of the pipeline is rebuilt."""
+
     SOURCE = "source"
     """Reads landed files again, then does WHOLE."""
     WHOLE = "whole"
