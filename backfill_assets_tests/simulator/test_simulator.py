@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backfill_assets.lakehouse import delta_log
+from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets_tests.simulator.__main__ import main as simulate
@@ -65,6 +68,26 @@ def test_the_same_seed_is_the_same_history_in_any_process() -> None:
         check=True,
     )
     assert elsewhere.stdout.splitlines() == [play_seed(3).digest, play_seed(8).digest]
+
+
+SLEEPER = ["publisher-1", "reader-1", "engine-1", "builder-1", "time-1", "recoverer-1", "alterer-1"]
+CLEANED_UP_MEANWHILE = (
+    "publisher-1:119 builder-1:32 publisher-1:24 time-1:6 reader-1:12 publisher-1:81 engine-1:9 reader-1:56 "
+    "engine-1:29 alterer-1:19"
+)
+
+
+def test_who_sleeps_between_the_names_of_a_log_and_its_files_reads_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine has cleaned up what a publisher was about to read."""
+
+    def slept() -> Played:
+        return play_turns(116748, SLEEPER, list(map(Turn.parse, CLEANED_UP_MEANWHILE.split())))
+
+    assert slept().failure is None
+    monkeypatch.setattr(delta_log, "_read_while_listed", lambda listed, read: read(*listed()))
+    assert slept().failure is None, "the table is opened again"
+    monkeypatch.setattr(MainTable, "_while_kept", lambda _: nullcontext())
+    assert isinstance(slept().failure, FileNotFoundError)
 
 
 def test_turns_that_are_written_down_play_the_same_history() -> None:
