@@ -5,12 +5,12 @@ keeps what only people and clocks know. Any process goes on with it.
 
 How does it go on?
 
-- ``run``: one plan in one process. ``course``: what is done, and the next move.
-- ``decisions``: people start, approve and give up. ``options``: what was asked for.
-- ``steps``: one move at a time. ``ends``: what a step reports, done or stopped.
-- ``staging``: waves, judged. ``breaker``: limits; ``upkeep/backfill_breaker`` is for native backfills.
-- ``review``, ``cutover``: all tables in one publication, if that is as approved.
-- ``read_again``: inputs before, and all of it after.
+- ``run``: one plan in one process. ``course``: the next move.
+- ``decisions``: start, approve, give up. ``options``: what was asked for.
+- ``steps``: each of the nine. ``ends``: done or stopped.
+- ``staging``: waves. ``breaker``: limits; ``upkeep/backfill_breaker`` is for native backfills.
+- ``review``, ``cutover``: one publication, as approved.
+- ``read_again``: inputs before, days after.
 - ``notice``: what people are told.
 
 How does it stand?

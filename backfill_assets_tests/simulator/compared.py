@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.campaign import steps
+from backfill_assets.campaign import review
 from backfill_assets.difference.compare import TableComparison
 from backfill_assets.difference.difference import RowCounts, Sums, TableCompared
 from backfill_assets.judge import by_pandera
@@ -28,7 +28,7 @@ def compared_in_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableComparison, "_with_rows", _with_rows)
     patch.setattr(watch, "measure_files", _measure_files)
     patch.setattr(by_pandera, "pandera_report", lambda *_: ())
-    patch.setattr(steps, "html", lambda _: "")
+    patch.setattr(review, "html", lambda _: "")
 
 
 def _names_in(storage: Storage, paths: Sequence[str]) -> list[str]:
