@@ -121,7 +121,6 @@ def test_a_log_from_before_origins_goes_on(lake: Lake, monkeypatch: pytest.Monke
     assert lake.day("t", D1).origin == Origin("p3", campaign="campaign-rates", brought_by="c1")
     merge(lake, D2, "x")
     assert lake.day("t", D2).origin == stands
-    assert not lake.head.index
     monkeypatch.setattr(publication_log, "_INDEX_EVERY", 8)
     for number in range(4):
         lake.publish(f"more-{number}", {"u": {D1: [f"{number}"]}})
