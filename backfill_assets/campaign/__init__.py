@@ -30,8 +30,7 @@ How is it undone?
 
 Where does a plan come from?
 
-- ``plan_file``: a reviewed file.
-- ``timeline_plan``: a timeline that is to come into main.
+- ``plan_file``: a reviewed file. ``timeline_plan``: a timeline.
 
 >>> from backfill_assets.campaign.breaker import BreakerInput, judge
 >>> from backfill_assets.limits import Limits

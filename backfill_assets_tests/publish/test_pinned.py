@@ -126,11 +126,11 @@ def _sleeps(lake: Lake, patch: pytest.MonkeyPatch, opening: int) -> list[int]:
 
     Returns the versions that were opened.
     """
-    real: Callable[[Storage, str], MainTable | None] = MainTable.open
+    real: Callable[..., MainTable | None] = MainTable.open
     opened: list[int] = []
 
-    def open_and_sleep(storage: Storage, name: str) -> MainTable | None:
-        found = real(storage, name)
+    def open_and_sleep(storage: Storage, name: str, *handles: dict[str, DeltaTable]) -> MainTable | None:
+        found = real(storage, name, *handles)
         if name == "t" and found:
             opened.append(found.version)
             if len(opened) == opening:
