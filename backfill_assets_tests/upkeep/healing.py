@@ -15,8 +15,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Step
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
-from backfill_assets.state.observed import LogView
-from backfill_assets.state.rolled_back import Rollbacks
+from backfill_assets.state.rolled_back import Rollbacks, Seen
 from backfill_assets.upkeep.bounds import RepairBounds
 from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream
 from backfill_assets.upkeep.heal import Healed, heal
@@ -64,7 +63,7 @@ WITH_RAW = "undo-with-raw"
 class Undone(Rollbacks):
     """One that is named :data:`WITH_RAW` withdrew rows of raw, before inputs of what it has put back changed."""
 
-    def has_changed(self, rollback: str, key: TableDay, observed: LogView) -> bool:
+    def has_changed(self, rollback: str, key: TableDay, observed: Seen) -> bool:
         return rollback == WITH_RAW
 
     def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
