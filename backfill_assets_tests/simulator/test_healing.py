@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.rebuild.step_look import StepLooking
+from backfill_assets.state.rolled_back import Undo
 from backfill_assets.upkeep import heal, repair
 from backfill_assets.upkeep.trouble import RepairContext
 from backfill_assets_tests.simulator.actors.healing import HEALERS
@@ -104,7 +105,8 @@ def _what_is_right(patch: pytest.MonkeyPatch) -> None:
 
 
 def _against_a_person(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RepairContext, "undo", lambda *_: None)
+    """Neither the decision of a repair nor its build asks what a rollback holds."""
+    patch.setattr(Undo, "cause", None)
 
 
 def _launched_once(patch: pytest.MonkeyPatch) -> None:
