@@ -45,6 +45,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
+from backfill_assets.state.campaigns import NewestEntries
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import days_options, escape_markdown, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page, sensor_page
@@ -119,14 +120,15 @@ def lakehouse_state(
     head = log.head()
     states = log.day_states(head, tables.by_table)
     incidents, pads = IncidentBook(backfill.storage).open(), Launchpads(location)
-    decision = repairs_needed(look(instance, backfill, tables, incidents))
+    newest = newest_entries(backfill.storage)
+    decision = repairs_needed(look(instance, backfill, tables, incidents, newest))
     people = [
         *wrong,
         *_sensors(instance, backfill.storage, location),
         *map(_failing_place, failing_places(backfill.storage, backfill.settings.notices)),
         *(of_action(each, incidents, pads.new_plan, pads.start) for each in decision.for_people),
         *_landed_and_left(instance, backfill, tables, location),
-        *_campaigns_that_wait(instance, backfill.storage),
+        *_campaigns_that_wait(instance, backfill.storage, newest),
     ]
     quarantine = list(_in_quarantine(backfill.storage, head.state.versions, rejected_rows(steps, states)))
     state = state_sentence(
@@ -265,10 +267,10 @@ def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequenc
         )
 
 
-def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[ToDo]:
+def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage, newest_of: NewestEntries) -> Iterator[ToDo]:
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     log = PublicationLog(storage)
-    for name, newest in newest_entries(storage).items():
+    for name, newest in newest_of.items():
         if why_over(newest, partial(log.newest_closed, name)):
             continue
         page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")

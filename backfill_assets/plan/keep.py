@@ -34,7 +34,7 @@ from backfill_assets.rebuild.outcome import UNKNOWN, Person
 from backfill_assets.rebuild.step_look import StepRequest
 from backfill_assets.settings import Settings
 from backfill_assets.state.boundaries import merge_tables
-from backfill_assets.state.campaigns import plans_under_way
+from backfill_assets.state.campaigns import NewestEntries, plans_under_way
 from backfill_assets.state.damage import files_may_go, free_bytes
 from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import LogView, gc_paused, observe_each, schemas_read
@@ -87,10 +87,10 @@ def observe_context(
     )
 
 
-def open_plans(storage: Storage) -> list[Plan]:
+def open_plans(storage: Storage, newest: NewestEntries | None = None) -> list[Plan]:
     """Skips plans that are missing, changed or of other code: they must not block everything else."""
     found = []
-    for id in plans_under_way(PublicationLog(storage)):
+    for id in plans_under_way(PublicationLog(storage), newest):
         with suppress(InvalidRequest):
             found.append(Plan.from_json(kept_plan(storage, id), id=id))
     return found
@@ -190,11 +190,11 @@ def plan_as_kept(settings: Settings, id: str) -> Plan:
     return Plan.from_json(kept_plan(Storage(str(settings.lakehouse)), id), id=id)
 
 
-def days_of_open_plans(storage: Storage) -> dict[TableDay, str]:
+def days_of_open_plans(storage: Storage, newest: NewestEntries | None = None) -> dict[TableDay, str]:
     """Ids of open plans by the days that they rebuild; unreadable plans are skipped."""
     return {
         TableDay(table, day): plan.id
-        for plan in open_plans(storage)
+        for plan in open_plans(storage, newest)
         for step in rebuilt_steps(plan)
         for table in step.tables
         for day in step.days

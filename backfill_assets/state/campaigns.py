@@ -6,7 +6,7 @@ start that knew of the newest publication counts only if that was an undo. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +15,8 @@ from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, plan_of
 from backfill_assets.lakehouse.plans import is_plan_id, tables_rebuilt
 from backfill_assets.publish.log import PublicationLog
+
+NewestEntries = Mapping[str, JournalEntry | None]
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,12 @@ class NewestPublication:
         return entry.kind == "step" and entry.tells_of(self.id)
 
 
-def plans_under_way(log: PublicationLog) -> dict[str, datetime]:
-    """Since when, by plan. An unreadable entry may be a start: it counts as one, unless its campaign is published."""
-    newest = campaign_journal.newest_entries(log.storage)
+def plans_under_way(log: PublicationLog, newest: NewestEntries | None = None) -> dict[str, datetime]:
+    """Since when, by plan. An unreadable entry may be a start: it counts as one, unless its campaign is published.
+
+    ``newest``: by campaign, if they were read before.
+    """
+    newest = campaign_journal.newest_entries(log.storage) if newest is None else newest
     going = [
         each for each, entry in newest.items() if is_plan_id(plan_of(each)) and not (entry and entry.ends_campaign)
     ]

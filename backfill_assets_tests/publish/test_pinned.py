@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def _sleeps(lake: Lake, patch: pytest.MonkeyPatch, opening: int) -> list[int]:
     real: Callable[..., MainTable | None] = MainTable.open
     opened: list[int] = []
 
-    def open_and_sleep(storage: Storage, name: str, *handles: dict[str, DeltaTable]) -> MainTable | None:
+    def open_and_sleep(storage: Storage, name: str, *handles: Any) -> MainTable | None:
         found = real(storage, name, *handles)
         if name == "t" and found:
             opened.append(found.version)

@@ -62,6 +62,7 @@ from backfill_assets.plan.keep import days_of_open_plans, plan_and_keep
 from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.state.campaigns import NewestEntries
 from backfill_assets.state.edited_logic import contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
@@ -211,9 +212,13 @@ def _is_asked_for(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
 
 
 def look(
-    instance: dg.DagsterInstance, backfill: Backfill, tables: PartitionedTables, known: Sequence[Incident]
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    tables: PartitionedTables,
+    known: Sequence[Incident],
+    newest: NewestEntries | None = None,
 ) -> RepairContext:
-    """Reads runs before the lakehouse: a write that ends in between is not repeated."""
+    """Reads runs before the lakehouse: a write that ends in between is not repeated. ``newest``: of campaigns."""
     storage, now, names = backfill.storage, clock.now(), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage, now), IncidentBook(storage)
     observed = observe_each(storage, tables.catalog.table_names)
@@ -249,7 +254,7 @@ def look(
         is_built=tables.builds,
         rollbacks=rollbacks(storage),
         streams=streams,
-        rebuilt_by=days_of_open_plans(storage),
+        rebuilt_by=days_of_open_plans(storage, newest),
         edited=edited_logic(storage, tables.catalog.steps, contents_of(observed.states)),
     )
 

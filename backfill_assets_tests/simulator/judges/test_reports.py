@@ -26,6 +26,7 @@ def test_a_day_that_its_inputs_do_not_make_is_said(monkeypatch: pytest.MonkeyPat
         def with_a_row_of_nobody(rows: Any, *others: Any, **named: Any) -> Any:
             return honest(NamedRows({day: [*names, "9=999"] for day, names in rows.days.items()}), *others, **named)
 
-        monkeypatch.setattr(stage, "stage", with_a_row_of_nobody)
-        with pytest.raises(AssertionError, match="'9=999': 1}, its inputs make"):
-            Builder(lake_of(life.watched())).build(SUMS, DAYS[:1], run=RUN, version="v2")
+        with monkeypatch.context() as patch:
+            patch.setattr(stage, "stage", with_a_row_of_nobody)
+            with pytest.raises(AssertionError, match="'9=999': 1}, its inputs make"):
+                Builder(lake_of(life.watched())).build(SUMS, DAYS[:1], run=RUN, version="v2")
