@@ -104,6 +104,19 @@ def test_a_table_that_moved_refuses_a_commit_on_an_older_version(lake: Lake) -> 
     assert not earlier.commit("late", {}, target={}, active={}, schema=None, at=lake.clock)
 
 
+def test_a_handle_that_came_along_commits_on_no_version_but_the_one_decided_on(lake: Lake) -> None:
+    """It is of whoever opened the table last."""
+    handles: dict[str, DeltaTable] = {}
+    earlier = MainTable.open(lake.storage, "t", handles)
+    assert earlier is not None and earlier.handle.version() == earlier.version
+    lake.publish("p5", {"t": {D1: ["a5"]}})
+    newer = MainTable.open(lake.storage, "t", handles)
+    assert newer is not None and newer.handle is earlier.handle
+    assert not earlier.commit("late", {}, target={}, active={}, schema=None, at=lake.clock)
+    assert lake.table("t").version() == newer.version
+    assert newer.commit("next", {}, target={}, active={}, schema=None, at=lake.clock)
+
+
 def test_a_hint_of_what_is_gone_is_passed_over(lake: Lake) -> None:
     """An engine cleaned up the checkpoint that it names, or a copy of the log is older than its hint."""
     lake.table("t").create_checkpoint()
