@@ -28,8 +28,24 @@
 - ``campaign``: a plan carried out, approved, undone.
 - ``answers``: what people ask.
 - ``cli``: the command line.
-- ``defs``: all that Dagster has.
+- ``defs``: all that Dagster has; ``BackfillAssets`` is its component.
 - ``examples``: a project with datasets, demo, lab.
 - ``testing``: a fixture for projects' tests.
 - ``definitions``: Dagster's code location of the examples.
 """
+
+from importlib import import_module
+from typing import Any
+
+_COMPONENTS = {"BackfillAssets": "backfill_assets.defs.component"}
+
+
+def __getattr__(name: str) -> Any:
+    """A command that needs no Dagster does not import it."""
+    if name not in _COMPONENTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_COMPONENTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_COMPONENTS]

@@ -4,7 +4,7 @@ It shows and launches; decisions are made below it.
 
 What is there?
 
-- ``location``: everything, as one code location.
+- ``location``: everything, as one code location. ``component``: the same, from YAML.
 - ``assets``, ``specs``, ``partitions``: an asset for each table.
 - ``checks``, ``log_checks``, ``watchdogs``: of days built, known from logs, read again.
 - ``streams``, ``timelines``, ``campaigns``, ``incidents``, ``start_here``: an asset each, some with jobs.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from deltalake import write_deltalake
 
@@ -75,6 +78,29 @@ def test_the_current_folder_and_a_folder_with_a_dash_name_their_package(
     monkeypatch.chdir(folder / PACKAGE)
     assert "  cd " not in init(".")
     assert written(folder / PACKAGE) == written(folder / "corner-shop") == PROJECT
+
+
+def test_what_plan_files_would_do_is_the_comment_of_a_pull_request(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step of its workflow, with commands that write down how they were called."""
+    init(PACKAGE)
+    workflow = yaml.safe_load((folder / PACKAGE / ".github/workflows/ci.yml").read_text())
+    step = workflow["jobs"]["plans"]["steps"][-1]
+    assert step["env"]["PULL_REQUEST"] == "${{ github.event.number }}"
+    for name, script in (
+        ("backfill", 'echo "| plan | $* |"; echo "1 finding stops it" >&2; exit 1'),
+        ("gh", 'cat "$5" > comment.md; echo "$*" > called'),
+    ):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "PULL_REQUEST": "7"}
+    done = subprocess.run(["/bin/bash", "-e", "-c", step["run"]], cwd=folder, env=environment, check=False)
+    assert done.returncode == 1
+    assert (folder / "comment.md").read_text() == (
+        "| plan | plan -f backfills --check --markdown |\n1 finding stops it\n"
+    )
+    assert (folder / "called").read_text() == "pr comment 7 --body-file plans.md --edit-last --create-if-none\n"
 
 
 THEIRS = {
