@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.state.stream_positions import TopicIds
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, TopicOffsets
@@ -62,7 +64,7 @@ class Broker:
     spark: SparkSession
     source: KafkaTopic
     properties: Mapping[str, str] = field(repr=False)
-    """May contain secrets. ``isolation.level``: whether open transactions count."""
+    """May contain secrets. ``isolation.level``: whether open transactions count. No reader joins a group."""
 
     def stream(self, start: Offsets, most: int) -> DataFrame:
         options = {
@@ -107,6 +109,25 @@ class Broker:
             cluster = admin.describeCluster().clusterId().get()
             found = admin.describeTopics(names).allTopicNames().get().get(self.source.topic)
             return TopicIds(str(cluster), str(found.topicId()))
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Set what ``group`` has read, for tools that show its lag. Nothing here reads it. Raises
+        :class:`SourceUnreadable` if the broker refuses, and :class:`BrokerAway`.
+        """
+        kafka = self._jvm.org.apache.kafka
+        read = self._jvm.java.util.HashMap()
+        for partition, offset in offsets.items():
+            at = kafka.clients.consumer.OffsetAndMetadata(offset)
+            read.put(kafka.common.TopicPartition(self.source.topic, partition), at)
+        with self._client(self._new_admin) as admin:
+            try:
+                admin.alterConsumerGroupOffsets(group, read).all().get()
+            except Py4JJavaError as error:
+                raise broker_away(self.source, error) or SourceUnreadable(
+                    f"{self.source} refuses to keep what the consumer group {group!r} has read: {reason_of(error)}.",
+                    hint="Tools that show its lag are behind; raw has its own positions. Allow writing to the group,"
+                    " and let nobody join it; or name another as group.id in the file of Kafka properties.",
+                ) from error
 
     def offsets_since(self, day: date) -> Offsets:
         since = int(datetime.combine(day, time.min, UTC).timestamp() * 1000)

@@ -213,6 +213,7 @@ class LiveStream:
                 if not self.trigger.available_now and self._most_wanted() != self._most:
                     return False
             query.awaitTermination(_LOOK_SECONDS)
+            self._see_source(clock.now(), at_once=True)
             return True
         except Exception as error:
             if self._goes_on_without(checkpoint, error):
@@ -247,9 +248,9 @@ class LiveStream:
                 self._followed = clock.now()
                 self._busy.release()
 
-    def _see_source(self, now: datetime) -> None:
+    def _see_source(self, now: datetime, *, at_once: bool = False) -> None:
         """Also during a batch: a slow one is when the backlog grows."""
-        if self._seen is None or now - self._seen >= _SEE_SOURCE:
+        if at_once or self._seen is None or now - self._seen >= _SEE_SOURCE:
             self._seen = now
             self.reading.look()
             self.reporter.looked()

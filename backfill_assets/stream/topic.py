@@ -30,7 +30,7 @@ from backfill_assets.state.stream_positions import (
     topic_positions,
 )
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
-from backfill_assets.stream.broker import Broker, broker_away, is_about_an_event, says_events_are_gone
+from backfill_assets.stream.broker import Broker, BrokerAway, broker_away, is_about_an_event, says_events_are_gone
 from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
@@ -59,6 +59,7 @@ from backfill_assets.stream.sources import (
 )
 from backfill_assets.text import format_count
 
+_GROUP = "group.id"
 _EVENTS_OF_A_TASK = 50_000
 """Each task writes a file for each event day; most batches are one task."""
 
@@ -88,6 +89,8 @@ class TopicReading(Reading):
     seen: EventsSeen | None = None
     _end: Offsets = field(default_factory=dict)
     _kept: Offsets = field(default_factory=dict)
+    _mirrored: Offsets = field(default_factory=dict)
+    _refused: str = ""
 
     @property
     def _events(self) -> str:
@@ -95,7 +98,13 @@ class TopicReading(Reading):
 
     @property
     def broker(self) -> Broker:
-        return Broker(self.lake.spark(), self.topic, self.properties)
+        properties = {name: value for name, value in self.properties.items() if name != _GROUP}
+        return Broker(self.lake.spark(), self.topic, properties)
+
+    @property
+    def group(self) -> str:
+        """The consumer group that mirrors raw's positions."""
+        return self.properties.get(_GROUP, f"backfill-{self.step.name}")
 
     @property
     def boundary(self) -> Offsets:
@@ -122,6 +131,19 @@ class TopicReading(Reading):
             self._kept = self.broker.ends()
         except SourceUnreadable:
             self._kept = {}  # Not known: the query says what is wrong, as soon as it needs what is not there.
+            return
+        if self._end != self._mirrored:
+            self._mirror(self._end)
+
+    def _mirror(self, reached: Offsets) -> None:
+        """Tools show the lag of a consumer group; a refusal is told once, and tried again with the next look."""
+        try:
+            self.broker.commit(self.group, reached)
+            self._mirrored, self._refused = reached, ""
+        except SourceUnreadable as refused:
+            if not isinstance(refused, BrokerAway) and refused.message != self._refused:
+                self._refused = refused.message
+                self.progress(f"Warning: {refused}")
 
     # ------------------------------------------------------------------ from where
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from backfill_assets.settings import Settings
@@ -145,6 +145,23 @@ class Broker:
         offsets = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
         for done in self.admin.delete_records(offsets).values():
             done.result(_PATIENCE_SECONDS)
+
+    def read_by(self, group: str, topic: str) -> dict[int, int]:
+        """What the consumer group has committed, by partition."""
+        asked = ConsumerGroupTopicPartitions(group)
+        found = self.admin.list_consumer_group_offsets([asked])[group].result(_PATIENCE_SECONDS)
+        return {each.partition: each.offset for each in found.topic_partitions or () if each.topic == topic}
+
+    @contextmanager
+    def member_of(self, group: str, topic: str) -> Iterator[None]:
+        """A consumer that owns the partitions of ``topic`` within ``group``."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, "enable.auto.commit": False})
+        try:
+            consumer.subscribe([topic])
+            _until(lambda: consumer.poll(0.2) is not None or bool(consumer.assignment()), f"{group} owns nothing")
+            yield
+        finally:
+            consumer.close()
 
     def damage(self, topic: str, offset: int, partition: int = 0) -> int:
         """Change a byte of the stored batch that ``offset`` is in, as a disk does; returns its number of records."""

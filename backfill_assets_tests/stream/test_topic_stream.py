@@ -73,6 +73,22 @@ def test_each_event_is_in_raw_once_with_its_position(stream: SmallStream, topic:
     assert stream.positions().next_offsets == {0: 10, 1: 5}
 
 
+def test_tools_that_show_lag_see_how_far_raw_has_read(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
+    """By the offsets of a consumer group, which is a mirror: if others own the group, that is told once."""
+    topic.send(sales(range(10)))
+    stream.run()
+    assert kafka_broker.read_by("backfill-raw_sales", topic.name) == {0: 5, 1: 5}
+    group = f"theirs-{topic.name}"
+    with kafka_broker.member_of(group, topic.name):
+        topic.send(sales(range(10, 12)), partition=0)
+        stream.run(properties={"group.id": group})
+    (told,) = [each for each in stream.messages if each.startswith("Warning: ")]
+    assert f"the consumer group '{group}'" in told and "raw has its own positions" in told
+    assert stream.read() == topic.sent
+    stream.run(properties={"group.id": group})
+    assert kafka_broker.read_by(group, topic.name) == {0: 7, 1: 5}
+
+
 def test_a_batch_leaves_one_file_on_each_of_its_days(stream: SmallStream, topic: Topic) -> None:
     """Whichever of the partitions its events came by; a large batch is several tasks, with files of their own."""
     topic.send([sale(number, DAY - timedelta(days=number % 3)) for number in range(12)])
