@@ -121,6 +121,14 @@ def pages_too_long_to_be_read() -> Iterator[str]:
         yield f"docs has {count} words, more than {MOST_WORDS}"
 
 
+def settings_that_are_none() -> Iterator[str]:
+    """Who sets a variable that nothing reads gets silence."""
+    read = set(re.findall(r"BACKFILL_[A-Z_]+", "".join(text for _, text in _modules())))
+    for page in PAGES:
+        named = set(re.findall(r"BACKFILL_[A-Z_]+", page.read_text()))
+        yield from (f"{page.relative_to(ROOT)} names the setting {name}, which nothing reads" for name in named - read)
+
+
 def links_of_the_readme() -> Iterator[str]:
     """A package index has no files beside it."""
     text = (ROOT / "README.md").read_text()
@@ -220,6 +228,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     decisions_that_load_an_engine,
     private_modules_of_dagster,
     pages_too_long_to_be_read,
+    settings_that_are_none,
     links_of_the_readme,
     links_that_lead_nowhere,
     files_that_are_not_there,

@@ -236,6 +236,6 @@ def main() -> None:
       try a version beside main    backfill timeline --help
       rebuild history              backfill plan TABLE --days A..B
 
-    Settings come from the environment: backfill doctor --help lists them. With --json, an answer is one document on
+    Settings come from the environment: backfill docs operations Settings. With --json, an answer is one document on
     standard output; an error is one line of JSON on standard error, with the same exit code.
     """

@@ -36,7 +36,7 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
         lakehouse_job(
             MAINTAIN,
             "maintain_once",
-            "Compacts days of many small files, closes abandoned timelines, and deletes files that no rollback window, "
+            "Compacts days of many small files, closes abandoned staging, and deletes files that no rollback window, "
             "open plan, open timeline or pinned version needs.",
             None,
             _maintain,

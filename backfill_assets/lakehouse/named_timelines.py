@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
+from operator import not_
 
 from pydantic import Field
 
@@ -80,6 +81,8 @@ class NamedTimeline(Record):
     revision: int = 0
     deleted: bool = False
     went_to: str = ""
+    came_from: str = Field(default="", exclude_if=not_)
+    """Its former name, and the revision that was renamed."""
     of_version: TimelineVersion | None = None
 
     def is_kept(self, now: datetime) -> bool:
@@ -158,12 +161,10 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
     require_timeline_name(name)
-    values = {"name": name, "change": f"renamed from {timeline.name}", "changed_at": now}
-    wanted, renamed = timeline.model_copy(update=values), _newest(storage, name)
-    if renamed is None or renamed != wanted.model_copy(
-        update={"changed_at": renamed.changed_at, "revision": renamed.revision}
-    ):
-        renamed = create_timeline(storage, wanted)
+    came_from = f"{timeline.name}/{timeline.revision}"
+    values = {"name": name, "change": f"renamed from {timeline.name}", "changed_at": now, "came_from": came_from}
+    wanted = timeline.model_copy(update=values)
+    renamed = _renamed_already(storage, wanted) or create_timeline(storage, wanted)
     ended = timeline.model_copy(update={"went_to": f"{name}/{renamed.revision}"})
     try:
         _end(storage, ended, f"renamed to {name}", now)
@@ -174,6 +175,17 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
         _end(storage, renamed, f"{timeline.name} was changed meanwhile", now)
         raise
     return renamed
+
+
+def _renamed_already(storage: Storage, wanted: NamedTimeline) -> NamedTimeline | None:
+    """By a renaming that was not finished. One of another revision may be taken back, until it is made one's own."""
+    found = _newest(storage, wanted.name)
+    alike = found and found.model_copy(update={"came_from": wanted.came_from})
+    if found is None or alike != wanted.model_copy(update={"changed_at": found.changed_at, "revision": found.revision}):
+        return None
+    if found.came_from == wanted.came_from:
+        return found
+    return _write(storage, wanted.model_copy(update={"revision": found.revision + 1}))
 
 
 def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:

@@ -98,6 +98,38 @@ def test_two_that_rename_it_to_one_name_have_renamed_it_both(
     assert [each.name for each in kept_timelines(storage, NOW)] == [*then, "other"]
 
 
+@pytest.mark.parametrize("taken_back", ["before it is relied on", "after"])
+def test_a_renaming_of_an_earlier_revision_is_taken_back_from_under_nobody(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, taken_back: str
+) -> None:
+    """The slow one renamed what was changed meanwhile, so it takes its name back; the other has renamed it since."""
+    made, write = create_timeline(storage, timeline()), named_timelines._write
+    slow = create_timeline(
+        storage, made.model_copy(update={"name": "other", "change": "renamed from fx-again", "came_from": "fx-again/0"})
+    )
+    kept = change_timeline(storage, made, "kept longer", NOW)
+    kept = kept.model_copy(update={"change": made.change})
+
+    def takes_back() -> None:
+        named_timelines._end(storage, slow, "fx-again was changed meanwhile", NOW)
+
+    def writes_after_it(*given: Any) -> NamedTimeline:
+        monkeypatch.setattr(named_timelines, "_write", write)
+        takes_back()
+        return write(*given)
+
+    if taken_back == "after":
+        assert rename_timeline(storage, kept, "other", NOW).revision == slow.revision + 1
+        with pytest.raises(PublicationRefused):
+            takes_back()
+    else:
+        monkeypatch.setattr(named_timelines, "_write", writes_after_it)
+        with pytest.raises(PublicationRefused, match="other was changed by another process"):
+            rename_timeline(storage, kept, "other", NOW)
+        assert rename_timeline(storage, kept, "other", NOW).id == made.id
+    assert [(each.name, each.id) for each in kept_timelines(storage, NOW)] == [("other", made.id)]
+
+
 def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
     made = create_timeline(storage, timeline())
     with pytest.raises(InvalidRequest, match="called 'fx-again' already"):

@@ -14,8 +14,10 @@ from backfill_assets_tests.simulator.schedule import Turn
 pytestmark = pytest.mark.protocol
 NOW, LATER = datetime(2017, 4, 3, 9, tzinfo=UTC), timedelta(seconds=30)
 FEW, MANY, STEPS = 40, 2_000, 500
-KEPT = {"leaser leaser leaser": 95, "claimer claimer claimer": 298}
-"""Seeds that find what the few others do not: a claim over another one, and a renaming that its twin takes back."""
+KEPT = {"leaser leaser leaser": 95, "claimer claimer claimer": 298, "claimer claimer time": 176}
+"""Seeds that find what the few others do not: a claim over another one, a renaming that its twin takes back, and one of
+another revision, which is taken back under who relies on it.
+"""
 CASTS = {
     "leaser leaser leaser": ("leases", "leases lost", "AnotherStreamRuns"),
     "leaser leaser time": ("leases", "leases lost", "AnotherStreamRuns"),

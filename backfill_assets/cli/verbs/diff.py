@@ -60,7 +60,7 @@ class DaysNotReproduced(CommandFailed):
     flag_value="",
     default=None,
     metavar="FILE",
-    help="Write a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
+    help="Write the letter, a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
 )
 @click.option("--recomputed", is_flag=True, help="Compute each day of the publication LEFT again, and compare.")
 @long
@@ -79,7 +79,7 @@ def diff(
 
     \b
     Examples:
-      backfill diff plan-0123456789abcdef --html           also as a page with charts
+      backfill diff plan-0123456789abcdef --html           also its letter, with charts
       backfill diff main with-v2                           what publishing a timeline would change
       backfill diff <publication> --recomputed             prove that its days can be computed again
 

@@ -39,7 +39,7 @@ def maintain(
     reason: str,
     yes: bool,
 ) -> None:
-    """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
+    """Compact days of many small files, close abandoned staging, and delete files that nothing needs.
 
     \b
     Examples:
