@@ -178,14 +178,22 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
 
 
 def _renamed_already(storage: Storage, wanted: NamedTimeline) -> NamedTimeline | None:
-    """By a renaming that was not finished. One of another revision may be taken back, until it is made one's own."""
+    """By a renaming that was not finished. One of an earlier revision may be taken back, until it is made one's own;
+    after one of a later revision this one comes too late.
+    """
     found = _newest(storage, wanted.name)
     alike = found and found.model_copy(update={"came_from": wanted.came_from})
     if found is None or alike != wanted.model_copy(update={"changed_at": found.changed_at, "revision": found.revision}):
         return None
     if found.came_from == wanted.came_from:
         return found
+    if _revision_in(found.came_from) > wanted.revision:
+        raise _changed_meanwhile(wanted.name)
     return _write(storage, wanted.model_copy(update={"revision": found.revision + 1}))
+
+
+def _revision_in(came_from: str) -> int:
+    return int(came_from.rpartition("/")[2] or -1)
 
 
 def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:
@@ -272,11 +280,15 @@ def _newest(storage: Storage, name: str) -> NamedTimeline | None:
 
 def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     if not _revisions(storage, timeline.name).put(timeline.revision, timeline):
-        raise PublicationRefused(
-            f"The timeline {timeline.name} was changed by another process meanwhile.",
-            hint="What was staged on it is kept: run the command again.",
-        )
+        raise _changed_meanwhile(timeline.name)
     return timeline
+
+
+def _changed_meanwhile(name: str) -> PublicationRefused:
+    return PublicationRefused(
+        f"The timeline {name} was changed by another process meanwhile.",
+        hint="What was staged on it is kept: run the command again.",
+    )
 
 
 def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:

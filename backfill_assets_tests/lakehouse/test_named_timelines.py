@@ -130,6 +130,15 @@ def test_a_renaming_of_an_earlier_revision_is_taken_back_from_under_nobody(
     assert [(each.name, each.id) for each in kept_timelines(storage, NOW)] == [("other", made.id)]
 
 
+def test_who_renames_what_was_changed_and_renamed_since_takes_nothing_back(storage: Storage) -> None:
+    made = create_timeline(storage, timeline())
+    kept = change_timeline(storage, made, "kept longer", NOW)
+    renamed = rename_timeline(storage, kept, "other", NOW)
+    with pytest.raises(PublicationRefused, match="other was changed by another process"):
+        rename_timeline(storage, made, "other", NOW)
+    assert kept_timelines(storage, NOW) == [renamed]
+
+
 def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
     made = create_timeline(storage, timeline())
     with pytest.raises(InvalidRequest, match="called 'fx-again' already"):
