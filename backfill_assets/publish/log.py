@@ -6,12 +6,10 @@ an entry without its file is read through the table: a platform's maintenance co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,8 +34,9 @@ from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Pre
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.torn_commit import drop_torn_commit
-from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, equal, read_entry, statistics
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, read_entry, statistics
 from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse_head, rebuilt_head
+from backfill_assets.publish.past import Closed, closed_entries
 from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
@@ -351,14 +350,15 @@ class PublicationLog:
         """Returns None while it is open, or if it was never prepared."""
         if publication in head.state.outcomes:
             return head.state.outcomes[publication]
-        for row in self._of(publication, "closed", ["outcome"]):
-            outcome: Outcome = row["outcome"]
-            return outcome
-        return None
+        return entry.outcome if (entry := self.closed(publication)) else None
+
+    def closed(self, publication: str, *, maps: bool = False) -> Closed | None:
+        """Its closing entry; None while it is open, or if it was never prepared."""
+        return next(closed_entries(self.files(), maps=maps, publication=publication), None)
 
     def closed_at(self, publication: str) -> int:
-        """The entry's sequence; -1 while it is open, or if it was never prepared."""
-        return max((row["sequence"] for row in self._of(publication, "closed", ["sequence"])), default=-1)
+        """The entry's sequence, or -1."""
+        return entry.sequence if (entry := self.closed(publication)) else -1
 
     def remember_closed(self, publication: str, versions: Mapping[str, int]) -> None:
         self._closed = publication, versions
@@ -366,20 +366,7 @@ class PublicationLog:
     def versions_of(self, publication: str) -> dict[str, int]:
         if self._closed[0] == publication:
             return dict(self._closed[1])
-        versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
-        return versions
-
-    def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = self.files().rows(columns, event=event, publication=publication).to_pylist()
-        return entries
-
-    def newest_closed(self, campaign: str) -> str | None:
-        columns = ["event", "publication", "campaign", "outcome"]
-        for rows in self.files().holding("campaign", [campaign]).newest_first(columns):
-            ids = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
-            if len(ids):
-                return str(ids[-1])
-        return None
+        return next(closed_entries(self.files(), maps=True, publication=publication)).versions
 
     def prepared_since(self, moment: datetime, table: str = "", days: Collection[str] | None = None) -> list[Prepared]:
         """Publications of any outcome. Files without one of ``days`` are not read: a stream's entries take gigabytes a
@@ -395,7 +382,7 @@ class PublicationLog:
         return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
-        for row in self._of(publication, "prepared", ["detail", "at"]):
+        for row in self.files().rows(["detail", "at"], event="prepared", publication=publication).to_pylist():
             if row["detail"]:
                 return Prepared.model_validate_json(row["detail"]), row["at"]
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,8 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
-from backfill_assets.publish.files import equal
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import closed_entries
 from backfill_assets.publish.pinned import pinned_versions
 from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.observed import LogView, observe
@@ -70,7 +70,7 @@ class View:
     def closed(cls, storage: Storage, publication: str) -> View:
         """When ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
         entry = closing_entry(storage, publication)
-        return cls(storage, int(entry["sequence"]), json.loads(entry["detail"]), f"publication {publication}")
+        return cls(storage, entry.sequence, entry.versions, f"publication {publication}")
 
     @classmethod
     def at(cls, storage: Storage, base: TimelineBase) -> View:
@@ -324,29 +324,36 @@ def find_moment(storage: Storage, text: str, table: str) -> View:
 
 def moment_before(storage: Storage, publication: str) -> View:
     """Raises :class:`InvalidRequest` for the first publication."""
-    closed = View.closed(storage, publication).sequence
-    found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
-    if not found:
+    closed = closing_entry(storage, publication).sequence
+    try:
+        return view_closed_by(storage, closed - 1, f"before publication {publication}")
+    except LookupError:
         raise InvalidRequest(
             f"Nothing was published before {publication}.", hint="backfill history lists the publications."
-        )
-    return replace(view_closed_by(storage, max(found)), name=f"before publication {publication}")
+        ) from None
 
 
-def view_closed_by(storage: Storage, sequence: int) -> View:
-    """``sequence`` is of an entry that closed a publication."""
-    rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
-    return View.closed(storage, rows.column("publication").to_pylist()[0])
+def view_closed_by(storage: Storage, sequence: int | None, name: str = "", at: datetime | None = None) -> View:
+    """After the last publication that was closed by log entry ``sequence``, and by ``at``. Raises
+    :class:`LookupError` if there is none.
+    """
+    files = PublicationLog(storage).files()
+    ends = closed_entries(files.between("at", high=at), until=sequence)
+    found = next((each for each in ends if at is None or each.at <= at), None)
+    if found is None:
+        raise LookupError("Nothing was published by then.")
+    entry = next(closed_entries(files, maps=True, sequence=found.sequence))
+    return View(storage, entry.sequence, entry.versions, name or f"publication {entry.publication}")
 
 
 def _view_at(storage: Storage, at: datetime) -> View:
     name = f"{at:%Y-%m-%d %H:%M:%S} UTC"
-    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
-        closed = equal(rows, event="closed")
-        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
-        if found:
-            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]), name)
-    raise InvalidRequest(f"Nothing was published by {name}.", hint="backfill history lists the publications.")
+    try:
+        return view_closed_by(storage, None, name, at)
+    except LookupError:
+        raise InvalidRequest(
+            f"Nothing was published by {name}.", hint="backfill history lists the publications."
+        ) from None
 
 
 def _view_with(storage: Storage, table: str, version: int) -> View:
