@@ -36,7 +36,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.torn_commit import drop_torn_commit
 from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, read_entry, statistics
 from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse_head, rebuilt_head
-from backfill_assets.publish.past import Closed, closed_entries
+from backfill_assets.publish.past import WITH_ORIGIN, Closed, closed_entries, days_after
 from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
@@ -69,9 +69,8 @@ def anything_published(storage: Storage) -> bool:
     return storage.exists(f"{LOG_TABLE}/_delta_log")
 
 
-_WITH_ORIGIN = [*DAY_COLUMNS, "kind", "campaign"]
 _NO_DAYS = pa.Table.from_batches([], DAY_SCHEMA)
-_NO_DAYS_WITH_ORIGIN = pa.Table.from_batches([], pa.schema([ARROW_SCHEMA.field(name) for name in _WITH_ORIGIN]))
+_NO_DAYS_WITH_ORIGIN = pa.Table.from_batches([], pa.schema([ARROW_SCHEMA.field(name) for name in WITH_ORIGIN]))
 _MOST_OPENINGS, _TRIMMED = 5, "File not found"
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
 
@@ -392,6 +391,17 @@ class PublicationLog:
         rows = self._days_of([file for file in (head.state.index, *head.state.since) if file])
         return {TableDay(state.table, state.day): state for state in day_states(rows, wanted)}
 
+    def states_at(
+        self, sequence: int, tables: Iterable[str], days: Iterable[date] | None = None
+    ) -> dict[TableDay, DayState]:
+        """What the days of ``tables``, or at least ``days`` of them, held after log entry ``sequence``."""
+        wanted = list(tables)
+        if (head := self.head()).version == sequence:
+            return self.day_states(head, wanted)
+        among = {} if days is None else {"day": [*map(str, days)]}
+        rows = days_after(self.files(), sequence, table=wanted, **among)
+        return {TableDay(state.table, state.day): state for state in day_states(rows)}
+
     def _days_of(self, files: list[str]) -> pa.Table:
         read, rows = self._days
         if files[: len(read)] != read:
@@ -410,7 +420,7 @@ class PublicationLog:
 
     def _day_rows_in(self, file: str) -> pa.Table:
         try:
-            rows = read_entry(self.storage, file, _WITH_ORIGIN)
+            rows = read_entry(self.storage, file, WITH_ORIGIN)
         except FileNotFoundError:
             return self._lost_day_rows(file)
         # An older index, without origins, does not say what kind of publication brought a day.
@@ -420,8 +430,8 @@ class PublicationLog:
     def _lost_day_rows(self, file: str) -> pa.Table:
         last, files = entry_sequence(file), self.files()
         if not file.startswith(f"{_INDEX}/"):
-            return with_origins(files.rows(_WITH_ORIGIN, sequence=last, event="published"))
-        return newest_days([with_origins(files.rows(_WITH_ORIGIN, until=last, event="published"))])
+            return with_origins(files.rows(WITH_ORIGIN, sequence=last, event="published"))
+        return days_after(files, last)
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.records import DayState
@@ -32,7 +33,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.past import Closed
 from backfill_assets.publish.pinned import pinned_files, pinned_versions
-from backfill_assets.publish.rows import DAY_COLUMNS, day_state
 from backfill_assets.text import suggest_name
 
 if TYPE_CHECKING:
@@ -115,10 +115,9 @@ def publication_ids(storage: Storage) -> list[str]:
 
 def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
     """By the log: now, or when ``publication`` was closed; None if never published."""
-    closed = closing_entry(storage, publication).sequence if publication else None
-    files = PublicationLog(storage).files()
-    found = files.rows(DAY_COLUMNS, until=closed, event="published", table=table, day=str(day)).to_pylist()
-    return day_state(found[-1]) if found else None
+    log = PublicationLog(storage)
+    sequence = closing_entry(storage, publication).sequence if publication else log.head().version
+    return log.states_at(sequence, [table], [day]).get(TableDay(table, day))
 
 
 # ------------------------------------------------------------------ versions that publications made current

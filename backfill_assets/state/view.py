@@ -29,9 +29,8 @@ from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, d
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.past import closed_entries
+from backfill_assets.publish.past import brought_days, closed_entries
 from backfill_assets.publish.pinned import pinned_versions
-from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.observed import LogView, observe
 from backfill_assets.state.reading import PublishedTable, closing_entry
 
@@ -180,11 +179,9 @@ class View:
         return [each for each in found if (each.is_named or each.name.startswith(CAMPAIGN)) and each.exists()]
 
     def _states(self, tables: list[str]) -> dict[str, dict[date, DayState]]:
-        files = PublicationLog(self.storage).files()
-        rows = files.rows(DAY_COLUMNS, until=self.sequence, event="published", table=tables).select(DAY_COLUMNS)
         found: dict[str, dict[date, DayState]] = {}
-        for state in day_states(newest_days([rows])):
-            found.setdefault(state.table, {})[state.day] = state
+        for (table, day), state in PublicationLog(self.storage).states_at(self.sequence, tables).items():
+            found.setdefault(table, {})[day] = state
         return found
 
     def _below(self, tables: list[str]) -> dict[str, tuple[States, dict[date, DayRecord]]]:
@@ -361,13 +358,12 @@ def _view_with(storage: Storage, table: str, version: int) -> View:
     if newest is None or version > newest:
         has = "nothing was published to it" if newest is None else f"its newest version is {newest}"
         raise InvalidRequest(f"{table} has no version {version}: {has}.", hint="backfill history lists the versions.")
-    columns = ["sequence", "publication", "table_version"]
-    brought = PublicationLog(storage).files().rows(columns, event="published", table=table).to_pylist()
-    rows = [row for row in brought if row["table_version"] <= version]
-    if not rows:
+    brought = brought_days(PublicationLog(storage).files(), [table])
+    last = next((each for each in brought if each.table_version <= version), None)
+    if last is None:
         raise InvalidRequest(
             f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
         )
-    found = View.closed(storage, rows[-1]["publication"])
+    found = View.closed(storage, last.publication)
     name = f"version {version} of {table}"
-    return View(storage, rows[-1]["sequence"], {**found.versions, table: version}, name)
+    return View(storage, last.sequence, {**found.versions, table: version}, name)
