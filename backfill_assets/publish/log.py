@@ -36,7 +36,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.torn_commit import drop_torn_commit
 from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, read_entry, statistics
 from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse_head, rebuilt_head
-from backfill_assets.publish.past import WITH_ORIGIN, Closed, closed_entries, days_after
+from backfill_assets.publish.past import WITH_ORIGIN, Closed, InFull, closed_entries, days_after, prepared_entries
 from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
@@ -374,17 +374,16 @@ class PublicationLog:
         files = self.files().between("at", low=moment)
         files = files.holding("table", [table]) if table else files
         files = files if days is None else files.holding("day", days)
-        return [each for path in files.paths for each in _prepared_in(files.only([path]), moment, table, days)]
+        entries = (each for path in files.paths for each in _prepared_in(files.only([path]), table, days))
+        return [each.prepared for each in entries if each.at >= moment and table in each.detail]
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
-        details = self.files().rows(["detail"], event="prepared", publication=publications).column("detail")
-        return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
+        """Oldest first."""
+        return [each.prepared for each in prepared_entries(self.files(), publication=publications)][::-1]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
-        for row in self.files().rows(["detail", "at"], event="prepared", publication=publication).to_pylist():
-            if row["detail"]:
-                return Prepared.model_validate_json(row["detail"]), row["at"]
-        return None
+        found = next(prepared_entries(self.files(), publication=publication), None)
+        return (found.prepared, found.at) if found else None
 
     def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[TableDay, DayState]:
         wanted = None if tables is None else set(tables)
@@ -442,16 +441,11 @@ class PublicationLog:
         return path, ()
 
 
-def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
+def _prepared_in(files: LogFiles, table: str, days: Collection[str] | None) -> Iterator[InFull]:
     if days is None:
-        rows = files.rows(["at", "detail"], event="prepared")
-    else:
-        ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
-        rows = files.rows(["at", "detail"], event="prepared", publication=ids)
-    rows = rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment)))
-    for detail in rows.column("detail").to_pylist():
-        if detail and table in detail:
-            yield Prepared.model_validate_json(detail)
+        return prepared_entries(files)
+    ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
+    return prepared_entries(files, publication=ids)
 
 
 Lineages = Mapping[TableDay, DayLineage]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import Kind, Outcome
+from backfill_assets.lakehouse.records import Kind, Outcome, Prepared
 from backfill_assets.publish.files import LogFiles, Value
 from backfill_assets.publish.rows import DAY_COLUMNS, newest_days, origin_of, with_origins
 
@@ -55,6 +55,32 @@ def closed_entries(
     for rows in files.newest_first(columns, after=after, until=until, event=event, **wanted):
         for row in reversed(rows.select(columns).to_pylist()):
             yield Closed(**{**row, "publication": row["publication"] or ""})
+
+
+@dataclass(frozen=True)
+class InFull:
+    """A publication with its before-images, as it was prepared; whether it was done is another entry's."""
+
+    sequence: int
+    at: datetime
+    publication: str
+    detail: str
+    """JSON of :attr:`prepared`, which takes long to make."""
+
+    @property
+    def prepared(self) -> Prepared:
+        return Prepared.model_validate_json(self.detail)
+
+
+_IN_FULL = [each.name for each in fields(InFull)]
+
+
+def prepared_entries(
+    files: LogFiles, *, until: int | None = None, **wanted: Value | Iterable[Value]
+) -> Iterator[InFull]:
+    """``wanted`` values by column."""
+    for rows in files.newest_first(_IN_FULL, after=None, until=until, event="prepared", **wanted):
+        yield from (InFull(**row) for row in reversed(rows.select(_IN_FULL).to_pylist()))
 
 
 def days_after(files: LogFiles, sequence: int, **wanted: Iterable[Value]) -> pa.Table:

@@ -19,9 +19,8 @@ from backfill_assets.lakehouse.delta_log import VersionGone, newest_version, old
 from backfill_assets.lakehouse.records import DayLineage, PartitionPosition
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.arrival_days import arrival_day
-from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog, lineages
-from backfill_assets.publish.past import Brought, brought_days
+from backfill_assets.publish.past import Brought, brought_days, prepared_entries
 from backfill_assets.state.boundaries import (
     DaysBoundary,
     RawBoundary,
@@ -110,15 +109,12 @@ def logged_positions(storage: Storage, table: str, version: int, wanted: Collect
     rows = [each for each in brought_days(log, [table]) if each.table_version <= version]
     if not rows:
         return {}
-    files = log.between("sequence", high=rows[0].sequence)
-    done = {each.publication for each in rows}
-    found: dict[str, int] = {}
-    for part in files.holding("table", [table]).newest_first(["event", "publication", "detail"]):
-        for row in reversed(among(equal(part, event="prepared"), "publication", done).to_pylist()):
-            for change in json.loads(row["detail"])["publication"]["tables"]:
-                for position in change["positions"] if change["table"] == table else ():
-                    if position["id"] in wanted:
-                        found.setdefault(position["id"], position["after"])
+    done, found = {each.publication for each in rows}, dict[str, int]()
+    for entry in prepared_entries(log.holding("table", [table]), until=rows[0].sequence):
+        for change in json.loads(entry.detail)["publication"]["tables"] if entry.publication in done else ():
+            for position in change["positions"] if change["table"] == table else ():
+                if position["id"] in wanted:
+                    found.setdefault(position["id"], position["after"])
         if found.keys() >= set(wanted):
             break
     return found
