@@ -22,6 +22,7 @@ from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import (
+    commit_file,
     commits_back,
     newest_version,
     open_again,
@@ -265,7 +266,7 @@ class PublicationLog:
 
     def _require_lost_race(self, head: Head, error: CommitFailedError) -> None:
         """Raises :class:`CommitRefused` unless another writer made the next version."""
-        if self.storage.missing([f"{LOG_TABLE}/_delta_log/{head.version + 1:020d}.json"]):
+        if self.storage.missing([commit_file(LOG_TABLE, head.version + 1)]):
             raise CommitRefused(
                 f"The log {self.storage.uri(LOG_TABLE)} refuses an entry, and no other writer was faster: {error}",
                 hint="Take back what was changed on this table (a property, a feature): nothing can be published"
@@ -290,7 +291,7 @@ class PublicationLog:
 
     def _was_taken(self, version: int, file: str) -> bool:
         """An object store may have taken a refused commit and lost the answer. If not, delete the file."""
-        name = f"{LOG_TABLE}/_delta_log/{version:020d}.json"
+        name = commit_file(LOG_TABLE, version)
         commit = [] if self.storage.missing([name]) else self.storage.read_json_lines(name)
         if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
             return True
@@ -329,7 +330,7 @@ class PublicationLog:
     def _was_trimmed(self, head: Head) -> bool:
         """Writing a number freed by trimming would leave a gap."""
         newest = newest_version(self.storage, LOG_TABLE) or 0
-        own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
+        own = commit_file(LOG_TABLE, head.version)
         return newest > head.version and bool(self.storage.missing([own]))
 
     def prepared_in(self, file: str) -> Prepared:
