@@ -31,7 +31,8 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.past import brought_days, closed_entries
 from backfill_assets.publish.pinned import pinned_versions
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.publish.unreadable import Unreadable, read_or_say
+from backfill_assets.state.observed import LogView
 from backfill_assets.state.reading import PublishedTable, closing_entry
 
 if TYPE_CHECKING:
@@ -196,10 +197,11 @@ class View:
         version = self.versions.get(table)
         if version is None:
             return {}
-        try:
-            return _records(read_log(self.storage, table, version).files_by_day(), states)
-        except VersionGone:
-            return _records(_files_as_published(self.storage, states), states)
+        found = read_or_say(self.storage, table, version, lambda: read_log(self.storage, table, version).files_by_day())
+        if isinstance(found, Unreadable) and found.kind is not VersionGone:
+            raise found.error
+        files = _files_as_published(self.storage, states) if isinstance(found, Unreadable) else found
+        return _records(files, states)
 
 
 @dataclass(frozen=True)
@@ -221,22 +223,6 @@ def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -
     """``files`` are those that ``observed`` has of main, or those that it reads."""
     states = {day: state for (name, day), state in observed.states.items() if name == table}
     return _records(files[table].files_by_day(), states)
-
-
-def main_days(
-    log: PublicationLog, tables: Iterable[str], *, with_foreign_rows: bool = False
-) -> dict[str, dict[date, DayRecord]]:
-    """Days as of the last closed entry, without withdrawn ones. ``with_foreign_rows`` adds what others wrote since; a
-    day that they emptied stays. Needs no history, unlike :meth:`View.records`.
-    """
-    observed = observe(log.storage, tables, log)
-    found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
-    for table, days in found.items() if with_foreign_rows else ():
-        days |= {day: each for day, each in records_seen(observed, table, observed.files).items() if each.files}
-    return {
-        table: {day: each for day, each in records.items() if each.content is not None or each.files}
-        for table, records in found.items()
-    }
 
 
 def differing(one: DayRecords, other: DayRecords) -> dict[str, set[date]]:
