@@ -45,14 +45,13 @@ def closed_entries(
     files: LogFiles,
     *,
     until: int | None = None,
-    after: int | None = None,
     maps: bool = False,
     event: Collection[str] = ("closed",),
     **wanted: Value | Iterable[Value],
 ) -> Iterator[Closed]:
     """``wanted`` values by column. ``maps`` are read beside the before-images: only where they are needed."""
     columns = [*_ENDS, "detail"] if maps else _ENDS
-    for rows in files.newest_first(columns, after=after, until=until, event=event, **wanted):
+    for rows in files.newest_first(columns, after=None, until=until, event=event, **wanted):
         for row in reversed(rows.select(columns).to_pylist()):
             yield Closed(**{**row, "publication": row["publication"] or ""})
 
